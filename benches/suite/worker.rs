@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+use base::redact::Redactor;
+use base::secret::Secret;
 use base::timing::Clock;
 use engine::agent::{Agent, Endpoint};
 use flate2::bufread::MultiGzDecoder;
@@ -83,6 +85,8 @@ fn write(file: &Path, bytes: u64, through: bool) {
 
 /// The client that the program talks to agents with. `ca` is a file.
 fn agent(mbus: &str, ca: &str) -> Agent {
-    let endpoint = Endpoint::new(mbus, Some(&std::fs::read_to_string(ca).unwrap())).unwrap();
+    let redactor = Redactor::default();
+    let mbus = Secret::new(mbus, &redactor);
+    let endpoint = Endpoint::new(&mbus, Some(&std::fs::read_to_string(ca).unwrap()), &redactor).unwrap();
     Agent::new(endpoint, "benches", Arc::new(|| None), Clock::start())
 }

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use base::redact::Redactor;
+use base::secret::Secret;
 use engine::registry::{Credentials, Registry};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +34,7 @@ struct Served {
 static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
-    let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
+    let credentials = Credentials { username: "registry".into(), password: Secret::new("s3cret", &Redactor::default()) };
     let address = "127.0.0.1:0".parse().unwrap();
     let registry = Registry::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
     Served { runtime, registry, file }

@@ -32,7 +32,7 @@ impl InterpolateArgs {
             all_used: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
         };
-        let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options)?;
+        let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options, &session.redactor)?;
         loaded.tell(&session.reporter);
         // The process ends here: to take a large tree apart would only take time.
         std::mem::forget(loaded);

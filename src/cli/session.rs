@@ -225,13 +225,13 @@ impl Session {
         let Some(address) = Address::parse(&text)? else {
             return Ok(Storage::from(state).sealed(encryption, calls(&text)?));
         };
-        let mut shared = Shared::new(address, &paths::environment(), Some(paths::executable()?));
+        let mut shared =
+            Shared::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
             let lease = duration::parse(&lease.to_string_lossy())
                 .map_err(|why| Error::usage(format!("MONOPILE_STATE_LEASE cannot be used: {why}")))?;
             shared = shared.with_lease(lease);
         }
-        shared.secrets().iter().for_each(|secret| self.redactor.add(secret));
         Storage::shared(&shared, encryption, calls(&shared.identity())?)
     }
 

@@ -6,6 +6,8 @@ use rustls_pki_types::CertificateDer;
 use serde::Deserialize;
 
 use super::version::Microversion;
+use base::redact::Redactor;
+use base::secret::Secret;
 use base::{Error, Result};
 use net::tls_roots;
 
@@ -55,7 +57,7 @@ pub struct Access {
 #[derive(Clone)]
 pub(super) enum Auth {
     None,
-    Basic { user: String, password: String },
+    Basic { user: String, password: Secret },
     Keystone(Box<Keystone>),
 }
 
@@ -64,7 +66,7 @@ pub(super) enum Auth {
 pub(super) struct Keystone {
     pub(super) url: String,
     pub(super) user: String,
-    pub(super) password: String,
+    pub(super) password: Secret,
     pub(super) user_domain: String,
     pub(super) scope: Scope,
     pub(super) region: Option<String>,
@@ -84,8 +86,8 @@ impl fmt::Debug for AccessSettings {
 }
 
 impl AccessSettings {
-    /// Checks the settings. The error names the setting that is missing or wrong.
-    pub fn access(self) -> Result<Access> {
+    /// Checks the settings. The error names the setting that is missing or wrong. The password becomes a secret of `redactor`.
+    pub fn access(self, redactor: &Redactor) -> Result<Access> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
             (Some(auth_type), ..) => auth_type,
             (None, Some(_), _) => "password",
@@ -96,17 +98,18 @@ impl AccessSettings {
             Some(value) if !value.is_empty() => Ok(value.clone()),
             _ => Err(Error::invalid(format!("authentication '{auth_type}' at Ironic needs `{name}`"))),
         };
+        let password =
+            || required(&self.password, "password").map(|password| Secret::new(password, redactor));
         let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
         let auth = match auth_type {
             "none" => Auth::None,
-            "http_basic" => Auth::Basic {
-                user: required(&self.username, "username")?,
-                password: required(&self.password, "password")?,
-            },
+            "http_basic" => {
+                Auth::Basic { user: required(&self.username, "username")?, password: password()? }
+            }
             "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
                 url: http_url(&required(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
                 user: required(&self.username, "username")?,
-                password: required(&self.password, "password")?,
+                password: password()?,
                 user_domain: or_default(&self.user_domain_name),
                 scope: match self.system_scope.as_deref() {
                     None | Some("") => Scope::Project {
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     fn settings(value: serde_json::Value) -> Result<Access> {
-        serde_json::from_value::<AccessSettings>(value).unwrap().access()
+        serde_json::from_value::<AccessSettings>(value).unwrap().access(&Redactor::default())
     }
 
     #[test]

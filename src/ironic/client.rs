@@ -174,7 +174,9 @@ impl Client {
         let version = self.version.to_string();
         let authorization = match &self.access.auth {
             Auth::None => None,
-            Auth::Basic { user, password } => Some(("Authorization", basic_authorization(user, password))),
+            Auth::Basic { user, password } => {
+                Some(("Authorization", basic_authorization(user, password.expose())))
+            }
             Auth::Keystone(_) => {
                 let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 token.map(|token| ("X-Auth-Token", token))

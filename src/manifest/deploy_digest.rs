@@ -47,7 +47,7 @@ mod tests {
             root: node(manifest),
             cpi_config: cpi_config.map(node),
             cloud_config: cloud_config.map(node),
-            secrets: Vec::new(),
+            redactor: base::redact::Redactor::default(),
             notes: Vec::new(),
             warnings: Vec::new(),
             vars_store: None,

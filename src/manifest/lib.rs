@@ -28,9 +28,7 @@ pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{Inputs, Preset};
 pub use leaves::{Leaf, leaves};
-pub use load::{Loaded, Options, certificates, interpolate, known_secrets, load, load_with, outline};
-pub use secrets::{
-    named as secrets_by_name, named_in as secrets_by_name_in, of_url as secrets_of_url, texts as secret_texts,
-};
+pub use load::{Loaded, Options, certificates, interpolate, learn_secrets, load, load_with, outline};
+pub use secrets::{learn_named, learn_properties, learn_url};
 pub use vars_store::expiry::date as day;
 pub use words::a_kind;

@@ -5,14 +5,16 @@ use std::thread;
 
 use time::OffsetDateTime;
 
-use super::deployment::Az;
+use super::deployment::{Az, CloudProvider};
 use super::ops::{self, Ops};
+use super::secrets::Known;
 use super::variables::Declared;
 use super::variables::{Definitions, Resolver, Sources};
 use super::vars_store::{Store, expiry};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
+use base::redact::Redactor;
 use base::{Error, Result};
 use yaml::{self, Data, Node};
 
@@ -31,9 +33,8 @@ pub struct Loaded {
     pub cpi_config: Option<Node>,
     /// Of the cloud config what is of use here: `azs`.
     pub cloud_config: Option<Node>,
-    /// Every text and number that came from a variable or is in the vars store, nested ones included;
-    /// certificates and public keys excepted. For redaction.
-    pub secrets: Vec<String>,
+    /// Knows all secrets of it.
+    pub(crate) redactor: Redactor,
     /// What the operator may want to know: the vars store that was created, values made anew.
     pub notes: Vec<String>,
     /// What somebody should look at: certificates that expire soon.
@@ -69,7 +70,12 @@ impl Loaded {
 
     /// What is to be deployed.
     pub fn deployment(&self) -> Result<Deployment> {
-        Deployment::parse(&self.root, self.cloud_config.as_ref())
+        Deployment::parse(&self.root, self.cloud_config.as_ref(), &self.redactor)
+    }
+
+    /// How VMs come about: all that a command needs that deploys nothing.
+    pub fn provider(&self) -> Result<CloudProvider> {
+        Deployment::parse_cloud_provider(&self.root, &self.redactor)
     }
 
     /// The availability zone of the instance group.
@@ -96,70 +102,147 @@ pub struct Options {
 }
 
 /// Reads the manifest, applies the ops files in order, and puts in the variables; each must have a value.
-/// Missing values that the manifest declares are generated when there is a vars store.
-pub fn load(inputs: &Inputs) -> Result<Loaded> {
-    load_with(inputs, &Options { all_found: true, ..Options::default() })
+/// Missing values that the manifest declares are generated when there is a vars store. The redactor knows all secrets
+/// afterwards, also if that fails.
+pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
+    load_with(inputs, &Options { all_found: true, ..Options::default() }, redactor)
 }
 
 /// As [`load`], with what `interpolate` lets its user choose.
-pub fn load_with(inputs: &Inputs, options: &Options) -> Result<Loaded> {
+pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
     let wanted = options.path.as_deref().map(parse_path).transpose()?;
-    let sources = Sources::read(inputs)?;
-    let mut root = outline(inputs)?;
-    let definitions = Definitions::of(&root)?;
-    let mut notes = Vec::new();
-    let mut store = open_store(inputs, &sources, &definitions)?;
-    let created = store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
-
+    keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
-    let mut resolver = Resolver::new(&sources, &definitions, store.as_mut(), now);
-    resolver.generate()?;
-    resolver.take_satisfied_definitions(&mut root)?;
-    resolver.interpolate(&mut root)?;
-    let mut cpi_config = inputs.cpi_config.as_ref().map(|path| read_config(path, CPI_CONFIG)).transpose()?;
-    if let Some(config) = &mut cpi_config {
-        resolver.interpolate(config)?;
-    }
-    let mut cloud_config =
-        inputs.cloud_config.as_ref().map(|path| read_config(path, CLOUD_CONFIG)).transpose()?;
-    if let Some(config) = &mut cloud_config {
-        notes.extend(leave_zones(config));
-        resolver.interpolate(config)?;
-    }
-    notes.extend(resolver.take_notes());
-    let missing = resolver.missing_error(options.all_found);
-    let unused = options.all_used.then(|| unused_error(&sources, &resolver)).flatten();
-    drop(resolver);
-    match (missing, unused) {
-        (None, None) => {}
-        (Some(error), None) | (None, Some(error)) => return Err(error),
-        (Some(missing), Some(unused)) => {
-            let both = Error::invalid(format!("{missing}\n{unused}"));
-            return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
-        }
-    }
-    if let Some(path) = created.filter(|path| path.exists()) {
-        notes.push(format!("generated values are kept in '{}'", path.display()));
-    }
+    let mut draft = Draft::default();
+    let outcome = draft.fill(inputs, options, now);
+    draft.learn(redactor);
+    outcome?;
+    let Draft { sources, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
     }
-    let values = || sources.iter().chain(store.iter().flat_map(Store::iter));
-    let mut known = secrets::collect(values().map(|(_, value)| value));
-    known.extend(secrets::of_cpis(cpi_config.as_ref().unwrap_or(&root)));
-    let names = secrets::names(cpi_config.iter().chain(&cloud_config).chain([&root]));
-    known.retain(|secret| !names.contains(secret));
+    let values = sources.iter().chain(store.iter().flat_map(Store::iter));
     Ok(Loaded {
         root,
         cpi_config,
         cloud_config,
-        secrets: known,
+        redactor: redactor.clone(),
         notes,
-        warnings: expiry::warnings(values(), now, EXPIRY_WARNING),
+        warnings: expiry::warnings(values, now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
     })
+}
+
+/// Tells the redactor of the secrets in the inputs, as far as these can be read: for a run that shows what an earlier
+/// one wrote before it loads the manifest. Nothing is generated or written.
+pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
+    keep_paths(inputs, redactor);
+    let mut draft = Draft::default();
+    // An error in the inputs is told when they are loaded.
+    let _ = draft.sources.fill(inputs);
+    let _ = read_outline(inputs, &mut draft.root);
+    draft.definitions = Definitions::of(&draft.root).unwrap_or_default();
+    draft.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
+    draft.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
+    let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
+    draft.store = path.and_then(|path| Store::open(path, &inputs.encryption).ok());
+    draft.learn(redactor);
+}
+
+/// What has been read of the inputs so far.
+struct Draft {
+    sources: Sources,
+    definitions: Definitions,
+    store: Option<Store>,
+    root: Node,
+    /// URLs of artifacts as the manifest spells them out, without a variable.
+    urls: Vec<String>,
+    cpi_config: Option<Node>,
+    cloud_config: Option<Node>,
+    notes: Vec<String>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Draft {
+            sources: Sources::default(),
+            definitions: Definitions::default(),
+            store: None,
+            root: Data::Null.into(),
+            urls: Vec::new(),
+            cpi_config: None,
+            cloud_config: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Draft {
+    /// Reads everything. After an error, what was read before it is there.
+    fn fill(&mut self, inputs: &Inputs, options: &Options, now: OffsetDateTime) -> Result<()> {
+        self.sources.fill(inputs)?;
+        read_outline(inputs, &mut self.root)?;
+        self.urls = secrets::literal_urls(&self.root);
+        self.definitions = Definitions::of(&self.root)?;
+        self.store = open_store(inputs, &self.sources, &self.definitions)?;
+        let created =
+            self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
+
+        let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        resolver.generate()?;
+        resolver.take_satisfied_definitions(&mut self.root)?;
+        resolver.interpolate(&mut self.root)?;
+        if let Some(path) = &inputs.cpi_config {
+            resolver.interpolate(self.cpi_config.insert(read_config(path, CPI_CONFIG)?))?;
+        }
+        if let Some(path) = &inputs.cloud_config {
+            let config = self.cloud_config.insert(read_config(path, CLOUD_CONFIG)?);
+            self.notes.extend(leave_zones(config));
+            resolver.interpolate(config)?;
+        }
+        self.notes.extend(resolver.take_notes());
+        let missing = resolver.missing_error(options.all_found);
+        let unused = options.all_used.then(|| unused_error(&self.sources, &resolver)).flatten();
+        match (missing, unused) {
+            (None, None) => {}
+            (Some(error), None) | (None, Some(error)) => return Err(error),
+            (Some(missing), Some(unused)) => {
+                let both = Error::invalid(format!("{missing}\n{unused}"));
+                return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
+            }
+        }
+        if let Some(path) = created.filter(|path| path.exists()) {
+            self.notes.push(format!("generated values are kept in '{}'", path.display()));
+        }
+        Ok(())
+    }
+
+    /// Tells the redactor of the secrets among all that.
+    fn learn(&self, redactor: &Redactor) {
+        let passwords = self.definitions.iter().filter(|one| one.kind.as_deref() == Some("password"));
+        let configs = self.cpi_config.iter().chain(&self.cloud_config);
+        let known = Known {
+            documents: configs.chain([&self.root]).collect(),
+            variables: self.sources.iter().chain(self.store.iter().flat_map(Store::iter)).collect(),
+            passwords: passwords.map(|one| one.name.as_str()).collect(),
+            urls: &self.urls,
+        };
+        secrets::learn(&known, redactor);
+    }
+}
+
+/// Paths that the operator named are shown as they are.
+fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
+    let one = |path: &Path| redactor.keep(&path.to_string_lossy());
+    let Inputs { manifest, ops_files, vars_files, preset, .. } = inputs;
+    let many = [ops_files, vars_files, &preset.vars_files];
+    many.into_iter().flatten().chain([manifest]).for_each(|path| one(path));
+    let single = [&inputs.cpi_config, &inputs.cloud_config, &inputs.vars_store, &inputs.default_vars_store];
+    single.into_iter().flatten().for_each(|path| one(path));
+    preset.var_files.iter().for_each(|(_, path)| one(path));
+    inputs.var_files.iter().filter_map(|pair| pair.split_once('=')).for_each(|(_, path)| redactor.keep(path));
 }
 
 /// The certificates in a manifest and in the vars store that was used, the first to expire first.
@@ -170,39 +253,9 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
     expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
 }
 
-/// What is known to be secret before, or although, the manifest cannot be used: what was given and what the vars
-/// store has, as far as it can be read. Nothing is generated or written.
-pub fn known_secrets(inputs: &Inputs) -> Vec<String> {
-    let sources = Sources::read(inputs).unwrap_or_default();
-    let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
-    let store = path.and_then(|path| Store::open(path, &inputs.encryption).ok());
-    let values = sources.iter().chain(store.iter().flat_map(Store::iter));
-    let mut found = secrets::collect(values.map(|(_, value)| value));
-    let raw =
-        files::read(&inputs.manifest, "manifest").and_then(|text| Ok(yaml::load(&text, &inputs.manifest)?));
-    let configs = [(&inputs.cpi_config, CPI_CONFIG), (&inputs.cloud_config, CLOUD_CONFIG)];
-    let mut documents: Vec<Node> =
-        configs.iter().filter_map(|(path, what)| read_config(path.as_ref()?, what).ok()).collect();
-    if let Ok(root) = outline(inputs).or(raw) {
-        found.extend(secrets::named(&root));
-        let provider = root.get("cloud_provider");
-        let own = provider.and_then(|provider| provider.get("cpi")?.get("properties"));
-        for properties in own.into_iter().chain(provider.and_then(|provider| provider.get("properties"))) {
-            if let Ok(serde_json::Value::Object(properties)) = properties.to_json() {
-                found.extend(secrets::texts(&properties).into_iter().filter(|text| !text.contains("((")));
-            }
-        }
-        documents.push(root);
-    }
-    found.extend(documents.iter().flat_map(secrets::of_cpis));
-    let names = secrets::names(documents.iter());
-    found.retain(|secret| !names.contains(secret));
-    found
-}
-
 /// What `interpolate` prints: the tree as YAML, or the text itself where `--path` leads to one.
-pub fn interpolate(inputs: &Inputs, options: &Options) -> Result<(String, Loaded)> {
-    let loaded = load_with(inputs, options)?;
+pub fn interpolate(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<(String, Loaded)> {
+    let loaded = load_with(inputs, options, redactor)?;
     let text = match (options.path.is_some(), loaded.root.as_str()) {
         // A key or certificate is wanted as it is, not as a YAML block.
         (true, Some(text)) => format!("{text}\n"),
@@ -263,24 +316,31 @@ fn leave_zones(config: &mut Node) -> Option<String> {
 
 /// The manifest with its ops files applied, its variables not filled in.
 pub fn outline(inputs: &Inputs) -> Result<Node> {
+    let mut root = Data::Null.into();
+    read_outline(inputs, &mut root)?;
+    Ok(root)
+}
+
+/// As [`outline`]; after an error, `root` is the manifest as far as it was read and changed.
+fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read(&inputs.manifest, "manifest")?;
-    let load = || yaml::load(&manifest, &inputs.manifest);
     if inputs.ops_files.is_empty() {
-        return Ok(load()?);
+        *root = yaml::load(&manifest, &inputs.manifest)?;
+        return Ok(());
     }
     // Files are read in order, for one of them may be standard input, and parsed side by side.
     let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
-    let (root, ops) = thread::scope(|scope| {
+    let ops = thread::scope(|scope| {
         let ops = thread::Builder::new()
             .name("ops".into())
             .stack_size(STACK)
             .spawn_scoped(scope, move || texts.into_iter().map(load_ops).collect::<Vec<_>>())
             .map_err(|error| Error::io("starting a thread for ops files", error))?;
-        let root = load()?;
-        Ok::<_, Error>((root, ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+        *root = yaml::load(&manifest, &inputs.manifest)?;
+        Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    ops.into_iter().try_fold(root, |root, ops| ops?.apply(root))
+    ops.into_iter().try_for_each(|ops| ops?.apply_to(root))
 }
 
 /// The store that was named; else the default one, if something declared has to be generated.

@@ -1,153 +1,265 @@
-//! What must not be shown of variables' values.
+//! Which values are secret, and the only place that tells the redactor of them.
+//!
+//! Always secret are:
+//! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys, public keys
+//!   and certificates;
+//! - private keys, and passwords that were generated;
+//! - the user and password of URLs, those of the mbus included;
+//! - what the operator calls secret (`--redact`).
+//!
+//! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
+//! - is the name of the environment, or of a CPI, release, stemcell, job, network or availability zone;
+//! - has fewer than [`SHORTEST`] characters, and stands in the manifest under a key that is not named like a secret;
+//! - is the path of a key.
+//!
+//! Numbers and booleans are no secrets, and addresses, ranges and ports never are: they say where, not what with.
+
+use std::collections::{BTreeSet, HashSet};
 
 use base::encoding::percent_decode;
-use yaml::{Data, Node};
+use base::redact::{Naming, Redactor};
+use serde_json::{Map, Value};
+use yaml::{Data, Mapping, Node};
 
-/// Every text and number below `values`, and the single lines of texts of several lines. Certificates and
-/// public keys are public and stay out.
-pub(crate) fn collect<'n>(values: impl Iterator<Item = &'n Node>) -> Vec<String> {
-    let mut secrets = std::collections::BTreeSet::new();
-    for value in values {
-        walk(value, &mut secrets);
-    }
-    secrets.into_iter().collect()
+/// Texts from this length on are secret wherever they stand.
+const SHORTEST: usize = 8;
+
+/// A manifest and what goes into it, as far as it has been read.
+#[derive(Default)]
+pub(crate) struct Known<'d> {
+    /// The manifest, the CPI config and the cloud config.
+    pub(crate) documents: Vec<&'d Node>,
+    /// Variables that were given or are in the vars store.
+    pub(crate) variables: Vec<(&'d str, &'d Node)>,
+    /// The variables that are declared as passwords.
+    pub(crate) passwords: HashSet<&'d str>,
+    /// URLs that the manifest itself spells out.
+    pub(crate) urls: &'d [String],
 }
 
-/// Every text below a CPI's properties. Numbers are left out: they are ports and sizes, and hiding them would only
-/// garble what is shown.
-pub fn texts(properties: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
-    let mut texts = Vec::new();
-    let mut open: Vec<&serde_json::Value> = properties.values().collect();
-    while let Some(value) = open.pop() {
-        match value {
-            serde_json::Value::String(text) if !is_public(text) => texts.push(text.clone()),
-            serde_json::Value::Array(items) => open.extend(items),
-            serde_json::Value::Object(map) => open.extend(map.values()),
-            _ => {}
+/// Tells the redactor of all secrets; the rules are those of the module.
+pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
+    let mut always = Always { redactor, found: BTreeSet::new() };
+    known.documents.iter().for_each(|document| always.walk(document, Naming::Plain));
+    for (name, value) in &known.variables {
+        let own = if known.passwords.contains(name) { Naming::Secret } else { Naming::Plain };
+        always.walk(value, own.max(redactor.naming(name)));
+    }
+    always.tell();
+    // A literal URL stays whole, unless one of these secrets is in it.
+    for url in known.urls.iter().filter(|url| redactor.apply(url) == url.as_str()) {
+        redactor.keep(url);
+    }
+    let mut texts = BTreeSet::new();
+    known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
+    for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
+        let mut own = BTreeSet::new();
+        match value.as_map().filter(|_| key == "registry") {
+            // "registry" is the usual name of its user.
+            Some(registry) => entries(registry)
+                .filter(|(key, _)| !matches!(*key, "host" | "port" | "username"))
+                .for_each(|(_, value)| collect(value, &mut own)),
+            None => collect(value, &mut own),
+        }
+        // The value of a variable is known as such.
+        texts.extend(own.into_iter().filter(|text| !text.contains("((")));
+    }
+    let mut open = HashSet::new();
+    for document in &known.documents {
+        names(document, &mut open);
+        harmless(document, Naming::Plain, redactor, &mut open);
+    }
+    texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add(text));
+}
+
+/// Tells the redactor of the secrets among the properties of a CPI.
+pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
+    let entry = Map::from_iter([("properties".to_owned(), Value::Object(properties.clone()))]);
+    let config = Node::from_json(&serde_json::json!({ "cpis": [entry] }));
+    learn(&Known { documents: vec![&config], ..Known::default() }, redactor);
+}
+
+/// Tells the redactor what is always secret in a document that no operator wrote, such as the hint of a disk.
+pub fn learn_named(value: &Value, redactor: &Redactor) {
+    let mut always = Always { redactor, found: BTreeSet::new() };
+    always.walk(&Node::from_json(value), Naming::Plain);
+    always.tell();
+}
+
+/// Tells the redactor of the credentials in a URL.
+pub fn learn_url(url: &str, redactor: &Redactor) {
+    credentials(url).iter().for_each(|secret| redactor.add(secret));
+}
+
+/// Collects what is always secret.
+struct Always<'r> {
+    redactor: &'r Redactor,
+    found: BTreeSet<String>,
+}
+
+impl Always<'_> {
+    fn walk(&mut self, node: &Node, naming: Naming) {
+        let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > Naming::Plain);
+        match &node.data {
+            Data::String(text) => {
+                self.found.extend(credentials(text));
+                let secret = match naming {
+                    Naming::Plain => text.contains("PRIVATE KEY-----"),
+                    Naming::Key => !is_public(text) && !is_path(text),
+                    Naming::Secret => !is_public(text),
+                    Naming::Asked => true,
+                };
+                // A reference to a variable is no secret; its value is known as one.
+                if secret && !text.starts_with("((") {
+                    self.add(text);
+                }
+            }
+            Data::Int(int) => self.number(number(int), naming),
+            Data::UInt(int) => self.number(number(int), naming),
+            Data::Float(float) => self.number(number(float), naming),
+            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming)),
+            Data::Map(map) => {
+                for (key, value) in map.iter() {
+                    let own = key.as_str().map(|key| self.redactor.naming(key)).unwrap_or_default();
+                    self.walk(value, naming.max(own));
+                }
+            }
+            Data::Null | Data::Bool(_) => {}
         }
     }
-    texts
-}
 
-/// Everything that the properties of CPIs hold. A reference to a variable is no secret; its value is known as one.
-pub(crate) fn of_cpis(config: &Node) -> Vec<String> {
-    let properties = list(config, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
-    // What a CPI takes it says itself, to everyone.
-    let values =
-        properties.flat_map(|map| map.iter()).filter(|(key, _)| key.as_str() != Some("stemcell_formats"));
-    let mut found = collect(values.map(|(_, value)| value));
-    found.retain(|text| !text.contains("(("));
-    found
-}
-
-/// Names and types of CPIs and availability zones. Hiding them would garble what is shown, so that a value which is one
-/// of them is none of the secrets, wherever it came from.
-pub(crate) fn names<'n>(configs: impl Iterator<Item = &'n Node>) -> std::collections::BTreeSet<String> {
-    let mut names = std::collections::BTreeSet::new();
-    for config in configs {
-        let entries = list(config, "cpis").iter().chain(list(config, "azs"));
-        names.extend(
-            entries.flat_map(|entry| ["name", "type"].map(|key| entry.get(key).and_then(Node::as_str))),
-        );
-        let groups = list(config, "instance_groups").iter();
-        names.extend(groups.flat_map(|group| list(group, "azs")).map(Node::as_str));
+    fn number(&mut self, number: Option<String>, naming: Naming) {
+        self.found.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
     }
-    names.into_iter().flatten().map(str::to_owned).collect()
+
+    fn add(&mut self, text: &str) {
+        self.found.insert(text.to_owned());
+        let trimmed = text.trim();
+        if trimmed.contains('\n') {
+            // A log shows a key line by line. Its first and last line are the same in all keys.
+            let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+            self.found.extend(lines.map(str::to_owned));
+        }
+    }
+
+    fn tell(&self) {
+        self.found.iter().for_each(|secret| self.redactor.add(secret));
+    }
 }
 
-fn list<'n>(config: &'n Node, key: &str) -> &'n [Node] {
-    config.get(key).and_then(Node::as_seq).unwrap_or_default()
+/// Every text below a value that may be secret.
+fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
+    match &node.data {
+        Data::String(text) if !is_public(text) => {
+            texts.insert(text);
+        }
+        Data::Seq(items) => items.iter().for_each(|item| collect(item, texts)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| collect(value, texts)),
+        _ => {}
+    }
 }
 
-/// What keys say is secret of what nobody declared to be: texts below a `password`, a `private_key` and the like,
-/// and the passwords of URLs. For what stands in a manifest as it is, and for the hints of disks.
-pub fn named(node: &Node) -> Vec<String> {
-    let mut secrets = std::collections::BTreeSet::new();
-    walk_named(node, false, &mut secrets);
-    secrets.into_iter().collect()
+/// The properties of CPIs, one by one. Those of a built-in CPI in the manifest are known, and nothing of them is secret
+/// but what always is.
+fn properties(document: &Node) -> Vec<(&str, &Node)> {
+    let of_config = list(document, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
+    let provider = document.get("cloud_provider");
+    let provider =
+        provider.filter(|provider| provider.get("cpi").and_then(|cpi| cpi.get("builtin")).is_none());
+    let own = [provider, provider.and_then(|provider| provider.get("cpi"))];
+    let own = own.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
+    // What a CPI takes it says itself, to everyone.
+    of_config.chain(own).flat_map(entries).filter(|(key, _)| *key != "stemcell_formats").collect()
 }
 
-/// As [`named`], below a JSON value.
-pub fn named_in(value: &serde_json::Value) -> Vec<String> {
-    named(&Node::from_json(value))
+fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
+    map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
 }
 
-/// The password in a URL, as it is written and as it is meant.
-pub fn of_url(text: &str) -> Vec<String> {
-    let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
-    let password = url.as_ref().and_then(url::Url::password).filter(|password| !password.is_empty());
-    // A reference to a variable is no password.
-    let password = password.filter(|password| !password.starts_with("(("));
-    password.map(|password| vec![password.to_owned(), percent_decode(password)]).unwrap_or_default()
+/// The names on record, which are shown all the time: to hide them would garble what is said.
+fn names<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
+    let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
+    names.extend(text(document, "name"));
+    for key in ["releases", "networks", "azs", "cpis", "stemcells"] {
+        names.extend(list(document, key).iter().filter_map(|one| text(one, "name")));
+    }
+    names.extend(list(document, "cpis").iter().filter_map(|cpi| text(cpi, "type")));
+    let pools = list(document, "resource_pools").iter();
+    names.extend(pools.filter_map(|pool| text(pool.get("stemcell")?, "name")));
+    for group in list(document, "instance_groups").iter().chain(list(document, "jobs")) {
+        let jobs = list(group, "jobs").iter().chain(list(group, "templates"));
+        names.extend(jobs.chain([group]).filter_map(|one| text(one, "name")));
+        names.extend(list(group, "azs").iter().filter_map(Node::as_str));
+    }
+    if let Some(provider) = document.get("cloud_provider") {
+        let jobs = provider.get("template").into_iter().chain(list(provider, "templates"));
+        names.extend(jobs.filter_map(|job| text(job, "name")));
+        names.extend(provider.get("cpi").and_then(|cpi| text(cpi, "builtin")));
+    }
 }
 
-const NAMES: [&str; 9] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "private_key",
-    "access_key",
-    "api_key",
-    "token",
-    "credential",
-];
-
-fn walk_named(node: &Node, secret: bool, secrets: &mut std::collections::BTreeSet<String>) {
+/// Short texts under keys that are not named like secrets, and the paths of keys.
+fn harmless<'n>(node: &'n Node, naming: Naming, redactor: &Redactor, found: &mut HashSet<&'n str>) {
     match &node.data {
         Data::String(text) => {
-            // The path of a key is no secret.
-            if secret && !is_public(text) && !text.starts_with('/') && !text.starts_with("((") {
-                secrets.insert(text.clone());
+            let text = text.trim();
+            let open = match naming {
+                Naming::Plain => text.chars().count() < SHORTEST,
+                Naming::Key => is_path(text),
+                Naming::Secret | Naming::Asked => false,
+            };
+            if open {
+                found.insert(text);
             }
-            secrets.extend(of_url(text));
         }
-        Data::Seq(items) => items.iter().for_each(|item| walk_named(item, secret, secrets)),
+        Data::Seq(items) => items.iter().for_each(|item| harmless(item, naming, redactor, found)),
         Data::Map(map) => {
             for (key, value) in map.iter() {
-                let name = key.as_str().unwrap_or_default().to_ascii_lowercase().replace('-', "_");
-                let secret = secret || NAMES.iter().any(|known| name.contains(known));
-                walk_named(value, secret, secrets);
+                let own = key.as_str().map(|key| redactor.naming(key)).unwrap_or_default();
+                harmless(value, naming.max(own), redactor, found);
             }
         }
         _ => {}
     }
 }
 
-fn walk(node: &Node, secrets: &mut std::collections::BTreeSet<String>) {
-    match &node.data {
-        Data::String(text) => {
-            if is_public(text) {
-                return;
-            }
-            secrets.insert(text.clone());
-            let trimmed = text.trim();
-            if trimmed.contains('\n') {
-                // A log shows a key line by line. Its first and last line are the same in all keys.
-                let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-                secrets.extend(lines.filter(|line| !line.is_empty()).map(str::to_owned));
-            }
-            if trimmed.len() != text.len() && !trimmed.is_empty() {
-                secrets.insert(trimmed.to_owned());
-            }
+/// The URLs of artifacts that a manifest without its variables spells out, as far as they are shown: without user and
+/// query.
+pub(crate) fn literal_urls(manifest: &Node) -> Vec<String> {
+    let releases = list(manifest, "releases").iter();
+    let pools = list(manifest, "resource_pools").iter().filter_map(|pool| pool.get("stemcell"));
+    let urls = releases.chain(pools).filter_map(|artifact| artifact.get("url")?.as_str());
+    urls.filter(|url| url.contains("://") && !url.contains("((") && !url.contains('@'))
+        .map(|url| url.split(['?', '#']).next().unwrap_or(url).to_owned())
+        .collect()
+}
+
+fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
+    node.get(key).and_then(Node::as_seq).unwrap_or_default()
+}
+
+/// The credentials in a URL, as they are written and as they are meant. A user without a password is a token where the
+/// URL is one of the web, and a name elsewhere.
+fn credentials(text: &str) -> Vec<String> {
+    let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
+    // A reference to a variable is no password.
+    let Some(url) = url.filter(|_| !text.contains("://((")) else { return Vec::new() };
+    let user = url.username();
+    match url.password().filter(|password| !password.is_empty() && !password.starts_with("((")) {
+        Some(password) => {
+            let meant = percent_decode(password);
+            let both = format!("{user}:{password}");
+            let both_meant = format!("{}:{meant}", percent_decode(user));
+            vec![password.to_owned(), meant, both, both_meant]
         }
-        Data::Int(number) => number_text(&number.to_string(), secrets),
-        Data::UInt(number) => number_text(&number.to_string(), secrets),
-        Data::Float(number) => number_text(&number.to_string(), secrets),
-        Data::Seq(items) => items.iter().for_each(|item| walk(item, secrets)),
-        Data::Map(map) => map.iter().for_each(|(_, value)| walk(value, secrets)),
-        Data::Null | Data::Bool(_) => {}
+        None if matches!(url.scheme(), "http" | "https") && !user.is_empty() => {
+            vec![user.to_owned(), percent_decode(user)]
+        }
+        None => Vec::new(),
     }
 }
 
-fn number_text(text: &str, secrets: &mut std::collections::BTreeSet<String>) {
-    if !is_place(text) {
-        secrets.insert(text.to_owned());
-    }
-}
-
-/// Addresses, ranges and ports say where, not what with: an error without them would say nothing. Longer
-/// numbers may be PINs and stay out of sight.
+/// Addresses, ranges and ports say where: an error without them would say nothing.
 fn is_place(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
         || text.parse::<ipnet::IpNet>().is_ok()
@@ -155,65 +267,218 @@ fn is_place(text: &str) -> bool {
 }
 
 fn is_public(text: &str) -> bool {
+    const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()
         || is_place(text)
-        || text.starts_with("ssh-rsa ")
+        || SSH.iter().any(|kind| text.starts_with(kind))
         || pem::parse_many(text).is_ok_and(|blocks| {
             !blocks.is_empty()
                 && blocks.iter().all(|block| matches!(block.tag(), "CERTIFICATE" | "PUBLIC KEY"))
         })
 }
 
+/// Returns true if a text is the path of a file rather than a key in base64, which may begin with a slash.
+fn is_path(text: &str) -> bool {
+    ["/", "~/", "./", "../"].iter().any(|start| text.starts_with(start))
+        && !text.contains(['\n', '=', '+'])
+        && (!text.starts_with('/') || text.len() < 32 || text.contains(['.', '-', '_']))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[test]
-    fn all_that_properties_of_cpis_hold_is_secret() {
-        let node = Node::from_json(&serde_json::json!({"cpis": [
-            {"name": "east", "type": "openstack", "properties": {
-                "auth_url": "https://cloud", "project": "east", "deep": [{"key": "s3cret"}], "pin": 12_345_678,
-                "port": 5000, "later": "((var))", "stemcell_formats": ["raw-format"],
-            }},
-            {"name": "west", "type": "openstack", "properties": 7},
-        ]}));
-        assert_eq!(of_cpis(&node), ["12345678", "east", "https://cloud", "s3cret"]);
-        let zones = Node::from_json(&serde_json::json!({
-            "azs": [{"name": "z1"}, 7], "cpis": 7, "instance_groups": [{"azs": ["z2"]}],
-        }));
-        let names: Vec<String> = names([&node, &zones].into_iter()).into_iter().collect();
-        assert_eq!(names, ["east", "openstack", "west", "z1", "z2"]);
-        assert!(of_cpis(&Node::from_json(&serde_json::json!({"name": "x"}))).is_empty());
+    /// What is left of a text after a manifest and these variables were read.
+    fn shown(manifest: Value, variables: Value, text: &str) -> String {
+        with(&Redactor::default(), manifest, variables).apply(text).into_owned()
+    }
+
+    fn with(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
+        let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
+        let urls = literal_urls(&manifest);
+        let known = Known {
+            documents: vec![&manifest],
+            variables: variables.as_map().map(|map| entries(map).collect()).unwrap_or_default(),
+            passwords: HashSet::from(["pin"]),
+            urls: &urls,
+        };
+        learn(&known, redactor);
+        redactor.clone()
     }
 
     #[test]
-    fn keys_and_urls_tell_what_is_secret() {
-        let value = serde_json::json!({
-            "path": "/dev/sdb",
-            "iscsi_settings": {"username": "u", "password": "chap-secret", "target": "iqn.2004-04.com:1"},
-            "url": "https://user:p%40ss-word@host/x", "plain": "https://host/x",
-            "Private-Key": "k-e-y", "private_key_path": "/home/me/key", "secret": ["one-of-two", "((var))"],
+    fn names_on_record_are_no_secrets() {
+        let manifest = json!({
+            "name": "production", "releases": [{"name": "openstack-cpi", "url": "file:///x"}],
+            "networks": [{"name": "privately"}], "azs": [{"name": "zone-east"}],
+            "cpis": [{"name": "east-cloud", "type": "openstack"}],
+            "resource_pools": [{"stemcell": {"name": "jammy-stemcell"}}],
+            "instance_groups": [{"name": "directors", "azs": ["zone-west"], "jobs": [{"name": "blackbox"}]}],
+            "cloud_provider": {"template": {"name": "the-cpi-job"}},
         });
-        assert_eq!(named_in(&value), ["chap-secret", "k-e-y", "one-of-two", "p%40ss-word", "p@ss-word"]);
+        let names = "production openstack-cpi privately zone-east east-cloud openstack jammy-stemcell directors \
+                     zone-west blackbox the-cpi-job";
+        let variables: Map<String, Value> =
+            names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
+        let variables = Value::Object(variables);
+        assert_eq!(shown(manifest.clone(), variables, names), names);
+        // A password is one whatever else is called so.
+        let password = json!({"admin_password": "production", "other": "something"});
+        assert_eq!(
+            shown(manifest, password, "production openstack something"),
+            "<redacted> openstack <redacted>"
+        );
+    }
+
+    #[test]
+    fn a_short_value_is_secret_by_where_it_stands() {
+        let manifest = json!({
+            "name": "env", "instance_groups": [{"name": "bosh", "properties": {
+                "default_key_name": "bosh", "mode": "quick", "listed": ["fifty"], "secret": "hush1",
+                "text": "x-embed-x", "both": "twice", "password": "twice",
+            }}],
+            "cloud_provider": {"cpi": {"path": "x", "properties": {"provider": "local", "region": "eu-central-1"}}},
+        });
+        let variables = json!({
+            "default_key_name": "bosh", "mode": "quick", "item": "fifty", "v": "hush1", "part": "embed",
+            "again": "twice", "unused": "nosee", "flag": true, "number": 71_234_567, "long": "quite long",
+        });
+        assert_eq!(
+            shown(
+                manifest,
+                variables,
+                "bosh/0 bosh-state.json quick fifty hush1 embed twice nosee true 71234567 quite long local eu-central-1"
+            ),
+            "bosh/0 bosh-state.json quick fifty <redacted> <redacted> <redacted> <redacted> true 71234567 <redacted> \
+             local <redacted>"
+        );
+    }
+
+    #[test]
+    fn names_of_keys_and_variables_tell_what_is_always_secret() {
+        let manifest = json!({
+            "cloud_provider": {
+                "cpi": {"builtin": "local", "properties": {"root": "/var/lib/cloud", "api_key": "k-e-y"}},
+                "mbus": "https://mbus:p%40ss-w@10.0.0.6:6868",
+                "ssh_tunnel": {"private_key": "~/keys/bosh.pem", "password": "t-p-w"},
+            },
+            "token": "((reference))", "url": "https://t0ken@git.example/x", "ssh": "ssh://jumpbox@h", "plain": "literal",
+        });
+        let variables = json!({
+            "pin": "4711x", "uaa_secret": ["one-of", "two-of"], "ports": {"password": 25555, "token": 12_345_678},
+            "key_file": "~/keys/bosh.pem", "ssh_key": "/base64/that/begins/with/a/slash/aaaaaaaaaaaa",
+        });
+        for secret in
+            ["k-e-y", "p%40ss-w", "p@ss-w", "mbus:p@ss-w", "t-p-w", "t0ken", "4711x", "one-of", "two-of"]
+        {
+            assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
+        }
+        for secret in ["12345678", "/base64/that/begins/with/a/slash/aaaaaaaaaaaa"] {
+            assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
+        }
+        for open in [
+            "10.0.0.6:6868",
+            "25555",
+            "~/keys/bosh.pem",
+            "jumpbox",
+            "literal",
+            "/var/lib/cloud",
+            "mbus",
+            "reference",
+        ] {
+            assert_eq!(shown(manifest.clone(), variables.clone(), open), open);
+        }
+    }
+
+    #[test]
+    fn what_the_operator_calls_secret_is() {
+        let manifest =
+            json!({"name": "prod", "properties": {"zone_code": 4711, "colour": "blue", "list": ["x-ray"]}});
+        let redactor = Redactor::default();
+        for name in ["zone-code", "colour", "short", "list"] {
+            redactor.add_name(name);
+        }
+        let redactor = with(&redactor, manifest, json!({"short": "prod", "other": "blue"}));
+        assert_eq!(redactor.apply("prod 4711 blue x-ray"), "<redacted> <redacted> <redacted> <redacted>");
+    }
+
+    #[test]
+    fn all_that_properties_of_cpis_hold_is_secret() {
+        let manifest = json!({
+            "cpis": [
+                {"name": "east", "type": "openstack", "properties": {
+                    "auth_url": "https://cloud", "project": "east", "deep": [{"item": "s3cret-item"}],
+                    "port": "5000", "later": "((var))", "stemcell_formats": ["raw-format"], "range": "10.0.0.0/24",
+                }},
+                {"name": "west", "type": "openstack", "properties": 7},
+            ],
+            "cloud_provider": {"properties": {"registry": {
+                "host": "reg.example.com", "username": "registry-user", "password": "r-p-w", "endpoint": "http://r",
+            }}},
+        });
+        let text = "east https://cloud s3cret-item 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com registry-user";
+        assert_eq!(
+            shown(manifest.clone(), json!({}), text),
+            "east <redacted> <redacted> 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com registry-user"
+        );
+        assert_eq!(shown(manifest, json!({}), "r-p-w http://r"), "<redacted> <redacted>");
+        let redactor = Redactor::default();
+        let Value::Object(context) = json!({"password": "p-w-1", "region": "eu", "project": "my-project"})
+        else {
+            panic!()
+        };
+        learn_properties(&context, &redactor);
+        assert_eq!(redactor.apply("p-w-1 eu my-project"), "<redacted> eu <redacted>");
+    }
+
+    #[test]
+    fn literal_urls_stay_whole_and_others_do_not() {
+        let manifest = json!({
+            "releases": [
+                {"url": "https://bosh.io/d/github.com/cloudfoundry/bosh?v=1"}, {"url": "https://h/cloudfoundry/((token))"},
+                {"url": "https://user:pass-word@h/cloudfoundry/x"}, {"url": "https://h/cloudfoundry/pass-word"},
+            ],
+            "resource_pools": [{"stemcell": {"url": "https://bosh.io/d/stemcells/cloudfoundry"}}],
+        });
+        let shown = |text: &str| shown(manifest.clone(), json!({"organisation": "cloudfoundry"}), text);
+        for open in
+            ["https://bosh.io/d/github.com/cloudfoundry/bosh?v=1", "https://bosh.io/d/stemcells/cloudfoundry"]
+        {
+            assert_eq!(shown(open), open);
+        }
+        assert_eq!(shown("https://h/cloudfoundry/x"), "https://h/<redacted>/x");
+        assert_eq!(shown("https://h/cloudfoundry/pass-word"), "https://h/<redacted>/<redacted>");
+    }
+
+    #[test]
+    fn hints_are_read_by_their_names() {
+        let redactor = Redactor::default();
+        let hint = json!({
+            "path": "/dev/sdb", "Private-Key": "k-e-y", "private_key_path": "/home/me/key", "secret": ["one-of-two"],
+            "iscsi_settings": {"username": "u", "password": "chap-secret", "target": "iqn.2004-04.com:1"},
+        });
+        learn_named(&hint, &redactor);
+        assert_eq!(
+            redactor.apply("/dev/sdb k-e-y /home/me/key one-of-two chap-secret iqn.2004-04.com:1"),
+            "/dev/sdb <redacted> /home/me/key <redacted> <redacted> iqn.2004-04.com:1"
+        );
     }
 
     #[test]
     fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_and_places_are_not() {
-        let node = Node::from_json(&serde_json::json!({
-            "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
-            "certificate": "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----\n",
-            "list": [{"port": 25555}, "hunter2", 71_234_567, null, true, "", "10.0.0.6", "10.0.0.0/24"],
-        }));
+        let variables = json!({
+            "any": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
+            "tls_key": "-----BEGIN CERTIFICATE-----\nTUlJRQ==\n-----END CERTIFICATE-----\n",
+            "list": ["hunter2-long", null, true, "", "10.0.0.6", "10.0.0.0/24"],
+            "ssh_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me",
+        });
+        let text =
+            "MIIE abcd hunter2-long true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me";
         assert_eq!(
-            collect([&node].into_iter()),
-            [
-                "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----",
-                "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
-                "71234567",
-                "MIIE",
-                "abcd",
-                "hunter2",
-            ]
+            shown(json!({}), variables, text),
+            "<redacted> <redacted> <redacted> true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me"
         );
     }
 }

@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::redact::Redactor;
+use base::secret::Secret;
 use base::timing::Clock;
 use base::{Error, ErrorKind};
 use engine::agent::{Agent, AgentError, Before, Drained, Endpoint};
@@ -30,7 +32,9 @@ fn identity() -> Identity {
 }
 
 fn agent(host: &str, ca: &str) -> Agent {
-    let endpoint = Endpoint::new(&format!("https://mbus:secret@{host}"), Some(ca)).unwrap();
+    let redactor = Redactor::default();
+    let mbus = Secret::new(format!("https://mbus:secret@{host}"), &redactor);
+    let endpoint = Endpoint::new(&mbus, Some(ca), &redactor).unwrap();
     Agent::new(endpoint, "director", Arc::new(|| None), Clock::start())
 }
 

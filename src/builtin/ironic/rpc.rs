@@ -16,6 +16,7 @@ use crate::cpi::args::Arguments;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
+use base::redact::Redactor;
 use ironic::Client;
 
 /// The context of one request: connections, configuration and log.
@@ -80,7 +81,8 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let config = Config::load(config, &context)?;
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
     let outage_patience = config.outage_patience();
-    let access = config.ironic.access().map_err(|error| {
+    // The run that started this process redacts what it shows.
+    let access = config.ironic.access(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
         Failure::cloud(format!(

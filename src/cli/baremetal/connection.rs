@@ -83,9 +83,6 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     pub(super) fn connect(&self, session: &Session) -> Result<Client> {
         let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
-        if let Some(password) = &self.os_password {
-            session.redactor.add(password);
-        }
         let cacert = match &self.os_cacert {
             None => None,
             Some(path) => {
@@ -110,7 +107,7 @@ impl Connection {
             cacert,
             api_version: given(&self.os_baremetal_api_version),
         };
-        let access = settings.access().map_err(|error| {
+        let access = settings.access(&session.redactor).map_err(|error| {
             let hint = "the flags are --os-endpoint, --os-username and so on; their variables OS_ENDPOINT, OS_USERNAME, …";
             error.with_hint(hint)
         })?;

@@ -135,9 +135,7 @@ impl SourceArgs {
             (None, Some(path), _) => {
                 if let Some(text) = &self.context {
                     context = hash("--context", text)?;
-                    for secret in manifest::secret_texts(&context) {
-                        session.redactor.add(&secret);
-                    }
+                    manifest::learn_properties(&context, &session.redactor);
                 }
                 name = path.display().to_string();
                 identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));

@@ -102,7 +102,7 @@ impl Agent {
             .timeout_recv_response(Some(MESSAGE_TIMEOUT))
             .build()
             .new_agent();
-        let authorization = basic_authorization(&endpoint.user, &endpoint.password);
+        let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
         Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock }
     }
 

@@ -18,9 +18,9 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
                 "`cloud_provider.cert.ca` is missing: whoever answers at the address of `cloud_provider.mbus` is \
                  taken for the agent, and gets its password (--insecure-agent)",
             );
-            Endpoint::unverified(&provider.mbus)
+            Endpoint::unverified(&provider.mbus, &environment.redactor)
         }
-        ca => Endpoint::new(&provider.mbus, ca),
+        ca => Endpoint::new(&provider.mbus, ca, &environment.redactor),
     }
 }
 

@@ -3,6 +3,8 @@
 use url::Url;
 
 use base::encoding::percent_decode;
+use base::redact::Redactor;
+use base::secret::Secret;
 use base::{Error, Result};
 use net::tls_roots;
 
@@ -11,7 +13,7 @@ use net::tls_roots;
 pub struct Endpoint {
     pub(super) base: String,
     pub(super) user: String,
-    pub(super) password: String,
+    pub(super) password: Secret,
     pub(super) trust: Trust,
 }
 
@@ -26,8 +28,8 @@ pub(super) enum Trust {
 
 impl Endpoint {
     /// From `cloud_provider.mbus` and `cloud_provider.cert.ca`.
-    pub fn new(mbus: &str, ca: Option<&str>) -> Result<Self> {
-        let mut endpoint = Self::unverified(mbus)?;
+    pub fn new(mbus: &Secret, ca: Option<&str>, redactor: &Redactor) -> Result<Self> {
+        let mut endpoint = Self::unverified(mbus, redactor)?;
         let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
             Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
                 .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
@@ -40,8 +42,8 @@ impl Endpoint {
     }
 
     /// From `cloud_provider.mbus` alone: whoever answers is taken for the agent.
-    pub fn unverified(mbus: &str) -> Result<Self> {
-        let url = Url::parse(mbus)
+    pub fn unverified(mbus: &Secret, redactor: &Redactor) -> Result<Self> {
+        let url = Url::parse(mbus.expose())
             .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;
         if url.scheme() != "https" {
             return Err(Error::invalid(format!(
@@ -55,7 +57,7 @@ impl Endpoint {
         Ok(Endpoint {
             base: format!("https://{host}:{}", url.port().unwrap_or(443)),
             user: percent_decode(url.username()),
-            password: percent_decode(url.password().unwrap_or_default()),
+            password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: Trust::Anybody,
         })
     }

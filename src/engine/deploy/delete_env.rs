@@ -10,7 +10,6 @@ use crate::recovery::{self, suspects};
 use crate::state::Store;
 use crate::{plan, prepare};
 use base::{Error, Result};
-use manifest::Deployment;
 use manifest::deployment::CloudProvider;
 
 /// One error for everything that could not be deleted.
@@ -59,8 +58,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
 
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
-    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-    prepare::redact_provider(environment, &provider);
+    let provider = loaded.provider()?;
     cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
@@ -88,7 +86,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         request.agent_timeout,
     );
     teardown.registry =
-        Registry::start(environment, &provider, &request.inputs.manifest, contract, &mut cloud)?;
+        Registry::start(environment, &alone.provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;
     let store = cloud.into_store();
     let kept: Vec<String> =

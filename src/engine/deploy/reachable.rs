@@ -35,7 +35,6 @@ impl ReachableEnvironment {
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, inputs)?;
         let deployment = loaded.deployment()?;
-        prepare::redact_provider(environment, &deployment.cloud_provider);
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(environment, provider)?;
         validating.finish();

@@ -7,7 +7,6 @@ use crate::environment::lock::no_state;
 use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
-use manifest::{self, Inputs};
 
 /// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
 pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
@@ -25,7 +24,8 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
 /// As [`recreate`], where it need not be on record what is deployed: a repair may just have dropped a record.
 pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
     // What is wrong with the manifest, create-env says.
-    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(&request.inputs, state), Ok(false)) {
+    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
+    {
         return Err(Error::invalid("the manifest is not the one that is deployed")
             .with_hint(
                 "create-env deploys the changes; create-env --recreate does so with a new VM in any case",
@@ -36,8 +36,8 @@ pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
 }
 
 /// Whether the manifest is the one that is deployed, and still of the same CPI: which one that is stands beside it.
-fn is_deployed(inputs: &Inputs, state: &State) -> Result<bool> {
-    let loaded = manifest::load(inputs)?;
+fn is_deployed(request: &CreateEnv, environment: &Environment, state: &State) -> Result<bool> {
+    let loaded = manifest::load(&request.inputs, &environment.redactor)?;
     let (state, _) = cpis::renamed(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());

@@ -43,7 +43,6 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
     let loaded = prepare::load(environment, &request.inputs)?;
     let deployment = loaded.deployment()?;
     let provider = &deployment.cloud_provider;
-    prepare::redact_provider(environment, provider);
     let renderer = templates::renderer(request.templates, &environment.variables)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),

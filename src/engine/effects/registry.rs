@@ -15,9 +15,10 @@ use crate::registry::{Registry as Server, loopback, serve};
 use crate::state::{Change, State};
 use artifact::Location;
 use base::events::Stage;
+use base::secret::Secret;
 use base::timing::Activity;
 use base::{Error, Result};
-use manifest::deployment::{CloudProvider, SshTunnel};
+use manifest::deployment::{CloudProvider, SshTunnel, TunnelKey};
 use net::ssh::{self, Key, KeyError};
 
 /// How long to wait for the agent before looking whether the tunnel has failed for good.
@@ -132,9 +133,9 @@ fn no_longer_needed(provider: &CloudProvider) -> String {
 }
 
 fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::Server> {
-    let key = match (&tunnel.private_key, tunnel.inline_key()) {
-        (_, Some(text)) => Some(read_key(environment, text, &format!("`{KEY}`"))?),
-        (Some(path), None) => {
+    let key = match &tunnel.private_key {
+        Some(TunnelKey::Text(text)) => Some(read_key(environment, text, &format!("`{KEY}`"))?),
+        Some(TunnelKey::Path(path)) => {
             let home = environment.variables.iter().find(|(name, _)| name == "HOME");
             let home = home.map(|(_, home)| Path::new(home));
             let directory = manifest.parent().unwrap_or(Path::new("."));
@@ -146,10 +147,10 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
                     .with_source(error)
                     .with_hint(format!("{} names it", tunnel.place))
             })?;
-            environment.redactor.add(&text);
+            let text = Secret::new(text, &environment.redactor);
             Some(read_key(environment, &text, &format!("'{}'", path.display()))?)
         }
-        (None, None) => None,
+        None => None,
     };
     Ok(ssh::Server {
         host: tunnel.host.trim_start_matches('[').trim_end_matches(']').to_owned(),
@@ -163,7 +164,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
 }
 
 /// Reads a key; whoever is at the terminal is asked for its passphrase.
-fn read_key(environment: &Environment, text: &str, what: &str) -> Result<Key> {
+fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key> {
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
@@ -177,7 +178,7 @@ fn read_key(environment: &Environment, text: &str, what: &str) -> Result<Key> {
         };
         Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)
     };
-    let mut failed = match Key::parse(text, None) {
+    let mut failed = match Key::parse(text.expose(), None) {
         Ok(key) => return Ok(key),
         Err(error) => error,
     };
@@ -186,8 +187,8 @@ fn read_key(environment: &Environment, text: &str, what: &str) -> Result<Key> {
     };
     for _ in 0..TRIES {
         let passphrase = ask(&format!("Passphrase of the private key {what}"))?;
-        environment.redactor.add(&passphrase);
-        match Key::parse(text, Some(&passphrase)) {
+        let passphrase = Secret::new(passphrase, &environment.redactor);
+        match Key::parse(text.expose(), Some(passphrase.expose())) {
             Ok(key) => return Ok(key),
             Err(error) => {
                 environment.reporter.warn(format!("the private key {what}: {error}"));

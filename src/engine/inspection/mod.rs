@@ -31,7 +31,7 @@ use crate::environment::lock::no_state;
 use crate::prepare;
 use crate::state::State;
 use base::Result;
-use manifest::{Deployment, Inputs};
+use manifest::Inputs;
 
 /// A VM whose own agent answers.
 struct ReachedVm {
@@ -48,9 +48,7 @@ fn read_state(environment: &Environment) -> Result<State> {
 /// Where the manifest says that the agent is.
 fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> {
     let loaded = prepare::load(environment, inputs)?;
-    let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-    prepare::redact_provider(environment, &provider);
-    endpoint(environment, &provider)
+    endpoint(environment, &loaded.provider()?)
 }
 
 /// Finds the VM on record and waits until its own agent answers.

@@ -113,9 +113,7 @@ impl CopyPath {
 pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
     let (program, arguments) = request.action.command_line(&request.options)?;
     if let Way::Socks5(url) = &request.way {
-        for secret in manifest::secrets_of_url(url) {
-            environment.redactor.add(&secret);
-        }
+        manifest::learn_url(url, &environment.redactor);
     }
     let scratch = Scratch::new(environment)?;
     let session = match &request.login {
@@ -174,9 +172,8 @@ impl Session {
     fn made(request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
         let visited = reach(environment, &request.inputs, request.agent_timeout)?;
         let opening = environment.reporter.stage("Having the agent make a user for this session");
-        let pair = SshKeyPair::generate()?;
-        environment.redactor.add(&pair.private_key);
-        let key = scratch.write("key", &pair.private_key)?;
+        let pair = SshKeyPair::generate(&environment.redactor)?;
+        let key = scratch.write("key", pair.private_key.expose())?;
         // As long as other operating systems take.
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);

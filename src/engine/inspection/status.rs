@@ -16,7 +16,7 @@ use crate::state::{Handle, Kind, State};
 use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
-use manifest::{self, Deployment, Inputs};
+use manifest::{self, Inputs};
 
 /// How many of the last runs are shown.
 const RUNS: usize = 5;
@@ -226,9 +226,7 @@ impl<'a> StatusSources<'a> {
         records::show(&environment.paths.state)?;
         let preparing = environment.reporter.stage("Preparing");
         let loaded = prepare::load(environment, inputs)?;
-        let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-        prepare::redact_provider(environment, &provider);
-        sources.endpoint = Some(endpoint(environment, &provider)?);
+        sources.endpoint = Some(endpoint(environment, &loaded.provider()?)?);
         if request.ask_cpi {
             let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
             sources.alone = Some(alone);

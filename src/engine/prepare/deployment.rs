@@ -13,7 +13,7 @@ use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
-use manifest::deployment::{ArtifactRef, CpiSource, Deployment, ReleaseRef};
+use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
 use manifest::{self, CpiConfig, Inputs, Loaded};
 
 /// A manifest that can be deployed, as far as it and its artifacts alone can tell.
@@ -35,13 +35,9 @@ pub(crate) struct Opened {
     pub(crate) releases: Vec<Release>,
 }
 
-/// Reads a manifest and remembers what in it must not be shown.
+/// Reads a manifest, and tells the operator its warnings and notes.
 pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
-    let loaded = manifest::load(inputs).inspect_err(|_| learn_secrets(environment, inputs))?;
-    let named = manifest::secrets_by_name(&loaded.root);
-    for secret in loaded.secrets.iter().chain(&named) {
-        environment.redactor.add(secret);
-    }
+    let loaded = manifest::load(inputs, &environment.redactor)?;
     for warning in &loaded.warnings {
         environment.reporter.warn(warning);
     }
@@ -51,18 +47,9 @@ pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded>
     Ok(loaded)
 }
 
-/// Remembers what must not be shown before the manifest is loaded, or although it cannot be.
-pub(crate) fn learn_secrets(environment: &Environment, inputs: &Inputs) {
-    for secret in manifest::known_secrets(inputs) {
-        environment.redactor.add(&secret);
-    }
-}
-
 /// Remembers the credentials in the hints of disks.
 pub(crate) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
-    for secret in manifest::secrets_by_name_in(hint) {
-        environment.redactor.add(&secret);
-    }
+    manifest::learn_named(hint, &environment.redactor);
 }
 
 /// Reads and validates the manifest and finds out what its artifacts are; `state` says what is in use.
@@ -75,7 +62,6 @@ pub(crate) fn prepare(
     let loaded = load(environment, inputs)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
-    redact_provider(environment, &deployment.cloud_provider);
     let manifest_sha = manifest_sha(&loaded)?;
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let (stemcell, releases) = obtain::all(
@@ -121,8 +107,8 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
         env: Value::Object(env),
         // What else the CPI's properties say is between it and the IaaS.
         agent: json!({
-            "mbus": provider.mbus,
-            "cert": provider.cert,
+            "mbus": provider.mbus.expose(),
+            "cert": provider.cert.to_json(),
             "agent": property("agent"),
             "ntp": property("ntp"),
             "blobstore": property("blobstore"),
@@ -135,40 +121,6 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
 /// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
 pub(crate) fn manifest_sha(loaded: &Loaded) -> Result<String> {
     Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
-}
-
-/// Everything in `cloud_provider` that opens doors.
-pub(crate) fn redact_provider(environment: &Environment, provider: &manifest::deployment::CloudProvider) {
-    environment.redactor.add(&provider.mbus);
-    for password in manifest::secrets_of_url(&provider.mbus) {
-        environment.redactor.add(&password);
-    }
-    if let Some(key) = &provider.cert.private_key {
-        environment.redactor.add(key);
-    }
-    if let Some(registry) = &provider.registry {
-        environment.redactor.add(&registry.password);
-    }
-    if let Some(tunnel) = &provider.ssh_tunnel {
-        // The path of a key is no secret.
-        tunnel
-            .password
-            .as_deref()
-            .into_iter()
-            .chain(tunnel.inline_key())
-            .for_each(|secret| environment.redactor.add(secret));
-    }
-    // What a built-in CPI's properties hold is known, and nothing of it is secret but what is added above.
-    if !matches!(provider.cpi, CpiSource::Builtin(_)) {
-        let mut properties = provider.properties.clone();
-        if let Some(serde_json::Value::Object(registry)) = properties.get_mut("registry") {
-            // "registry" is the usual name of its user; hiding the word would garble what is shown.
-            registry.retain(|key, _| !matches!(key.as_str(), "host" | "port" | "username"));
-        }
-        for secret in manifest::secret_texts(&properties) {
-            environment.redactor.add(&secret);
-        }
-    }
 }
 
 /// Obtains and opens these releases alone.

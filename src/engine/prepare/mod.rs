@@ -8,6 +8,6 @@ mod deployment;
 pub(crate) mod obtain;
 
 pub(crate) use deployment::{
-    Opened, Prepared, find, learn_secrets, load, manifest_sha, open_releases, open_stemcell, prepare,
-    redact_hint, redact_provider,
+    Opened, Prepared, find, load, manifest_sha, open_releases, open_stemcell, prepare,
+    redact_hint,
 };

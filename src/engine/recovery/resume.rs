@@ -30,7 +30,7 @@ pub(crate) fn settle_open_calls(
     let calls = store.journal().open_calls::<Effect>()?;
     if !calls.is_empty() {
         // The manifest is not loaded yet, and a CPI may have put its arguments into an error.
-        prepare::learn_secrets(environment, inputs);
+        manifest::learn_secrets(inputs, &environment.redactor);
     }
     for (intent, call) in calls {
         settle(environment, inputs, store, &intent, call, forget)?;

@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::prepare;
 use crate::state::{Kind, State, Suspect};
 use base::{Error, Result};
-use manifest::{Deployment, Inputs};
+use manifest::Inputs;
 
 /// How many are told in full.
 const TOLD: usize = 3;
@@ -87,8 +87,7 @@ pub(crate) fn sighting(
 ) -> Option<String> {
     let Effect::CreateVm { record } = effect else { return None };
     let loaded = prepare::load(environment, inputs).ok()?;
-    let provider = Deployment::parse_cloud_provider(&loaded.root).ok()?;
-    prepare::redact_provider(environment, &provider);
+    let provider = loaded.provider().ok()?;
     let agent = connect(environment, endpoint(environment, &provider).ok()?, state);
     Some(match agent.get_state() {
         Ok(seen) if identity::id(&seen) == record.agent_id => {

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::content::{Content, Stored};
 use crate::protocol::RegistryEndpoint;
 use crate::state::Document;
+use base::secret::Secret;
 use base::{Error, Result};
 use net::http_server::{Login, serve_connection};
 
@@ -38,7 +39,7 @@ pub struct Credentials {
     /// The user.
     pub username: String,
     /// Its password.
-    pub password: String,
+    pub password: Secret,
 }
 
 /// The way a request came.
@@ -81,7 +82,7 @@ impl Registry {
     ) -> Result<Self> {
         Self::start_again(
             runtime,
-            RegistryEndpoint::new(address, &credentials.username, &credentials.password),
+            RegistryEndpoint::new(address, &credentials.username, credentials.password.expose()),
             content,
         )
     }

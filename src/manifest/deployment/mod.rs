@@ -16,8 +16,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 pub use az::Az;
+use base::secret::Secret;
 pub use network::{Network, NetworkKind};
-pub use registry::{RegistryConfig, SshTunnel};
+pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 
 /// What is to be deployed.
 #[derive(Debug, Clone)]
@@ -123,8 +124,8 @@ pub struct WatchTime {
 pub struct CloudProvider {
     /// The CPI.
     pub cpi: CpiSource,
-    /// The agent's URL as seen from here.
-    pub mbus: String,
+    /// The agent's URL as seen from here, with its credentials.
+    pub mbus: Secret,
     /// The certificate the agent will present, with its CA.
     pub cert: Certificate,
     /// Properties of the CPI.
@@ -136,17 +137,25 @@ pub struct CloudProvider {
 }
 
 /// A certificate with what belongs to it; each part is PEM.
-#[derive(Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Certificate {
     /// The CA that signed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// The certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
     /// Its private key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub private_key: Option<String>,
+    pub private_key: Option<Secret>,
+}
+
+impl Certificate {
+    /// The parts that there are, as the agent's settings have them; the key is in the open.
+    pub fn to_json(&self) -> Value {
+        let key = self.private_key.as_ref().map(Secret::expose);
+        let parts =
+            [("ca", self.ca.as_deref()), ("certificate", self.certificate.as_deref()), ("private_key", key)];
+        let there = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?.into())));
+        Value::Object(there.collect())
+    }
 }
 
 impl std::fmt::Debug for Certificate {

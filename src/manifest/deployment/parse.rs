@@ -14,6 +14,8 @@ use super::{
 };
 use crate::reader::{Field, Problems};
 use base::Result;
+use base::redact::Redactor;
+use base::secret::Secret;
 use yaml::Node;
 
 /// Upstream's default for `update_watch_time`.
@@ -22,14 +24,14 @@ const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Du
 impl Deployment {
     /// Reads and validates a manifest whose variables are resolved. Availability zones are those of the cloud config
     /// where there is one.
-    pub fn parse(manifest: &Node, cloud_config: Option<&Node>) -> Result<Self> {
+    pub fn parse(manifest: &Node, cloud_config: Option<&Node>, redactor: &Redactor) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         if manifest.as_map().is_none() {
             root.problem(&mut problems, format!("must be a hash, not a {}", manifest.kind()));
             return problems.into_result(None);
         }
-        let deployment = read(&root, &zones(&root, cloud_config, &mut problems), &mut problems);
+        let deployment = read(&root, &zones(&root, cloud_config, &mut problems), redactor, &mut problems);
         problems.into_result(deployment)
     }
 
@@ -47,10 +49,11 @@ impl Deployment {
     }
 
     /// Reads only what `delete-env` needs: how VMs come about and what they are called.
-    pub fn parse_cloud_provider(manifest: &Node) -> Result<CloudProvider> {
+    pub fn parse_cloud_provider(manifest: &Node, redactor: &Redactor) -> Result<CloudProvider> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        let provider = cloud_provider(&root, &releases(&root, &mut Problems::default()), &mut problems);
+        let provider =
+            cloud_provider(&root, &releases(&root, &mut Problems::default()), redactor, &mut problems);
         problems.into_result(provider)
     }
 
@@ -80,7 +83,12 @@ fn zones<'n>(root: &Field<'n>, cloud_config: Option<&'n Node>, problems: &mut Pr
     Field::root(config)
 }
 
-fn read(root: &Field<'_>, zones: &Field<'_>, problems: &mut Problems) -> Option<Deployment> {
+fn read(
+    root: &Field<'_>,
+    zones: &Field<'_>,
+    redactor: &Redactor,
+    problems: &mut Problems,
+) -> Option<Deployment> {
     let name = root.required_text("name", problems);
     let releases = releases(root, problems);
     let networks: Vec<Network> =
@@ -97,7 +105,7 @@ fn read(root: &Field<'_>, zones: &Field<'_>, problems: &mut Problems) -> Option<
         disk.cloud_properties = Az::under(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
     }
     let update_watch_time = watch_time(root, problems);
-    let cloud_provider = cloud_provider(root, &releases, problems);
+    let cloud_provider = cloud_provider(root, &releases, redactor, problems);
     let properties = root.object("properties", problems);
 
     let (stemcell, cloud_properties, mut env) = pool?;
@@ -333,6 +341,7 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
 fn cloud_provider(
     root: &Field<'_>,
     releases: &[ReleaseRef],
+    redactor: &Redactor,
     problems: &mut Problems,
 ) -> Option<CloudProvider> {
     let Some(field) = root.get("cloud_provider") else {
@@ -340,17 +349,17 @@ fn cloud_provider(
         return None;
     };
     let cpi = cpi_source(&field, releases, problems);
-    let mbus = field.required_text("mbus", problems);
+    let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
     let cert = field.get("cert").map_or_else(Certificate::default, |cert| Certificate {
         ca: cert.optional_text("ca", problems),
         certificate: cert.optional_text("certificate", problems),
-        private_key: cert.optional_text("private_key", problems),
+        private_key: cert.optional_text("private_key", problems).map(|key| Secret::new(key, redactor)),
     });
     let mut properties = field.object("properties", problems);
     if let Some(own) = field.get("cpi").and_then(|cpi| cpi.optional_object("properties", problems)) {
         properties.extend(own);
     }
-    let (registry, ssh_tunnel) = registry::read(&field, &mut properties, problems);
+    let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
     Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties, registry, ssh_tunnel })
 }
 

@@ -9,6 +9,8 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::reader::{Field, Problems};
+use base::redact::Redactor;
+use base::secret::Secret;
 
 const HOST: &str = "127.0.0.1";
 const PORT: u16 = 6901;
@@ -25,7 +27,7 @@ pub struct RegistryConfig {
     /// The user.
     pub username: String,
     /// Its password.
-    pub password: String,
+    pub password: Secret,
     /// Where the manifest says so.
     pub place: String,
 }
@@ -39,12 +41,21 @@ pub struct SshTunnel {
     pub port: u16,
     /// The user.
     pub user: String,
-    /// The private key: its text, or the path of its file.
-    pub private_key: Option<String>,
+    /// The private key.
+    pub private_key: Option<TunnelKey>,
     /// The user's password.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// Where the manifest says so.
     pub place: String,
+}
+
+/// A private key as the manifest gives it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum TunnelKey {
+    /// Its text.
+    Text(Secret),
+    /// The path of its file.
+    Path(String),
 }
 
 impl fmt::Debug for RegistryConfig {
@@ -59,17 +70,11 @@ impl fmt::Debug for SshTunnel {
     }
 }
 
-impl SshTunnel {
-    /// The key's text, where the manifest itself holds it.
-    pub fn inline_key(&self) -> Option<&str> {
-        self.private_key.as_deref().filter(|key| key.trim_start().starts_with("-----"))
-    }
-}
-
 /// Reads both and completes the CPI's properties.
 pub(super) fn read(
     provider: &Field<'_>,
     properties: &mut Map<String, Value>,
+    redactor: &Redactor,
     problems: &mut Problems,
 ) -> (Option<RegistryConfig>, Option<SshTunnel>) {
     let tunnel = provider.get("ssh_tunnel");
@@ -77,8 +82,8 @@ pub(super) fn read(
     let own = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
     let field = own.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
-        (Some(field), _) => registry(field, problems),
-        (None, Some(tunnel)) => Some(complete(tunnel, HOST.to_owned(), PORT, None, None)),
+        (Some(field), _) => registry(field, redactor, problems),
+        (None, Some(tunnel)) => Some(complete(tunnel, HOST.to_owned(), PORT, None, generated(redactor))),
         (None, None) => None,
     };
     if let Some(registry) = &registry {
@@ -87,13 +92,13 @@ pub(super) fn read(
             known.insert("host".to_owned(), json!(registry.host));
             known.insert("port".to_owned(), json!(registry.port));
             known.insert("username".to_owned(), json!(registry.username));
-            known.insert("password".to_owned(), json!(registry.password));
+            known.insert("password".to_owned(), json!(registry.password.expose()));
         }
     }
-    (registry, tunnel.and_then(|tunnel| ssh_tunnel(&tunnel, problems)))
+    (registry, tunnel.and_then(|tunnel| ssh_tunnel(&tunnel, redactor, problems)))
 }
 
-fn registry(field: &Field<'_>, problems: &mut Problems) -> Option<RegistryConfig> {
+fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<RegistryConfig> {
     if !is_hash(field, problems) {
         return None;
     }
@@ -101,6 +106,7 @@ fn registry(field: &Field<'_>, problems: &mut Problems) -> Option<RegistryConfig
     let port = port(field, PORT, problems);
     let username = not_blank(field, "username", problems);
     let password = not_blank(field, "password", problems);
+    let password = password.map_or_else(|| generated(redactor), |password| Secret::new(password, redactor));
     if let Some(name) = &username
         && name.contains(':')
         && let Some(field) = field.get("username")
@@ -115,33 +121,42 @@ fn complete(
     host: String,
     port: u16,
     username: Option<String>,
-    password: Option<String>,
+    password: Secret,
 ) -> RegistryConfig {
     RegistryConfig {
         host,
         port,
         username: username.unwrap_or_else(|| USERNAME.to_owned()),
-        password: password.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+        password,
         place: field.place(),
     }
 }
 
-fn ssh_tunnel(field: &Field<'_>, problems: &mut Problems) -> Option<SshTunnel> {
+/// A password where the manifest has none.
+fn generated(redactor: &Redactor) -> Secret {
+    Secret::new(uuid::Uuid::new_v4().to_string(), redactor)
+}
+
+fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<SshTunnel> {
     if !is_hash(field, problems) {
         return None;
     }
     let host = field.required_text("host", problems);
     let port = port(field, SSH_PORT, problems);
     let user = field.required_text("user", problems);
-    let private_key = not_blank(field, "private_key", problems);
-    let password = not_blank(field, "password", problems);
+    let private_key =
+        not_blank(field, "private_key", problems).map(|key| match key.trim_start().starts_with("-----") {
+            true => TunnelKey::Text(Secret::new(key, redactor)),
+            false => TunnelKey::Path(key),
+        });
+    let password = not_blank(field, "password", problems).map(|password| Secret::new(password, redactor));
     if private_key.is_none() && password.is_none() {
         field.problem(problems, "needs a `private_key` (its text, or the path of its file) or a `password`");
     }
     let tunnel =
         SshTunnel { host: host?, port: port?, user: user?, private_key, password, place: field.place() };
-    if let Some(key) = tunnel.inline_key()
-        && !(key.contains("PRIVATE KEY-----") && key.contains("-----END "))
+    if let Some(TunnelKey::Text(key)) = &tunnel.private_key
+        && !(key.expose().contains("PRIVATE KEY-----") && key.expose().contains("-----END "))
         && let Some(field) = field.get("private_key")
     {
         field.problem(problems, "begins like a PEM block but is no whole private key");
@@ -182,7 +197,7 @@ mod tests {
         let mut problems = Problems::default();
         let provider = Field::root(&root);
         let mut properties = provider.object("properties", &mut problems);
-        let (registry, tunnel) = read(&provider, &mut properties, &mut problems);
+        let (registry, tunnel) = read(&provider, &mut properties, &Redactor::default(), &mut problems);
         let problem = match problems.into_result(Some(())) {
             Ok(()) => String::new(),
             Err(error) => error.chain().join(" "),
@@ -200,9 +215,10 @@ mod tests {
             (registry.host.as_str(), registry.port, registry.username.as_str()),
             (HOST, PORT, USERNAME)
         );
-        assert_eq!(registry.password.len(), 36);
-        assert_eq!((tunnel.port, tunnel.inline_key()), (22, None));
-        assert_eq!(properties["registry"]["password"], registry.password);
+        assert_eq!(registry.password.expose().len(), 36);
+        assert_eq!(tunnel.port, 22);
+        assert!(matches!(tunnel.private_key, Some(TunnelKey::Path(path)) if path == "~/key.pem"));
+        assert_eq!(properties["registry"]["password"], registry.password.expose());
         assert_eq!(properties["registry"]["port"], 6901);
     }
 

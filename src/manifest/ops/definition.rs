@@ -71,10 +71,13 @@ impl Ops {
 
     /// Applies all operations in order.
     pub fn apply(&self, mut root: Node) -> Result<Node> {
-        for op in &self.ops {
-            op.apply(&mut root)?;
-        }
+        self.apply_to(&mut root)?;
         Ok(root)
+    }
+
+    /// As [`Self::apply`]; after an error, the document is as the operations before it left it.
+    pub(crate) fn apply_to(&self, root: &mut Node) -> Result<()> {
+        self.ops.iter().try_for_each(|op| op.apply(root))
     }
 }
 

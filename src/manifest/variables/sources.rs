@@ -19,27 +19,17 @@ pub struct Sources {
 impl Sources {
     /// Reads everything that `inputs` names, the vars store apart.
     pub fn read(inputs: &Inputs) -> Result<Self> {
-        // From the lowest precedence to the highest: what comes later replaces.
-        let mut given: Vec<(String, Node)> = Vec::new();
-        let preset = &inputs.preset;
-        many(&preset.vars_env, &inputs.environment, &preset.vars_files, &mut given)?;
-        for (name, path) in &preset.var_files {
-            given.push(from_var_file(name, path)?);
-        }
-        given.extend(preset.vars.iter().cloned());
-        many(&inputs.vars_env, &inputs.environment, &inputs.vars_files, &mut given)?;
-        for pair in &inputs.var_files {
-            let (name, path) = split(pair, "--var-file", "PATH")?;
-            given.push(from_var_file(name, Path::new(path))?);
-        }
-        for pair in &inputs.vars {
-            given.push(from_var(pair)?);
-        }
         let mut sources = Sources::default();
-        for (name, value) in given {
-            sources.set(&name, value)?;
-        }
+        sources.fill(inputs)?;
         Ok(sources)
+    }
+
+    /// As [`Self::read`]; after an error, what was read before it is there.
+    pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
+        let mut given: Vec<(String, Node)> = Vec::new();
+        let outcome = read_all(inputs, &mut given);
+        let set = given.into_iter().try_for_each(|(name, value)| self.set(&name, value));
+        outcome.and(set)
     }
 
     /// The value of a variable.
@@ -76,6 +66,25 @@ impl Sources {
         *entry(here, last, name, Data::Null.into())? = value;
         Ok(())
     }
+}
+
+/// Reads all values, from the lowest precedence to the highest: what comes later replaces.
+fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
+    let preset = &inputs.preset;
+    many(&preset.vars_env, &inputs.environment, &preset.vars_files, given)?;
+    for (name, path) in &preset.var_files {
+        given.push(from_var_file(name, path)?);
+    }
+    given.extend(preset.vars.iter().cloned());
+    many(&inputs.vars_env, &inputs.environment, &inputs.vars_files, given)?;
+    for pair in &inputs.var_files {
+        let (name, path) = split(pair, "--var-file", "PATH")?;
+        given.push(from_var_file(name, Path::new(path))?);
+    }
+    for pair in &inputs.vars {
+        given.push(from_var(pair)?);
+    }
+    Ok(())
 }
 
 /// The value under `key` of `parent`, which is `default` if it was not there.

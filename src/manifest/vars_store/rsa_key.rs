@@ -9,6 +9,8 @@ use sha1::Digest;
 use yasna::ASN1Result;
 
 use super::pem_text;
+use base::redact::Redactor;
+use base::secret::Secret;
 use base::{Error, Result};
 
 /// How long a key is, in bits.
@@ -97,6 +99,13 @@ impl RsaKey {
         &self.pair
     }
 
+    /// The public key as sshd reads it: `ssh-rsa …`, one line.
+    pub fn ssh_public_key(&self) -> String {
+        use base64::Engine;
+        let wire = base64::engine::general_purpose::STANDARD.encode(self.ssh_wire());
+        format!("ssh-rsa {wire}\n")
+    }
+
     /// The public key in the wire form of SSH.
     pub fn ssh_wire(&self) -> &[u8] {
         &self.ssh_wire
@@ -106,22 +115,19 @@ impl RsaKey {
 /// A new pair of keys for ssh.
 pub struct SshKeyPair {
     /// `RSA PRIVATE KEY` in PEM form.
-    pub private_key: String,
+    pub private_key: Secret,
     /// `ssh-rsa …`, one line.
     pub public_key: String,
 }
 
 impl SshKeyPair {
     /// Makes one of a kind that every sshd takes.
-    pub fn generate() -> Result<Self> {
-        RsaKey::generate(KeySize::Rsa3072).map(|key| SshKeyPair::of(&key))
-    }
-
-    /// The pair that a key is.
-    pub fn of(key: &RsaKey) -> Self {
-        use base64::Engine;
-        let wire = base64::engine::general_purpose::STANDARD.encode(key.ssh_wire());
-        SshKeyPair { private_key: key.private_pem(), public_key: format!("ssh-rsa {wire}\n") }
+    pub fn generate(redactor: &Redactor) -> Result<Self> {
+        let key = RsaKey::generate(KeySize::Rsa3072)?;
+        Ok(SshKeyPair {
+            private_key: Secret::new(key.private_pem(), redactor),
+            public_key: key.ssh_public_key(),
+        })
     }
 }
 

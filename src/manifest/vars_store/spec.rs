@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::authority::Authority;
 use super::certificate_options::{CaReference, CertificateOptions, check_names, integer, key_length};
-use super::rsa_key::{KeyPool, KeySize, SshKeyPair};
+use super::rsa_key::{KeyPool, KeySize};
 use super::x509::Certificate;
 use super::{certificate, password};
 use crate::words::a_kind;
@@ -91,10 +91,9 @@ impl Spec {
             }
             Spec::Ssh(size) => {
                 let key = keys.take(*size)?;
-                let pair = SshKeyPair::of(&key);
                 Ok(mapping([
-                    ("private_key", pair.private_key),
-                    ("public_key", pair.public_key),
+                    ("private_key", key.private_pem()),
+                    ("public_key", key.ssh_public_key()),
                     ("public_key_fingerprint", fingerprint(key.ssh_wire())),
                 ]))
             }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::error::SshError;
 use super::key::Key;
+use base::secret::Secret;
 
 /// Timeout for each of DNS, TCP, handshake and login.
 const STEP: Duration = Duration::from_secs(15);
@@ -35,7 +36,7 @@ pub struct Server {
     /// Private key, tried first.
     pub key: Option<Key>,
     /// Password, tried after the key. Also the answer to keyboard-interactive questions.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// The host key that the server must have, in the format of OpenSSH. `None` accepts any.
     pub host_key: Option<String>,
     /// Receives the connections to forwarded ports.
@@ -217,12 +218,12 @@ async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> 
         }
     }
     if let Some(password) = &server.password {
-        match handle.authenticate_password(user, password).await.map_err(failed)? {
+        match handle.authenticate_password(user, password.expose()).await.map_err(failed)? {
             AuthResult::Success => return Ok(()),
             AuthResult::Failure { remaining_methods, .. }
                 if remaining_methods.contains(&MethodKind::KeyboardInteractive) =>
             {
-                if answer_questions(handle, user, password).await.map_err(failed)? {
+                if answer_questions(handle, user, password.expose()).await.map_err(failed)? {
                     return Ok(());
                 }
             }

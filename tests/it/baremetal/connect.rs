@@ -1,5 +1,6 @@
 //! How Ironic is reached.
 
+use base::redact::Redactor;
 use ironic::{AccessSettings, Client, Collection, Filter};
 
 use super::Bench;
@@ -106,7 +107,7 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
         system_scope: Some("all".into()),
         ..AccessSettings::default()
     };
-    let client = Client::connect(settings.access().unwrap()).unwrap();
+    let client = Client::connect(settings.access(&Redactor::default()).unwrap()).unwrap();
     let seen = || client.list(Collection::Connectors, &Filter::of_node(&node.name)).map(|found| found.len());
     assert_eq!(seen().unwrap(), 1);
     keystone.revoke_tokens(&operator);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use base::redact::Redactor;
 use ironic::{AccessSettings, Client, Collection, Patch, Refusal};
 
 use super::Bench;
@@ -177,7 +178,9 @@ fn a_lock_is_waited_for_and_a_lasting_one_is_told() {
     };
     reserve(Some("other-conductor"));
     let settings = AccessSettings { endpoint: Some(bench.ironic.url()), ..AccessSettings::default() };
-    let client = Client::connect(settings.access().unwrap()).unwrap().lock_patience(Duration::from_secs(1));
+    let client = Client::connect(settings.access(&Redactor::default()).unwrap())
+        .unwrap()
+        .lock_patience(Duration::from_secs(1));
     let patch = Patch::new().set(&["extra", "a"], 1);
     let error = client.update(Collection::Targets, &target, &patch).unwrap_err();
     assert_eq!(error.refusal(), Some(Refusal::Locked), "{error}");

@@ -155,7 +155,7 @@ fn builtin_config(
 
 /// How agents are to be reached. What the properties say of it wins, as in a CPI release's job.
 fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
-    let mut agent = json!({"mbus": provider.mbus, "cert": provider.cert});
+    let mut agent = json!({"mbus": provider.mbus.expose(), "cert": provider.cert.to_json()});
     if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {
         agent.extend(own.clone());
     }

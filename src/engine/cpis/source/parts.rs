@@ -49,8 +49,7 @@ impl Alone {
         loaded: &Loaded,
         stage: &Stage,
     ) -> Result<Self> {
-        let provider = Deployment::parse_cloud_provider(&loaded.root)?;
-        prepare::redact_provider(environment, &provider);
+        let provider = loaded.provider()?;
         let config = loaded.cpis()?;
         let releases = releases(environment, inputs, loaded, (&provider, config.as_ref()), stage)?;
         Ok(Alone {

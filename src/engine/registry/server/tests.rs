@@ -12,11 +12,15 @@ struct Served {
     directory: tempfile::TempDir,
 }
 
+fn secret(text: &str) -> Secret {
+    Secret::new(text, &base::redact::Redactor::default())
+}
+
 fn serve_one() -> Served {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let credentials = Credentials { username: "registry".into(), password: "s3cret".into() };
+    let credentials = Credentials { username: "registry".into(), password: secret("s3cret") };
     std::fs::create_dir(directory.path().join("journal")).unwrap();
     let content = directory.path().join("journal/registry.json");
     let registry = Registry::start(runtime.handle(), free, &credentials, content.as_path().into()).unwrap();
@@ -138,7 +142,7 @@ fn content_survives_the_server_and_a_port_in_use_is_told() {
     let served = serve_one();
     served.ask("PUT", PATH, GOOD, b"{}");
     let path = served.directory.path().join("journal/registry.json");
-    let credentials = Credentials { username: "registry".into(), password: "other".into() };
+    let credentials = Credentials { username: "registry".into(), password: secret("other") };
     let start =
         |address| Registry::start(served.runtime.handle(), address, &credentials, path.as_path().into());
     let error = start(served.address).err().unwrap();

@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use base::secret::Secret;
 use net::ssh::{Key, KeyError};
 
 /// Runs sshd as a test may.
@@ -293,7 +294,8 @@ fn each_way_to_fail_is_told_apart() {
     sshd.start();
     let refused = failure(sshd.server("stranger", None));
     assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
-    let refused = failure(Server { key: None, password: Some("s3cret".into()), ..sshd.server("good", None) });
+    let refused =
+        failure(Server { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) });
     assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
     assert!(!refused.to_string().contains("s3cret"));
     let error = Error::from(TunnelError::Failed(refused));
@@ -334,6 +336,10 @@ fn a_server_that_does_not_forward_is_told() {
     assert!(refused.to_string().contains(&ends.port.to_string()), "{refused}");
 }
 
+fn secret(text: &str) -> Secret {
+    Secret::new(text, &base::redact::Redactor::default())
+}
+
 #[test]
 fn a_password_opens_it() {
     let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
@@ -342,7 +348,7 @@ fn a_password_opens_it() {
     let with = |password: &str, key| Server {
         user: "root".into(),
         key,
-        password: Some(password.into()),
+        password: Some(secret(password)),
         ..sshd.server("good", None)
     };
     wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();

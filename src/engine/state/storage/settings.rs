@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, Service};
 use super::http::Requests;
 use super::lease::LENGTHS;
+use base::redact::Redactor;
 use base::{Error, Result};
 
 /// How long one request may take.
@@ -42,8 +43,14 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The state at `address`; `variables` (an environment) say how to get there.
-    pub fn new(address: Address, variables: &[(String, String)], executable: Option<PathBuf>) -> Self {
+    /// The state at `address`; `variables` (an environment) say how to get there. The redactor learns the secrets among
+    /// them.
+    pub fn new(
+        address: Address,
+        variables: &[(String, String)],
+        executable: Option<PathBuf>,
+        redactor: &Redactor,
+    ) -> Self {
         let own = match address.service {
             Service::S3 => "AWS_",
             Service::Gs => "GOOGLE_",
@@ -53,7 +60,9 @@ impl Shared {
         let of_use = variables.iter().filter(|(name, value)| {
             !value.is_empty() && (name.starts_with(own) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
-        Shared { address, variables: of_use.cloned().collect(), executable, lease: LEASE }
+        let shared = Shared { address, variables: of_use.cloned().collect(), executable, lease: LEASE };
+        shared.secrets().iter().for_each(|secret| redactor.add(secret));
+        shared
     }
 
     /// Has a lease last so long unless it is renewed; between 3 seconds and an hour.
@@ -72,7 +81,7 @@ impl Shared {
     }
 
     /// What must not be shown.
-    pub fn secrets(&self) -> Vec<String> {
+    fn secrets(&self) -> Vec<String> {
         const SECRET: [&str; 5] = ["SECRET", "TOKEN", "KEY", "SAS", "PASSWORD"];
         // They name something and give nothing away.
         const NAMES: [&str; 4] = ["_KEY_ID", "_FILE", "_URI", "_URL"];
@@ -259,7 +268,7 @@ mod tests {
     fn shared(url: &str, variables: &[(&str, &str)]) -> Shared {
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Shared::new(Address::parse(url).unwrap().unwrap(), &variables, None)
+        Shared::new(Address::parse(url).unwrap().unwrap(), &variables, None, &Redactor::default())
     }
 
     #[test]
