@@ -51,6 +51,10 @@ pub(super) struct Globals {
           value_hint = ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
 
+    /// Redact the values of variables and properties of this name, besides those that are named like a password
+    #[arg(long, global = true, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub redact: Vec<String>,
+
     /// Show the logs of CPI and scripts as they come; twice: debug log as well; three times: everything
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,

@@ -71,6 +71,7 @@ impl Session {
     /// Chooses the renderer and sets up logging.
     pub(super) fn begin(globals: &Globals, output_mode: &OutputMode) -> Session {
         let redactor = Redactor::default();
+        globals.redact.iter().for_each(|name| redactor.add_name(name));
         let terminal = std::io::stdout().is_terminal();
         let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
         let dumb = paths::variable("TERM").is_some_and(|term| term == "dumb");
@@ -130,6 +131,7 @@ impl Session {
         if let Err(error) = directory.and_then(|directory| log.open(&directory, command)) {
             self.reporter.warn(format!("this run keeps no log: {}", error.chain().join(": ")));
         }
+        log.path().into_iter().for_each(|path| self.keep_whole(path));
     }
 
     /// Where the records of runs are.
@@ -186,15 +188,19 @@ impl Session {
         let home = paths::home();
         let package_dir =
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
+        let paths = Paths {
+            state,
+            work: scratch.path().to_owned(),
+            cache,
+            data: paths::base("XDG_STATE_HOME", ".local/state")?,
+            package_dir,
+            executable: paths::executable()?,
+        };
+        for path in [&paths.work, &paths.cache, &paths.data, &paths.executable] {
+            self.keep_whole(path);
+        }
         let environment = Environment {
-            paths: Paths {
-                state,
-                work: scratch.path().to_owned(),
-                cache,
-                data: paths::base("XDG_STATE_HOME", ".local/state")?,
-                package_dir,
-                executable: paths::executable()?,
-            },
+            paths,
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
             confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
@@ -216,6 +222,7 @@ impl Session {
     /// Where the state is kept that `state` names: a path or a URL.
     pub(super) fn storage(&self, state: &Path) -> Result<Storage> {
         let text = state.to_string_lossy();
+        self.keep_whole(state);
         let encryption = encryption_args::current();
         let calls = |of: &str| {
             let name = Sha256::digest(of.as_bytes());
@@ -233,6 +240,12 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         Storage::shared(&shared, encryption, calls(&shared.identity())?)
+    }
+
+    /// Keeps a path of this run whole where it is shown, and the name of its file.
+    fn keep_whole(&self, path: &Path) {
+        self.redactor.keep(&path.to_string_lossy());
+        path.file_name().into_iter().for_each(|name| self.redactor.keep(&name.to_string_lossy()));
     }
 
     /// `--cache-dir`, or where the user keeps caches.
