@@ -14,7 +14,7 @@
 //!
 //! Numbers and booleans are no secrets, and addresses, ranges and ports never are: they say where, not what with.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use base::encoding::percent_decode;
 use base::redact::{Naming, Redactor};
@@ -39,13 +39,14 @@ pub(crate) struct Known<'d> {
 
 /// Tells the redactor of all secrets; the rules are those of the module.
 pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
-    let mut always = Always { redactor, found: BTreeSet::new() };
-    known.documents.iter().for_each(|document| always.walk(document, Naming::Plain));
+    let mut names = Names::new(redactor);
+    let mut always = Always::default();
+    known.documents.iter().for_each(|document| always.walk(document, Naming::Plain, &mut names));
     for (name, value) in &known.variables {
         let own = if known.passwords.contains(name) { Naming::Secret } else { Naming::Plain };
-        always.walk(value, own.max(redactor.naming(name)));
+        always.walk(value, own.max(names.naming(name)), &mut names);
     }
-    always.tell();
+    always.tell(redactor);
     // A literal URL stays whole, unless one of these secrets is in it.
     for url in known.urls.iter().filter(|url| redactor.apply(url) == url.as_str()) {
         redactor.keep(url);
@@ -66,8 +67,8 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
     }
     let mut open = HashSet::new();
     for document in &known.documents {
-        names(document, &mut open);
-        harmless(document, Naming::Plain, redactor, &mut open);
+        names_on_record(document, &mut open);
+        harmless(document, Naming::Plain, &mut names, &mut open);
     }
     texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add(text));
 }
@@ -81,9 +82,9 @@ pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
 
 /// Tells the redactor what is always secret in a document that no operator wrote, such as the hint of a disk.
 pub fn learn_named(value: &Value, redactor: &Redactor) {
-    let mut always = Always { redactor, found: BTreeSet::new() };
-    always.walk(&Node::from_json(value), Naming::Plain);
-    always.tell();
+    let (node, mut always) = (Node::from_json(value), Always::default());
+    always.walk(&node, Naming::Plain, &mut Names::new(redactor));
+    always.tell(redactor);
 }
 
 /// Tells the redactor of the credentials in a URL.
@@ -91,18 +92,37 @@ pub fn learn_url(url: &str, redactor: &Redactor) {
     credentials(url).iter().for_each(|secret| redactor.add(secret));
 }
 
-/// Collects what is always secret.
-struct Always<'r> {
-    redactor: &'r Redactor,
-    found: BTreeSet<String>,
+/// What the names of keys say. The same few stand in a manifest again and again.
+struct Names<'n> {
+    redactor: Redactor,
+    known: HashMap<&'n str, Naming>,
 }
 
-impl Always<'_> {
-    fn walk(&mut self, node: &Node, naming: Naming) {
+impl<'n> Names<'n> {
+    fn new(redactor: &Redactor) -> Self {
+        Names { redactor: redactor.clone(), known: HashMap::new() }
+    }
+
+    fn naming(&mut self, name: &'n str) -> Naming {
+        *self.known.entry(name).or_insert_with(|| self.redactor.naming(name))
+    }
+
+    /// What is said about a value by its key, and by those above it.
+    fn below(&mut self, above: Naming, key: &'n Node) -> Naming {
+        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(above)
+    }
+}
+
+/// Collects what is always secret.
+#[derive(Default)]
+struct Always(BTreeSet<String>);
+
+impl Always {
+    fn walk<'n>(&mut self, node: &'n Node, naming: Naming, names: &mut Names<'n>) {
         let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > Naming::Plain);
         match &node.data {
             Data::String(text) => {
-                self.found.extend(credentials(text));
+                self.0.extend(credentials(text));
                 let secret = match naming {
                     Naming::Plain => text.contains("PRIVATE KEY-----"),
                     Naming::Key => !is_public(text) && !is_path(text),
@@ -117,11 +137,11 @@ impl Always<'_> {
             Data::Int(int) => self.number(number(int), naming),
             Data::UInt(int) => self.number(number(int), naming),
             Data::Float(float) => self.number(number(float), naming),
-            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming)),
+            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming, names)),
             Data::Map(map) => {
                 for (key, value) in map.iter() {
-                    let own = key.as_str().map(|key| self.redactor.naming(key)).unwrap_or_default();
-                    self.walk(value, naming.max(own));
+                    let naming = names.below(naming, key);
+                    self.walk(value, naming, names);
                 }
             }
             Data::Null | Data::Bool(_) => {}
@@ -129,21 +149,21 @@ impl Always<'_> {
     }
 
     fn number(&mut self, number: Option<String>, naming: Naming) {
-        self.found.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
+        self.0.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
     }
 
     fn add(&mut self, text: &str) {
-        self.found.insert(text.to_owned());
+        self.0.insert(text.to_owned());
         let trimmed = text.trim();
         if trimmed.contains('\n') {
             // A log shows a key line by line. Its first and last line are the same in all keys.
             let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-            self.found.extend(lines.map(str::to_owned));
+            self.0.extend(lines.map(str::to_owned));
         }
     }
 
-    fn tell(&self) {
-        self.found.iter().for_each(|secret| self.redactor.add(secret));
+    fn tell(&self, redactor: &Redactor) {
+        self.0.iter().for_each(|secret| redactor.add(secret));
     }
 }
 
@@ -177,7 +197,7 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 }
 
 /// The names on record, which are shown all the time: to hide them would garble what is said.
-fn names<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
+fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
     for key in ["releases", "networks", "azs", "cpis", "stemcells"] {
@@ -199,7 +219,7 @@ fn names<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
 }
 
 /// Short texts under keys that are not named like secrets, and the paths of keys.
-fn harmless<'n>(node: &'n Node, naming: Naming, redactor: &Redactor, found: &mut HashSet<&'n str>) {
+fn harmless<'n>(node: &'n Node, naming: Naming, names: &mut Names<'n>, found: &mut HashSet<&'n str>) {
     match &node.data {
         Data::String(text) => {
             let text = text.trim();
@@ -212,11 +232,11 @@ fn harmless<'n>(node: &'n Node, naming: Naming, redactor: &Redactor, found: &mut
                 found.insert(text);
             }
         }
-        Data::Seq(items) => items.iter().for_each(|item| harmless(item, naming, redactor, found)),
+        Data::Seq(items) => items.iter().for_each(|item| harmless(item, naming, names, found)),
         Data::Map(map) => {
             for (key, value) in map.iter() {
-                let own = key.as_str().map(|key| redactor.naming(key)).unwrap_or_default();
-                harmless(value, naming.max(own), redactor, found);
+                let naming = names.below(naming, key);
+                harmless(value, naming, names, found);
             }
         }
         _ => {}

@@ -53,6 +53,7 @@ mod registry;
 mod render;
 mod safety;
 mod sealed;
+mod secrets;
 mod several_cpis;
 mod shared_state;
 mod support;

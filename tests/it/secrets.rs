@@ -1,0 +1,153 @@
+//! What is secret and what is not: the places that see secrets as they are, and runs whose values look like names,
+//! paths and addresses.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::support::hello::Hello;
+use super::support::scripted::{Deed, Script, Speaks};
+
+/// The files that may call `Secret::expose`, by their crate and name: those that hand a secret to a CPI, an agent, a
+/// server or a key reader. Each use is one that a review has seen.
+const EXPOSE: [(&str, &str); 12] = [
+    // Into the settings of the agent and the digests of the state, which a CPI gets as JSON.
+    ("engine", "cpi_source/mod.rs"),
+    ("engine", "prepare.rs"),
+    ("manifest", "deployment/mod.rs"),
+    // Into the properties of a CPI; and the check of a key that the manifest holds.
+    ("manifest", "deployment/registry.rs"),
+    // Into requests.
+    ("engine", "agent/client.rs"),
+    ("engine", "agent/endpoint.rs"),
+    ("engine", "registry/server.rs"),
+    ("ironic", "client.rs"),
+    ("ironic", "keystone.rs"),
+    // Into ssh.
+    ("engine", "ssh.rs"),
+    ("net", "ssh/session.rs"),
+    // The key of the tunnel, to the reader of keys.
+    ("engine", "registry.rs"),
+];
+
+#[test]
+fn secrets_are_exposed_where_it_is_known() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = BTreeSet::new();
+    let files = walkdir::WalkDir::new(&sources).into_iter().map(Result::unwrap);
+    for entry in files.filter(|entry| entry.path().extension().is_some_and(|end| end == "rs")) {
+        let path = entry.path().strip_prefix(&sources).unwrap();
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let uses = code.contains(".expose()") || code.contains("Secret::expose");
+        if uses && !path.ends_with("base/secret.rs") && !path.to_string_lossy().ends_with("tests.rs") {
+            found.insert(path.to_owned());
+        }
+    }
+    let is_allowed =
+        |path: &Path| EXPOSE.iter().any(|(part, name)| path.starts_with(part) && path.ends_with(name));
+    let new: Vec<_> = found.iter().filter(|path| !is_allowed(path)).collect();
+    assert!(new.is_empty(), "new callers of Secret::expose, to be reviewed and listed here: {new:?}");
+    for (part, name) in EXPOSE {
+        let is_there = found.iter().any(|path| path.starts_with(part) && path.ends_with(name));
+        assert!(is_there, "{part}: {name} exposes no secret any more: take it from the list");
+    }
+}
+
+/// A CPI that is asked for `info`, says this and fails.
+fn fail_with(hello: &Hello, message: &str) {
+    let deed = Deed::Fail {
+        error_type: "Bosh::Clouds::CloudError".into(),
+        message: message.into(),
+        ok_to_retry: false,
+    };
+    hello.script(Script::speaking(Speaks::Version(2)).first("info", 9, deed));
+}
+
+fn properties(hello: &mut Hello, properties: &str) {
+    let path = "/instance_groups/0/jobs/0/properties";
+    let lines: String = properties
+        .split(", ")
+        .map(|pair| pair.split_once(": ").unwrap())
+        .map(|(key, value)| format!("- {{type: replace, path: '{path}/{key}?', value: {value}}}\n"))
+        .collect();
+    hello.ops("properties.yml", &lines);
+}
+
+#[test]
+fn names_and_paths_are_shown_although_values_are_the_same() {
+    let mut hello = Hello::new();
+    properties(&mut hello, "default_key_name: ((default_key_name)), kind: ((kind))");
+    hello.ops(
+        "provider.yml",
+        "- {type: replace, path: '/cloud_provider/cpi/properties/provider?', value: local}\n\
+         - {type: replace, path: '/cloud_provider/cpi/properties/project?', value: monopile}\n\
+         - {type: replace, path: '/cloud_provider/cpi/properties/region?', value: eu-central-1}\n",
+    );
+    let values = ["-v", "default_key_name=hello", "-v", "kind=state"];
+    fail_with(&hello, "instance hello/0 of project monopile in region eu-central-1 of provider local");
+    let run = hello.create(&values).failure(1);
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(shown.contains("instance hello/0 of project <redacted>"), "{shown}");
+    assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
+    let state = hello.world.path("state.json").display().to_string();
+    assert!(shown.contains(&format!("Deployment state: '{state}'")), "{shown}");
+    // The log has this program's name in its path, and says where the state is.
+    let mut logs = hello.find("home", "-create-env-").into_iter();
+    let log = logs.rfind(|path| path.display().to_string().contains("/monopile/logs/")).unwrap();
+    assert!(shown.contains(&log.display().to_string()), "{shown}");
+    assert!(std::fs::read_to_string(&log).unwrap().contains(&state));
+}
+
+#[test]
+fn a_password_is_hidden_although_it_is_a_name() {
+    let hello = Hello::new();
+    fail_with(&hello, "cannot log in to default with default");
+    let run = hello.create(&["-v", "admin_password=default"]).failure(1);
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(shown.contains("cannot log in to <redacted> with <redacted>"), "{shown}");
+}
+
+#[test]
+fn what_redact_names_is_hidden() {
+    let mut hello = Hello::new();
+    properties(&mut hello, "colour: ((colour)), pin: 4711");
+    fail_with(&hello, "the pin of green is 4711");
+    let run = hello.create(&["-v", "colour=green"]).failure(1);
+    assert!(run.stderr.contains("the pin of green is 4711"), "{}", run.stderr);
+    for flags in
+        [["--redact", "colour", "--redact", "pin"], ["--redact=COLOUR", "--redact=pin", "-v", "unused=1"]]
+    {
+        let run = hello.create(&[&["-v", "colour=green"], &flags[..]].concat()).failure(1);
+        let shown = format!("{}{}", run.stdout, run.stderr);
+        assert!(shown.contains("the pin of <redacted> is <redacted>"), "{shown}");
+        assert!(!shown.contains("green") && !shown.contains("4711"), "{shown}");
+    }
+}
+
+#[test]
+fn a_secret_with_an_escape_sequence_inside_is_hidden() {
+    let hello = Hello::new();
+    fail_with(&hello, "the password is quite-\u{1b}[31ma-sec\u{1b}[0mret");
+    for more in [&["--json"][..], &[]] {
+        let run = hello.create(&[&["-v", "some_password=quite-a-secret"], more].concat()).failure(1);
+        let shown = format!("{}{}", run.stdout, run.stderr);
+        assert!(shown.contains("the password is <redacted>") && !shown.contains("quite-"), "{shown}");
+    }
+    for log in hello.find("home", ".log") {
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert!(!text.contains("quite-") && !text.contains("sec\u{1b}"), "{text}");
+    }
+}
+
+#[test]
+fn an_error_in_the_manifest_shows_no_secret() {
+    let mut hello = Hello::new();
+    hello.ops("wrong.yml", "- {type: replace, path: /networks/name=default/type, value: ((password))}\n");
+    hello.ops(
+        "key.yml",
+        "- {type: replace, path: '/cloud_provider/ssh_tunnel?', value: {host: h, port: ((port_token))}}\n",
+    );
+    let run = hello.create(&["-v", "password=quite-a-secret", "-v", "port_token=t0ken-of-mine"]).failure(3);
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(!shown.contains("quite-a-secret") && !shown.contains("t0ken-of-mine"), "{shown}");
+}
