@@ -409,7 +409,7 @@ fn the_local_cpi_passes_with_a_registry() {
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
     let transcript = hello.world.read("t.jsonl");
-    assert!(transcript.contains("are in the registry"), "{transcript}");
+    assert!(transcript.contains("stored in the registry"), "{transcript}");
     assert!(!transcript.contains("reg-secret"));
     assert_eq!(hello.world.leftovers(), Vec::<String>::new());
 }

@@ -471,7 +471,7 @@ fn a_boot_that_fails_says_why_and_leaves_nothing() {
     let stemcell = cloud.stemcell();
     let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
-    assert!(message.contains("'/var") && message.contains("must be a directory"), "{message}");
+    assert!(message.contains("'/var") && message.contains("is not a directory"), "{message}");
     assert!(!cloud.root().join("vms").exists());
     cloud.call("delete_stemcell", json!([stemcell]));
     assert!(!cloud.root().exists());

@@ -1,12 +1,12 @@
-//! Cloud IDs: a prefix that names the kind, and a UUID. They become directory names, so nothing else
-//! is ever accepted as one.
+//! Cloud IDs: a prefix for the type of object, and a UUID. They become directory names, so no other text is
+//! accepted.
 
 use uuid::Uuid;
 
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 
-/// What a CID may name. Each kind has a directory of its own in the cloud.
+/// The types of objects. Each type has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     Stemcell,
@@ -16,7 +16,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    /// Every kind, in the order of a life.
+    /// All types, in the order in which they are created.
     pub(crate) const ALL: [Resource; 4] =
         [Resource::Stemcell, Resource::Vm, Resource::Disk, Resource::Snapshot];
 
@@ -29,7 +29,7 @@ impl Resource {
         }
     }
 
-    /// The directory below the cloud's root.
+    /// Returns the directory of the type, below the cloud's root.
     pub(crate) fn directory(self) -> &'static str {
         match self {
             Resource::Stemcell => "stemcells",
@@ -39,20 +39,20 @@ impl Resource {
         }
     }
 
-    /// A CID that nothing has yet.
+    /// Creates an unused CID.
     pub(crate) fn new_cid(self) -> Cid {
         Cid { resource: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
     }
 
-    /// Reads a CID; `None` when this CPI cannot have made it.
+    /// Parses a CID. Returns `None` if it is not in the form that this CPI uses.
     pub(crate) fn parse(self, text: &str) -> Option<Cid> {
         let id = text.strip_prefix(self.prefix())?;
         let uuid = Uuid::try_parse(id).ok()?;
-        // One spelling only: the text is compared and used as a file name.
+        // `Uuid` also parses other spellings, which would be different file names.
         (uuid.hyphenated().to_string() == id).then(|| Cid { resource: self, text: text.to_owned() })
     }
 
-    /// The error that says `cid` names nothing here.
+    /// Returns the error for a CID that does not exist.
     pub(crate) fn not_found(self, cid: &str) -> Failure {
         match self {
             Resource::Stemcell => {
@@ -66,7 +66,7 @@ impl Resource {
     }
 }
 
-/// A well-formed CID; whether something has it is another question.
+/// A well-formed CID. An object with this CID need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cid {
     resource: Resource,
@@ -82,7 +82,7 @@ impl Cid {
         &self.text
     }
 
-    /// The error that says nothing has this CID.
+    /// Returns the error for a CID that does not exist.
     pub(crate) fn not_found(&self) -> Failure {
         self.resource.not_found(&self.text)
     }
@@ -95,7 +95,7 @@ impl std::fmt::Display for Cid {
 }
 
 impl Arguments<'_> {
-    /// The CID of something that is looked for: malformed ones exist as little as unknown ones.
+    /// Takes a CID. The inner error is the text of a malformed CID, which is treated like an unknown one.
     pub(crate) fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
         let text = self.string(match resource {
             Resource::Stemcell => "stemcell_cid",
@@ -106,7 +106,7 @@ impl Arguments<'_> {
         Ok(resource.parse(&text).ok_or(text))
     }
 
-    /// The CID of something that must be one of ours.
+    /// Takes a CID. Fails with "not found" if it is malformed.
     pub(crate) fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
         self.cid(resource)?.map_err(|text| resource.not_found(&text))
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_read_back() {
+    fn a_new_cid_can_be_parsed() {
         for resource in Resource::ALL {
             let cid = resource.new_cid();
             assert_eq!(resource.parse(cid.as_str()), Some(cid));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_cid() {
+    fn other_texts_are_not_cids() {
         let good = Resource::Vm.new_cid();
         let upper = good.as_str().to_uppercase();
         for text in ["", "vm-", "vm-..", "../vm-x", "i-12345", upper.as_str(), "vm-{}", &format!("{good}/..")]

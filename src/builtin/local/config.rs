@@ -1,5 +1,5 @@
-//! What the operator configured: the `--config` file, overridden by what the request's context carries
-//! (with several CPIs, the director merges the CPI config's properties into it).
+//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
+//! With several CPIs, the director puts the properties of the CPI config into the context.
 //!
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
@@ -20,24 +20,24 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::read_json;
 use crate::registry::Client;
 
-/// Every stemcell format that can be used.
+/// The stemcell formats that the CPI can use.
 const FORMATS: [&str; 2] = ["local-directory", "local"];
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Config {
-    /// Where the cloud is.
+    /// The absolute path of the directory with all VMs, disks, stemcells and snapshots.
     pub root: PathBuf,
     #[serde(default)]
     pub agent: Agent,
-    /// Time servers, handed to the agent.
+    /// Time servers for the agent.
     #[serde(default)]
     pub ntp: Vec<String>,
-    /// Where agents get their settings under contract 1; without it, from a file.
+    /// The registry from which agents get their settings under contract v1. Without it, they read a file.
     pub registry: Option<Registry>,
 }
 
-/// The registry, as the CPI and the VM reach it.
+/// The address and credentials of the registry, for the CPI and for VMs.
 #[derive(Deserialize)]
 pub(super) struct Registry {
     host: String,
@@ -53,32 +53,34 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Its URL, credentials included.
+    /// Returns the URL with user and password.
     pub(super) fn endpoint(&self) -> String {
         Client::endpoint(&self.host, self.port, &self.username, &self.password)
     }
 
-    /// A client of it.
+    /// Creates a client of the registry.
     pub(super) fn client(&self) -> Outcome<Client> {
         Client::new(&self.endpoint()).map_err(|error| Failure::cloud(error.to_string()))
     }
 }
 
 impl Config {
-    /// Reads the file and lets the context override its keys.
+    /// Reads the file and overrides its keys by those of the context. Errors do not quote secrets.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
-            Failure::cloud(format!("the CPI's configuration '{}' does not exist", file.display()))
+            Failure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["root", "agent", "ntp", "registry"] {
             if let Some(value) = context.get(key) {
                 properties.insert(key.to_owned(), value.clone());
             }
         }
-        // serde's message may quote a value, and values here are secrets.
+        // serde's message may quote a value, and some values are secrets.
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
-                "the CPI's configuration '{}' must have: root (a path); agent.mbus (a URL), agent.cert (a hash), ntp (an array of strings), registry (host, port, username, password) where given",
+                "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
+                    URL), \
+                 agent.cert (a hash), ntp (an array of strings), registry (host, port, username, password)",
                 file.display()
             ))
         })?;
@@ -92,7 +94,7 @@ impl Config {
     }
 }
 
-/// The stemcell formats this cloud takes: those of the configuration, or all that can be used.
+/// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
 pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
     let known = read_json::<Hash>(file)?.unwrap_or_default();
     match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
@@ -103,10 +105,10 @@ pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<Strin
 }
 
 impl Agent {
-    /// The addresses the agent will listen at.
+    /// Returns the addresses at which the agent will listen: those of the host in the URL.
     pub(crate) fn listener(&self) -> Outcome<Vec<SocketAddr>> {
         let url = self.url()?;
-        // The URL holds a password: no message quotes more of it than host and port.
+        // Messages quote only host and port of the URL, because it contains a password.
         let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");
         let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
         let authority = rest.split('/').next().unwrap_or_default();
@@ -119,7 +121,7 @@ impl Agent {
         }
         let addresses = (host, port)
             .to_socket_addrs()
-            .map_err(|error| Failure::io(format_args!("looking up '{host}' of agent.mbus"), error))?;
+            .map_err(|error| Failure::io(format_args!("resolving the host '{host}' of agent.mbus"), error))?;
         Ok(addresses.collect())
     }
 }
@@ -137,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn the_context_wins() {
+    fn the_context_overrides_the_file() {
         let config =
             load(json!({"root": "/a", "ntp": ["x"]}), json!({"root": "/b", "director_uuid": "d"})).unwrap();
         assert_eq!((config.root.as_path(), config.ntp.as_slice()), (Path::new("/b"), &["x".to_owned()][..]));
     }
 
     #[test]
-    fn a_cloud_may_take_fewer_formats() {
+    fn the_configuration_can_limit_the_stemcell_formats() {
         let dir = tempfile::tempdir().unwrap();
         let absent = dir.path().join("config.json");
         let formats = |context: Value| {
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_roots_and_types_are_refused_without_quoting_values() {
+    fn errors_for_wrong_roots_and_types_do_not_quote_secrets() {
         for bad in [json!({}), json!({"root": "rel"}), json!({"root": "/"}), json!({"root": 1})] {
             assert!(load(bad, json!({})).is_err());
         }
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_is_read_from_the_url() {
+    fn the_listener_is_parsed_from_the_url() {
         let listener = |url: &str| {
             let agent = Agent { mbus: Some(url.to_owned()), cert: None };
             agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)

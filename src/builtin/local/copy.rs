@@ -1,12 +1,12 @@
-//! Whole trees, copied.
+//! Copies of directory trees.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cpi::failure::{Failure, Outcome};
 
-/// Copies a tree with everything that belongs to it (owners, times, links, holes, attributes) into
-/// `to`, which may exist. `cp` knows all of that, and reflinks where the file system can.
+/// Copies a tree with owners, times, links, holes and attributes into `to`, which may exist. Shares the
+/// blocks of files if the file system supports that.
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
     let output = Command::new("cp")
         .args(["-a", "--reflink=auto", "-T", "--"])

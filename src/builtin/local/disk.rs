@@ -1,8 +1,8 @@
-//! Disks: a directory with a document beside it. The data is in one place at any time: below
-//! `disks/<cid>`, or, attached, in the devices of one VM. So an attachment is exclusive by
-//! construction, and one rename makes or ends it.
+//! Disks: a directory with the data, and a JSON document. The data directory is below `disks/<cid>`, or,
+//! while the disk is attached, in the devices of one VM. One rename attaches or detaches a disk, so it cannot
+//! be attached twice.
 //!
-//! The size is recorded, and checked when a disk is to grow; a directory does not enforce it.
+//! The size of a disk is recorded but not enforced.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -22,15 +22,15 @@ use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use base::files::durable::sync_parent;
 
-/// The data below a disk's directory, while it is attached to nothing.
+/// The directory of the data, below the disk's directory, while the disk is detached.
 pub(super) const DATA: &str = "data";
 const DOCUMENT: &str = "disk.json";
 
-/// What is recorded about a disk.
+/// The record of a disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     cid: String,
-    /// MiB.
+    /// In MiB.
     size: u64,
     cloud_properties: Hash,
     #[serde(default)]
@@ -38,49 +38,43 @@ struct Document {
 }
 
 /// `create_disk`.
-pub(super) fn create(
-    call: &mut LocalCall,
-    store: &Store,
-    size: u64,
-    cloud_properties: Hash,
-) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
     let cid = Resource::Disk.new_cid();
     let staged = store.stage(&cid)?;
     let data = staged.path.join(DATA);
     DirBuilder::new()
         .mode(0o755)
         .create(&data)
-        // The mode a fresh file system has at its top, whatever the umask.
+        // The mode at the top of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
-        .map_err(|error| Failure::io("making the disk's directory", error))?;
+        .map_err(|error| Failure::io(format_args!("creating '{}'", data.display()), error))?;
     let document = Document { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
     write_json(&staged.path.join(DOCUMENT), &document)?;
     store.publish(&cid, staged)?;
-    call.log(format_args!("disk '{cid}' of {size} MiB made"));
+    call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
 
-/// `delete_disk`: only a disk that no VM has.
+/// `delete_disk`: fails while the disk is attached.
 pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
-        call.log(format_args!("disk '{cid}' is gone already"));
+        call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
         return Ok(());
     };
     if let Some(vm) = attached_to(store, cid)? {
-        return Err(Failure::cloud(format!(
-            "disk '{cid}' is attached to VM '{vm}': it must be detached first"
-        )));
+        return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")));
     }
     store.discard(cid, held)
 }
 
-/// `resize_disk`: growing only, detached only; with `NotSupported` the caller copies to a new disk instead.
+/// `resize_disk`: grows a detached disk. Answers `NotSupported` to other requests, so that the caller copies
+/// to a new disk.
 pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
     let refuse = |why: String| Err(Failure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
     if let Some(vm) = attached_to(store, cid)? {
-        return refuse(format!("is attached to VM '{vm}': it must be detached to be resized"));
+        return refuse(format!("is attached to VM '{vm}': detach it to resize it"));
     }
     if size < document.size {
         return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
@@ -98,7 +92,8 @@ pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<
     Ok(Value::Null)
 }
 
-/// `attach_disk`: the hint under contract 2; under contract 1 null, and the agent's settings tell. Attaching again changes nothing.
+/// `attach_disk`: returns the disk hint under contract v2. Under contract v1 returns null and adds the disk
+/// to the agent's settings. Succeeds if the disk is attached to this VM already.
 pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
@@ -107,7 +102,10 @@ pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
             call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
         }
         Some(other) => {
-            return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{other}', not to '{vm}'")));
+            return Err(Failure::cloud(format!(
+                "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it \
+                    first"
+            )));
         }
         None => {
             move_data(&held.path.join(DATA), &vm::device(&holder.path, cid))?;
@@ -121,12 +119,12 @@ pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
     Ok(Value::Null)
 }
 
-/// How the agent of a VM finds a disk: the devices of a VM are below /dev/monopile inside it.
+/// Returns the disk hint: the devices of a VM are below `/dev/monopile` inside it.
 pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
-/// `detach_disk`. Detaching a disk that is attached to nothing changes nothing.
+/// `detach_disk`: succeeds if the disk is detached already.
 pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
@@ -141,9 +139,11 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
             call.log(format_args!("disk '{cid}' detached from VM '{vm}'"));
         }
         Some(other) => {
-            return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{other}', not to '{vm}'")));
+            return Err(Failure::cloud(format!(
+                "disk '{cid}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
+            )));
         }
-        None => call.log(format_args!("disk '{cid}' is attached to nothing already")),
+        None => call.log(format_args!("disk '{cid}' is detached already")),
     }
     if !call.v2 {
         settings::remove_disk(call, &holder, vm, cid)?;
@@ -151,18 +151,18 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
     Ok(Value::Null)
 }
 
-/// Brings the data of a disk back from the devices of a VM that does not run any more.
+/// Moves the data of a disk back from the devices of a VM that has ended.
 pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
     let held = store.hold(cid)?.ok_or_else(|| {
         Failure::cloud(format!(
-            "'{}' is the data of a disk that is not known: nothing is deleted before it was moved away",
+            "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
             device.display()
         ))
     })?;
     move_data(device, &held.path.join(DATA))
 }
 
-/// Where the data of a disk is now. The disk must be held.
+/// Returns the current path of a disk's data. The caller must hold the disk.
 pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
     Ok(match attached_to(store, cid)? {
         Some(vm) => vm::device(&store.path(&vm), cid),
@@ -170,7 +170,7 @@ pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
     })
 }
 
-/// The VM that has the disk. The disk must be held.
+/// Returns the VM that the disk is attached to. The caller must hold the disk.
 fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
     let home = store.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
@@ -201,6 +201,8 @@ fn move_data(from: &Path, to: &Path) -> Outcome<()> {
 }
 
 fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
-    read_json(&held.path.join(DOCUMENT))?
-        .ok_or_else(|| Failure::cloud(format!("disk '{cid}' has lost its {DOCUMENT}")))
+    read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
+        let path = held.path.join(DOCUMENT);
+        Failure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
+    })
 }

@@ -1,7 +1,7 @@
-//! Starts `monopile vm-boot` for a VM and follows it until init and agent run.
+//! Starts `monopile vm-boot` for a VM and reads its reports until init and agent run.
 //!
-//! The VM lives only as long as its maker wants it: init ends when its stdin closes before
-//! [`Booted::commit`] was called. So a killed CPI leaves no process behind.
+//! Init ends if its standard input closes before [`Booted::commit`]. So a killed CPI leaves no process
+//! behind.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -18,30 +18,30 @@ use super::boot::Report;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::process::{Identity, timespec};
 
-/// The agent's and init's output, inside a VM's directory. Whoever runs for the VM has it open, and
-/// with it shares a lock on it: see [`wait_until_empty`].
+/// The log of init and agent, in the VM's directory. Every process of the VM inherits the open file with a
+/// shared lock, see [`wait_until_empty`].
 const LOG: &str = "agent.log";
-/// Mounts and one exec: far more than a busy machine needs.
+/// The longest time for a boot, which is a few mounts and one exec.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
-/// No report is longer.
+/// The largest report, in bytes.
 const REPORT_LIMIT: usize = 64 << 10;
 
-/// A VM whose init and agent run, on probation.
+/// A VM whose init and agent run. It ends if this is dropped without a commit.
 pub(super) struct Booted {
     pub init: Identity,
-    /// What the VM has to do without, for the log.
+    /// Limitations of the VM, for the log.
     pub notes: Vec<String>,
     stdin: ChildStdin,
 }
 
 impl Booted {
-    /// Lets the VM live on.
+    /// Lets the VM run on without this process.
     pub(super) fn commit(mut self) -> Outcome<()> {
         self.stdin.write_all(b"\n").map_err(|error| Failure::io("releasing the booted VM", error))
     }
 }
 
-/// Boots the VM in this directory, in the machine's network or another one.
+/// Boots the VM in this directory, in the machine's network or in the namespace `network`.
 pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
@@ -64,7 +64,9 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
         .spawn()
         .map_err(failed)?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Failure::cloud("'vm-boot' was started without pipes"));
+        return Err(Failure::cloud(
+            "starting 'vm-boot' failed: it has no pipes for standard input and output",
+        ));
     };
     let mut reports = Reports { stdout, buffer: Vec::new(), deadline: Instant::now() + BOOT_LIMIT };
     match follow(&mut reports) {
@@ -78,18 +80,18 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
             end(&mut child, init.as_ref());
             let why = match outcome {
                 Err(why) => why,
-                Ok(()) => match last_words(&log_path, log_start) {
-                    Some(words) => format!("'vm-boot' ended early: {words}"),
-                    None => "'vm-boot' ended early, and said nothing".to_owned(),
+                Ok(()) => match last_line(&log_path, log_start) {
+                    Some(line) => format!("'vm-boot' ended early: {line}"),
+                    None => "'vm-boot' ended early without a message".to_owned(),
                 },
             };
-            Err(Failure::new(FailureKind::VmCreationFailed, format!("the VM cannot be booted: {why}")))
+            Err(Failure::new(FailureKind::VmCreationFailed, format!("booting the VM failed: {why}")))
         }
     }
 }
 
-/// Waits until nothing runs for the VM in this directory. A boot whose maker was killed ends by itself,
-/// but not in an instant.
+/// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
+/// themselves after a moment.
 pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
     let path = vm_dir.join(LOG);
     let failed = |error: io::Error| Failure::io(format_args!("locking '{}'", path.display()), error);
@@ -110,13 +112,19 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
             }
             Err(fs::TryLockError::WouldBlock) => {
                 let dir = vm_dir.display();
-                return Err(Failure::cloud(format!("a process of the VM in '{dir}' is still there")));
+                let limit = BOOT_LIMIT.as_secs();
+                return Err(Failure::cloud(format!(
+                    "a process of the VM in '{dir}' still runs after {limit} s: end it, then try again \
+                     (`fuser -v {}` shows it)",
+                    path.display()
+                )));
             }
         }
     }
 }
 
-/// Reads reports until both stages are through, or one says why not, or both are gone.
+/// Reads reports until both stages are complete, one reports a failure, or both have ended. The init is
+/// `None` if both have ended.
 fn follow(reports: &mut Reports) -> (Option<Identity>, Vec<String>, Result<(), String>) {
     let (mut init, mut notes, mut ready) = (None, Vec::new(), false);
     loop {
@@ -128,7 +136,7 @@ fn follow(reports: &mut Reports) -> (Option<Identity>, Vec<String>, Result<(), S
             Ok(Some(Report::Note(note))) => notes.push(note),
             Ok(Some(Report::Ready)) => ready = true,
             Ok(Some(Report::Failed(why))) => return (init, notes, Err(why)),
-            // Without `ready` this is no success, whatever else was said.
+            // Both stages have ended. That is a failure: a VM that is ready keeps its init.
             Ok(None) => return (None, notes, Ok(())),
             Err(error) => return (init, notes, Err(error.to_string())),
         }
@@ -137,7 +145,7 @@ fn follow(reports: &mut Reports) -> (Option<Identity>, Vec<String>, Result<(), S
 
 /// Ends both stages of a boot that failed.
 fn end(child: &mut Child, init: Option<&Identity>) {
-    // Neither may be there any more, which is what is wanted.
+    // Errors mean that the process has ended already.
     if let Some(init) = init {
         let _ = init.stop(Duration::from_millis(500));
     }
@@ -145,8 +153,8 @@ fn end(child: &mut Child, init: Option<&Identity>) {
     let _ = child.wait();
 }
 
-/// The last line of this boot in the log.
-fn last_words(log: &Path, start: u64) -> Option<String> {
+/// Returns the last line of this boot in the log. The boot's part begins at the offset `start`.
+fn last_line(log: &Path, start: u64) -> Option<String> {
     let mut file = fs::File::open(log).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut text = Vec::new();
@@ -154,7 +162,7 @@ fn last_words(log: &Path, start: u64) -> Option<String> {
     String::from_utf8_lossy(&text).lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// The lines the two stages write.
+/// The reports of both stages, one JSON document per line.
 struct Reports {
     stdout: ChildStdout,
     buffer: Vec<u8>,
@@ -162,7 +170,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// The next report; `None` when no writer is left.
+    /// Returns the next report, or `None` if both stages have ended.
     fn next(&mut self) -> io::Result<Option<Report>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -170,14 +178,14 @@ impl Reports {
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
             if self.buffer.len() > REPORT_LIMIT {
-                return Err(io::Error::other("'vm-boot' reports too much"));
+                return Err(io::Error::other(format!("a report of 'vm-boot' exceeds {REPORT_LIMIT} bytes")));
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
             match poll(&mut fds, Some(&timespec(left))) {
                 Ok(0) => {
                     let limit = BOOT_LIMIT.as_secs();
-                    return Err(io::Error::other(format!("nothing was heard from it for {limit} s")));
+                    return Err(io::Error::other(format!("'vm-boot' was not ready within {limit} s")));
                 }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,

@@ -1,6 +1,6 @@
-//! The `local` CPI: VMs that are directories with an agent inside namespaces of their own, disks that
-//! are directories too. It is run like every other CPI: `monopile cpi-exec local --config FILE` reads
-//! one request and writes one answer (docs-bosh, `cpi-api-rpc.md`).
+//! The `local` CPI: a VM is a directory with an agent that runs in namespaces, and a disk is a directory. It
+//! runs like every other CPI: `monopile cpi-exec local --config FILE` reads one request and writes one answer
+//! (docs-bosh, `cpi-api-rpc.md`).
 //!
 //! The cloud is one directory, the `root` of the configuration:
 //!
@@ -9,10 +9,10 @@
 //! vms/<cid>/{vm.json, process.json, settings.json or user_data.json, agent.log, root/, work/, mnt/, devices/}
 //! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
 //! snapshots/<cid>/{snapshot.json, data/}
-//! staging/<cid>/                          what is being made or unmade; never counts as existing
+//! staging/<cid>/                          while it is created or deleted; does not count as existing
 //! ```
 //!
-//! Whatever a killed call leaves is either whole or in `staging/`, which the next call clears.
+//! A killed call leaves complete objects, or leftovers in `staging/`, which the next call removes.
 
 pub mod boot;
 #[cfg(target_os = "linux")]
@@ -49,9 +49,9 @@ use base::Result;
 
 /// Answers one CPI request.
 ///
-/// `config` is the JSON file described in `config.rs`, `executable` the absolute path of this program
-/// (it becomes the VM's init and agent). Failures of a method are part of the answer; an `Err` means
-/// that no answer could be written.
+/// `config` is the JSON file described in `config.rs`. `executable` is the absolute path of this program,
+/// which also runs as the VM's init and agent. The answer contains the error of a method that fails; an `Err`
+/// means that writing the answer failed.
 #[cfg(target_os = "linux")]
 pub fn run(
     config: &Path,
@@ -63,7 +63,7 @@ pub fn run(
     rpc::serve(config, executable, request, response, log)
 }
 
-/// Elsewhere there are no namespaces to put a VM into.
+/// Fails: VMs need the namespaces of Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn run(
     _config: &Path,
@@ -72,8 +72,6 @@ pub fn run(
     _response: impl Write,
     _log: impl Write,
 ) -> Result<()> {
-    Err(base::Error::environment(
-        "the built-in 'local' CPI needs Linux: its VMs are made of Linux namespaces",
-    )
-    .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
+    Err(base::Error::environment("the built-in 'local' CPI runs only on Linux: its VMs use Linux namespaces")
+        .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
 }

@@ -1,5 +1,5 @@
-//! Programs that VMs use from this machine. A VM has the machine's userland, so a stemcell can be nearly empty and
-//! still offer jobs more than a shell; its cloud property `needs` names those programs, each with its package.
+//! Checks for the programs that VMs of a stemcell use from this machine. VMs share the machine's userland,
+//! and the cloud property `needs` of a stemcell names the required programs with their packages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use crate::agent::SCRIPT_PATH;
 use crate::cpi::args::{Hash, type_name};
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 
-/// The cloud property.
+/// The name of the cloud property.
 const PROPERTY: &str = "needs";
 
-/// Fails if this machine lacks a program that the stemcell's cloud properties name.
+/// Fails if this machine lacks a program in `needs`, a hash of programs to packages.
 pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut missing = Vec::new();
     for (program, package) in needs(cloud_properties)? {
@@ -30,11 +30,12 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
-    // Not supported: the caller then knows that nothing was made.
+    // With `NotSupported` the caller knows that nothing was created.
     Err(Failure::new(
         FailureKind::NotSupported,
         format!(
-            "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on Debian and \
+            "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on \
+                Debian and \
              Ubuntu: `apt-get install {}`), then run the same command again",
             programs.join(", "),
             packages.join(" ")
@@ -42,12 +43,12 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     ))
 }
 
-/// The programs and their packages.
+/// Returns the programs and their packages.
 fn needs(cloud_properties: &Hash) -> Outcome<Vec<(&str, &str)>> {
     let mismatch = |given: String| {
         Failure::call(format!(
-            "create_stemcell: cloud property {PROPERTY} must be a hash of names of programs and of the packages that have \
-             them, {given} given"
+            "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \
+                {given} given"
         ))
     };
     match cloud_properties.get(PROPERTY) {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_are_taken() {
+    fn paths_and_other_types_are_refused() {
         for wrong in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
             let (kind, message) = checked(json!({"needs": wrong})).unwrap_err();
             assert_eq!(kind, FailureKind::InvalidCall, "{message}");

@@ -1,6 +1,6 @@
-//! The network a VM is in: the machine's, or the network namespace that the cloud property `network_namespace`
-//! names, the path of its file (`/run/netns/NAME`, `/proc/PID/ns/net`). A VM in one of its own is reached at
-//! addresses that only that namespace has.
+//! The network of a VM: the machine's, or the network namespace in the cloud property `network_namespace`,
+//! the path of its file (`/run/netns/NAME`, `/proc/PID/ns/net`). The agent then listens at the addresses of
+//! that namespace.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::cpi::args::{Hash, type_name};
 use crate::cpi::failure::{Failure, Outcome};
 
-/// The cloud property.
+/// The name of the cloud property.
 const PROPERTY: &str = "network_namespace";
 
-/// The namespace that cloud properties name.
+/// Returns the path of the namespace in the cloud properties.
 pub(super) fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
@@ -33,19 +33,22 @@ pub(super) fn enter(namespace: &Path) -> Result<(), String> {
         .map_err(|errno| failed(errno.to_string()))
 }
 
-/// Runs a look at the network from inside a namespace.
+/// Runs `check` inside a namespace.
 pub(super) fn inside<T: Send>(
     namespace: Option<&Path>,
-    look: impl FnOnce() -> Outcome<T> + Send,
+    check: impl FnOnce() -> Outcome<T> + Send,
 ) -> Outcome<T> {
-    let Some(namespace) = namespace else { return look() };
-    // A namespace is a thread's own, so this one's stays as it is.
+    let Some(namespace) = namespace else { return check() };
+    // Each thread has its own namespace, so a new thread enters it and this one stays.
     std::thread::scope(|scope| {
-        let looking = scope.spawn(|| {
+        let checking = scope.spawn(|| {
             enter(namespace).map_err(Failure::cloud)?;
-            look()
+            check()
         });
-        looking.join().unwrap_or_else(|_| Err(Failure::cloud("a look at the network ended early")))
+        checking.join().unwrap_or_else(|_| {
+            let path = namespace.display();
+            Err(Failure::cloud(format!("checking the network namespace '{path}' ended with a panic")))
+        })
     })
 }
 
@@ -66,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_is_named() {
+    fn the_error_for_a_missing_namespace_names_it() {
         let error = inside(Some(Path::new("/nowhere")), || Ok(())).unwrap_err();
         assert!(error.message.contains("'/nowhere'"), "{error}");
         assert_eq!(inside(None, || Ok(7)).unwrap(), 7);

@@ -1,4 +1,4 @@
-//! The methods: arguments taken, the right function called.
+//! Dispatches a request: checks its arguments, opens the cloud, and calls the method's function.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,23 +14,23 @@ use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
 use base::Result;
 
-/// What every method may use.
+/// The context of one request.
 pub(super) struct LocalCall<'a, 'l> {
     pub executable: &'a Path,
     pub config: Config,
-    /// True when the caller speaks contract 2 and the stemcell, where named, is of version 2 or later.
+    /// True if contract v2 applies, see [`Request::parts`].
     pub v2: bool,
     log: &'a mut Log<'l>,
 }
 
 impl LocalCall<'_, '_> {
-    /// Says what was done, on stderr and in the answer. Secrets have no place here.
+    /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
         self.log.line(line);
     }
 }
 
-/// Reads a request, carries it out, writes the answer.
+/// Reads a request, carries it out and writes the answer.
 pub(super) fn serve(
     config: &Path,
     executable: &Path,
@@ -46,7 +46,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     let (arguments, context, v2) = request.parts()?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
-    // Neither needs a whole configuration: `info` is asked before anything is known.
+    // These two methods must work without a complete configuration.
     match method {
         "info" => {
             take(0, 0)?;
@@ -64,11 +64,11 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
             needs::check(&properties)?;
-            making(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
+            creating(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {
             let cid = take(1, 1)?.own_cid(Resource::Stemcell)?;
-            unmaking(call, |call, store| stemcell::delete(call, store, &cid))
+            deleting(call, |call, store| stemcell::delete(call, store, &cid))
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
@@ -80,11 +80,11 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            making(call, |call, store| vm::create(call, store, wanted))
+            creating(call, |call, store| vm::create(call, store, wanted))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(Resource::Vm)?;
-            unmaking(call, |call, store| vm::delete(call, store, &cid))
+            deleting(call, |call, store| vm::delete(call, store, &cid))
         }
         "has_vm" => has(call, take(1, 1)?, Resource::Vm),
         "reboot_vm" => {
@@ -100,11 +100,11 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "create_disk" => {
             let mut arguments = take(2, 3)?;
             let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
-            making(call, |call, store| disk::create(call, store, size, properties))
+            creating(call, |call, store| disk::create(call, store, size, properties))
         }
         "delete_disk" => {
             let cid = take(1, 1)?.own_cid(Resource::Disk)?;
-            unmaking(call, |call, store| disk::delete(call, store, &cid))
+            deleting(call, |call, store| disk::delete(call, store, &cid))
         }
         "resize_disk" => {
             let mut arguments = take(2, 2)?;
@@ -139,13 +139,12 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         }
         "delete_snapshot" => {
             let cid = take(1, 1)?.own_cid(Resource::Snapshot)?;
-            unmaking(call, |call, store| snapshot::delete(call, store, &cid))
+            deleting(call, |call, store| snapshot::delete(call, store, &cid))
         }
-        // The v1 page says what to answer: the caller then makes a new VM.
-        "configure_networks" => Err(Failure::new(
-            FailureKind::NotSupported,
-            "the networks of a VM of the 'local' CPI cannot be changed",
-        )),
+        // The contract v1 requires this error; the caller then creates a new VM.
+        "configure_networks" => {
+            Err(Failure::new(FailureKind::NotSupported, "the networks of a VM of the 'local' CPI cannot be changed"))
+        }
         _ => Err(Failure::new(
             FailureKind::NotImplemented,
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
@@ -153,22 +152,19 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     }
 }
 
-/// Makes something in the cloud, which is made when there is none, without the leftovers of killed calls. Where
-/// nothing comes of it, no empty cloud stays either.
-fn making(
-    call: &mut LocalCall,
-    create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>,
-) -> Outcome<Value> {
+/// Runs `create` in the cloud, which it creates if there is none. If `create` fails, removes an empty cloud
+/// again.
+fn creating(call: &mut LocalCall, create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>) -> Outcome<Value> {
     let store = Store::make(&call.config.root)?;
     sweep(call, &store)?;
-    let made = create(call, &store);
-    if made.is_err() {
+    let created = create(call, &store);
+    if created.is_err() {
         store.tidy();
     }
-    made
+    created
 }
 
-/// The cloud, where there is one, without the leftovers of killed calls.
+/// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
 fn existing(call: &mut LocalCall) -> Outcome<Option<Store>> {
     let store = Store::open(&call.config.root)?;
     if let Some(store) = &store {
@@ -185,13 +181,11 @@ fn sweep(call: &mut LocalCall, store: &Store) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs a deletion, and leaves nothing of a cloud that is empty afterwards.
-fn unmaking(
-    call: &mut LocalCall,
-    delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>,
-) -> Outcome<Value> {
+/// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
+fn deleting(call: &mut LocalCall, delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>) -> Outcome<Value> {
     let Some(store) = existing(call)? else {
-        call.log("there is no cloud: nothing to delete");
+        let root = call.config.root.display().to_string();
+        call.log(format_args!("nothing to delete: '{root}' does not exist"));
         return Ok(Value::Null);
     };
     delete(call, &store)?;

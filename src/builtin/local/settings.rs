@@ -1,8 +1,8 @@
-//! The settings of a VM's agent, and where it finds them.
+//! Delivers the settings of a VM's agent, and keeps its list of disks up to date.
 //!
-//! Under contract 2, and under contract 1 where no registry is configured, they are a file in the VM, as config
-//! drives are. Under contract 1 with a registry they are there, and the VM gets user data that say so. Contract 1
-//! gives agents no hints, so disks are added to the settings and taken from them.
+//! Under contract v2, and under v1 without a registry, the settings are a file in the VM, like a config
+//! drive. Under contract v1 with a registry, the registry has them, and the VM gets user data with its
+//! address. Contract v1 has no disk hints, so attached disks are listed in the settings.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;
 
-/// Where the agent of a running VM has its file, below the VM's directory.
+/// The directory of the agent's settings file, below the VM's directory.
 const INSIDE: &str = "root/var/vcap/bosh";
 
-/// Puts the settings of a VM that is being made where its agent will look; whether that is the registry.
+/// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
 pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
     match call.config.registry.as_ref().filter(|_| !call.v2) {
         None => {
@@ -36,17 +36,17 @@ pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: H
             let data =
                 json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
             write_json(&staged.join(USER_DATA), &data)?;
-            call.log(format_args!("settings of VM '{vm}' are in the registry"));
+            call.log(format_args!("settings of VM '{vm}' stored in the registry"));
             Ok(true)
         }
     }
 }
 
-/// Takes back what [`deliver`] did in the registry. A VM that is gone has no use for it, so that this fails is no
-/// failure of the call.
+/// Deletes the settings of a deleted VM from the registry. A failure is logged and does not fail the call,
+/// because the settings do no harm.
 pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
     let Some(registry) = &call.config.registry else {
-        call.log(format_args!("no registry is configured, so none is told that VM '{vm}' is gone"));
+        call.log(format_args!("settings of VM '{vm}' stay in the registry: no registry is configured"));
         return;
     };
     if let Err(failure) = registry.client().and_then(|client| client.delete(vm.as_str()).map_err(failed)) {
@@ -54,38 +54,45 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
     }
 }
 
-/// Tells the agent of a VM how it finds an attached disk.
+/// Adds an attached disk with its hint to the settings of a VM.
 pub(super) fn add_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
-/// Takes a disk out of the settings of a VM.
+/// Removes a disk from the settings of a VM.
 pub(super) fn remove_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
 
+/// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
 fn change(call: &LocalCall, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(failed)?;
         let mut settings = settings.ok_or_else(|| {
-            Failure::cloud(format!("the registry has no settings of VM '{vm}', which was made with it"))
+            Failure::cloud(format!(
+                "the registry has no settings of VM '{vm}', although the VM was created with them: recreate \
+                    the VM"
+            ))
         })?;
         change(persistent_disks(&mut settings)?);
         return client.put(vm.as_str(), &settings).map_err(failed);
     }
     let path = held.path.join(SETTINGS);
-    let mut settings: Hash = read_json(&path)?
-        .ok_or_else(|| Failure::cloud(format!("VM '{vm}' has lost its settings '{}'", path.display())))?;
+    let mut settings: Hash = read_json(&path)?.ok_or_else(|| {
+        let path = path.display();
+        Failure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
+    })?;
     change(persistent_disks(&mut settings)?);
     write_json(&path, &settings)?;
-    // A VM that was never booted has no copy yet.
+    // The first boot of a VM copies its settings there.
     if held.path.join(INSIDE).is_dir() {
-        let text = serde_json::to_vec(&settings).map_err(|error| Failure::io("encoding settings", error))?;
+        let text = serde_json::to_vec(&settings)
+            .map_err(|error| Failure::io(format_args!("encoding the settings of VM '{vm}'"), error))?;
         replace_inside(&held.path, &text)
             .map_err(|error| Failure::io(format_args!("writing the settings inside VM '{vm}'"), error))?;
     }
@@ -96,11 +103,12 @@ fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
     match &call.config.registry {
         Some(registry) => registry.client(),
         None => Err(Failure::cloud(format!(
-            "VM '{vm}' takes its settings from a registry, but none is configured"
+            "the settings of VM '{vm}' are in a registry, but the CPI's configuration has no `registry`"
         ))),
     }
 }
 
+/// Returns `disks.persistent` of the settings, which it creates if it is missing or null.
 fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
     let mut at = settings;
     for key in ["disks", "persistent"] {
@@ -116,7 +124,8 @@ fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
     Ok(at)
 }
 
-/// Replaces the file in the VM's own tree, where the VM may have put links that lead out of it.
+/// Replaces the settings file in the VM's tree. Follows no links, because a VM may have made links that lead
+/// out of it.
 fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
     const NEW: &str = ".settings.json.new";
     let base = openat(rustix::fs::CWD, vm_dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -146,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disks_are_added_where_there_were_none() {
+    fn missing_and_null_disks_become_a_hash() {
         let mut settings = json!({"disks": {"system": null, "persistent": null}});
         let settings = settings.as_object_mut().unwrap();
         persistent_disks(settings).unwrap().insert("disk-1".into(), json!({"path": "/dev/x"}));
@@ -158,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vm_cannot_have_settings_written_elsewhere() {
+    fn settings_are_not_written_through_links() {
         let dir = tempfile::tempdir().unwrap();
         let elsewhere = dir.path().join("elsewhere");
         std::fs::create_dir_all(&elsewhere).unwrap();

@@ -11,8 +11,8 @@ use crate::cpi::args::Hash;
 use crate::cpi::failure::Outcome;
 use crate::cpi::files::write_json;
 
-/// `snapshot_disk`. The copy of an attached disk is as consistent as a machine that lost power: the
-/// caller stops the jobs first when it wants more.
+/// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
+/// needs more stops the jobs first.
 pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(disk)?;
     let data = disk::data(store, &held, disk)?;
@@ -22,7 +22,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: 
     let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
     write_json(&staged.path.join("snapshot.json"), &document)?;
     store.publish(&cid, staged)?;
-    call.log(format_args!("snapshot '{cid}' of disk '{disk}' made"));
+    call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
 }
 
@@ -31,7 +31,7 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {
-            call.log(format_args!("snapshot '{cid}' is gone already"));
+            call.log(format_args!("snapshot '{cid}' does not exist: nothing to delete"));
             Ok(())
         }
     }

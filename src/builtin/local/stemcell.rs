@@ -1,4 +1,4 @@
-//! Stemcells: the image is unpacked once, every VM gets a copy.
+//! Stemcells: each image is unpacked once, and every VM gets a copy.
 
 use std::fs;
 use std::path::Path;
@@ -14,16 +14,11 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};
 
-/// The image below a stemcell's directory.
+/// The directory of the image, below the stemcell's directory.
 pub(super) const IMAGE: &str = "image";
 
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
-pub(super) fn create(
-    call: &mut LocalCall,
-    store: &Store,
-    image: &Path,
-    cloud_properties: Hash,
-) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Store, image: &Path, cloud_properties: Hash) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
     })?;
@@ -33,7 +28,7 @@ pub(super) fn create(
     if metadata.is_dir() {
         copy_tree(image, &target)?;
     } else {
-        // A machine's root file system has absolute links; nothing here follows them.
+        // A root file system has absolute links. They are kept, and the CPI never follows them.
         let options = Options { links: Links::Verbatim, ..Options::default() };
         unpack_file(image, "the stemcell's image", &target, None, &options, &mut |_, _| {})
             .map_err(|error| Failure::cloud(error.chain().join(": ")))?;
@@ -43,16 +38,16 @@ pub(super) fn create(
         &json!({"cid": cid.as_str(), "cloud_properties": cloud_properties}),
     )?;
     store.publish(&cid, staged)?;
-    call.log(format_args!("stemcell '{cid}' made of '{}'", image.display()));
+    call.log(format_args!("stemcell '{cid}' created from '{}'", image.display()));
     Ok(json!(cid.as_str()))
 }
 
-/// `delete_stemcell`. VMs do not need their stemcell any more.
+/// `delete_stemcell`. VMs of the stemcell are independent of it.
 pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {
-            call.log(format_args!("stemcell '{cid}' is gone already"));
+            call.log(format_args!("stemcell '{cid}' does not exist: nothing to delete"));
             Ok(())
         }
     }

@@ -1,11 +1,11 @@
-//! The cloud on disk: which directories there are, how they come and go, and who may touch them.
+//! The cloud on disk: the life of its directories, and their locks.
 //!
-//! - A thing exists when its directory is in the directory of its kind. It gets there by one rename
-//!   out of `staging/`, and leaves by one rename back.
-//! - Locks are flocks on the directories themselves: they die with their holder, and no lock file
-//!   stays behind. Every call shares the lock on the root; only the one that takes away the last
-//!   empty directories holds it alone.
-//! - Order: root, VM, disk.
+//! - An object exists if its directory is in the directory of its type. One rename out of `staging/` creates
+//!   it, and one rename back deletes it.
+//! - Locks are flocks on the directories themselves. They end with their holder, and leave no lock files
+//!   behind. Every call shares the lock on the root; only a call that removes empty directories holds it
+//!   exclusively.
+//! - Locks are taken in the order root, VM, disk.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -23,20 +23,20 @@ use crate::cpi::process::Identity;
 use base::files;
 use base::files::durable::sync_parent;
 
-/// The open cloud. While it lives, its root stays.
+/// The open cloud. Its shared lock keeps other calls from removing the root.
 pub(super) struct Store {
     root: PathBuf,
     lock: File,
 }
 
-/// A directory that this process alone may change.
+/// A directory that this process has locked exclusively.
 pub(super) struct Held {
     pub path: PathBuf,
     _lock: File,
 }
 
 impl Store {
-    /// Opens the cloud below `root` (absolute); `None` when there is none.
+    /// Opens the cloud in `root`, an absolute path. Returns `None` if the directory does not exist.
     pub(super) fn open(root: &Path) -> Outcome<Option<Store>> {
         let open = || -> io::Result<Option<Store>> {
             loop {
@@ -46,7 +46,7 @@ impl Store {
                     Err(error) => return Err(error),
                 };
                 lock.lock_shared()?;
-                // A call that tidied up may have taken it away meanwhile.
+                // Another call may have removed the directory before it was locked.
                 if is_same(&lock, root)? {
                     return Ok(Some(Store { root: root.to_owned(), lock }));
                 }
@@ -55,11 +55,11 @@ impl Store {
         open().map_err(|error| Failure::io(format_args!("opening the cloud in '{}'", root.display()), error))
     }
 
-    /// Opens the cloud, which is made when there is none.
+    /// Opens the cloud, and creates it if it does not exist.
     pub(super) fn make(root: &Path) -> Outcome<Store> {
         loop {
             private_dir(root).map_err(|error| {
-                Failure::io(format_args!("making the cloud in '{}'", root.display()), error)
+                Failure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(store) = Store::open(root)? {
                 return Ok(store);
@@ -67,12 +67,12 @@ impl Store {
         }
     }
 
-    /// Where a thing is when it exists.
+    /// Returns the path of an object, which need not exist.
     pub(super) fn path(&self, cid: &Cid) -> PathBuf {
         self.root.join(cid.resource().directory()).join(cid.as_str())
     }
 
-    /// Whether something has this CID.
+    /// Returns true if an object with this CID exists.
     pub(super) fn has(&self, cid: &Cid) -> Outcome<bool> {
         let path = self.path(cid);
         match fs::symlink_metadata(&path) {
@@ -82,40 +82,41 @@ impl Store {
         }
     }
 
-    /// Everything of one kind.
+    /// Returns the CIDs of all objects of one type.
     pub(super) fn list(&self, resource: Resource) -> Outcome<Vec<Cid>> {
         let path = self.root.join(resource.directory());
         Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
     }
 
-    /// Waits for the thing and holds it; `None` when nothing has this CID (any more).
+    /// Locks an object, waiting for other holders. Returns `None` if it does not exist, or was deleted
+    /// meanwhile.
     pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<Held>> {
         hold(&self.path(cid), false)
             .map_err(|error| Failure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
-    /// Holds a thing that must exist.
+    /// Locks an object, or fails with "not found".
     pub(super) fn require(&self, cid: &Cid) -> Outcome<Held> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
-    /// An empty directory in which a thing can be made before it exists.
+    /// Creates an empty, locked directory in `staging/`, to create an object in it.
     pub(super) fn stage(&self, cid: &Cid) -> Outcome<Held> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<Held> {
             loop {
                 private_dir(&self.staging())?;
                 DirBuilder::new().mode(0o700).create(&path)?;
-                // A cleaning call may have come between the two lines.
+                // Another call may have removed the directory before it was locked.
                 if let Some(held) = hold(&path, false)? {
                     return Ok(held);
                 }
             }
         };
-        make().map_err(|error| Failure::io(format_args!("making '{}'", path.display()), error))
+        make().map_err(|error| Failure::io(format_args!("creating '{}'", path.display()), error))
     }
 
-    /// The staged thing exists from now on.
+    /// Moves a staged directory to its place. The object exists from then on.
     pub(super) fn publish(&self, cid: &Cid, staged: Held) -> Outcome<Held> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
@@ -123,11 +124,13 @@ impl Store {
             renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::NOREPLACE)?;
             sync_parent(&path)
         };
-        publish().map_err(|error| Failure::io(format_args!("making '{}' known", path.display()), error))?;
+        publish().map_err(|error| {
+            Failure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
+        })?;
         Ok(Held { path, _lock: staged._lock })
     }
 
-    /// The thing exists no longer, and what it was made of goes. A VM must not run any more.
+    /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
     pub(super) fn discard(&self, cid: &Cid, held: Held) -> Outcome<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
@@ -140,17 +143,17 @@ impl Store {
         self.clear(&path)
     }
 
-    /// Removes what was staged and is not to become a thing.
+    /// Removes a staged directory whose object will not be created.
     pub(super) fn sweep_one(&self, staged: Held) -> Outcome<()> {
         self.clear(&staged.path)
     }
 
-    /// Removes what calls that were killed left in `staging/`.
+    /// Removes the leftovers of killed calls from `staging/`, and returns their number.
     pub(super) fn sweep(&self) -> Outcome<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
-            // Held: somebody works in it.
+            // A locked directory belongs to a running call.
             match hold(&path, true) {
                 Ok(Some(_held)) => {
                     self.clear(&path)?;
@@ -163,7 +166,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Removes one directory of `staging/`, after whatever may run in it, and never a disk's data.
+    /// Removes one directory of `staging/`. Ends the processes of a VM in it first, and moves the data of its
+    /// disks back.
     fn clear(&self, path: &Path) -> Outcome<()> {
         if let Some(process) = read_json::<Identity>(&path.join(vm::PROCESS))? {
             vm::stop(&process)?;
@@ -172,7 +176,7 @@ impl Store {
         vm::return_disks(self, path)?;
         let failed = |error| Failure::io(format_args!("removing '{}'", path.display()), error);
         match fs::remove_dir(path.join(vm::DEVICES)) {
-            // Not empty: rather a leftover than a lost disk.
+            // If the directory is not empty, a leftover is better than a lost disk.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
@@ -180,12 +184,12 @@ impl Store {
         sync_parent(path).map_err(failed)
     }
 
-    /// Takes the empty directories away, the root included, unless another call is at work.
+    /// Removes empty directories, including the root, unless another call is running.
     pub(super) fn tidy(self) {
         if self.lock.try_lock().is_err() {
             return;
         }
-        // Every failure here means "not empty".
+        // A directory that is not empty, or cannot be removed, stays.
         for resource in Resource::ALL {
             let _ = fs::remove_dir(self.root.join(resource.directory()));
         }
@@ -198,7 +202,7 @@ impl Store {
     }
 }
 
-/// The names in a directory, sorted; none when there is no directory.
+/// Returns the sorted names in a directory, or an empty list if it does not exist.
 pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -214,7 +218,7 @@ pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
     }
 }
 
-/// Locks a directory; `None` when it is gone, or when `now` and somebody else holds it.
+/// Locks a directory. Returns `None` if it does not exist, or, with `now`, if another process holds the lock.
 fn hold(path: &Path, now: bool) -> io::Result<Option<Held>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
@@ -230,11 +234,11 @@ fn hold(path: &Path, now: bool) -> io::Result<Option<Held>> {
     } else {
         lock.lock()?;
     }
-    // Whoever held it before may have moved it away.
+    // The holder before may have moved the directory.
     Ok(is_same(&lock, path)?.then(|| Held { path: path.to_owned(), _lock: lock }))
 }
 
-/// Whether `path` still is the directory that was opened.
+/// Returns true if `path` is the directory that was opened.
 fn is_same(opened: &File, path: &Path) -> io::Result<bool> {
     let opened = opened.metadata()?;
     match fs::symlink_metadata(path) {
@@ -249,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_staged_does_not_exist_and_leftovers_go() {
+    fn a_staged_object_does_not_exist_and_leftovers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         assert!(Store::open(&root).unwrap().is_none());
@@ -257,7 +261,7 @@ mod tests {
         let cid = Resource::Disk.new_cid();
         let staged = store.stage(&cid).unwrap();
         assert!(!store.has(&cid).unwrap());
-        assert_eq!(store.sweep().unwrap(), 0, "it is being worked on");
+        assert_eq!(store.sweep().unwrap(), 0, "it is locked");
         drop(staged);
         assert_eq!(store.sweep().unwrap(), 1);
 
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_stays_while_a_call_is_at_work_or_a_thing_exists() {
+    fn the_root_stays_while_a_call_runs_or_an_object_exists() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         let other = Store::make(&root).unwrap();
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_gives_its_disks_back() {
+    fn disks_of_a_leftover_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::make(&dir.path().join("cloud")).unwrap();
         let disk = Resource::Disk.new_cid();
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_has_no_disk_is_never_removed() {
+    fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::make(&dir.path().join("cloud")).unwrap();
         let left = store.staging().join(Resource::Vm.new_cid().as_str());

@@ -1,7 +1,8 @@
-//! VMs: what is asked for is checked, written down, booted, and only then known.
+//! VMs: creation, deletion, reboot and records. A VM that is being created is in `staging/` until it has
+//! booted.
 //!
-//! A VM exists as long as its directory does, running or not, like a machine that is switched off:
-//! that is what `has_vm` answers.
+//! A VM exists as long as its directory does, even if it does not run, like a machine that is switched off.
+//! `has_vm` answers accordingly.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -27,12 +28,12 @@ use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::Identity;
 use base::files;
 
-/// Attached disks, inside a VM's directory.
+/// The directory of attached disks, below the VM's directory.
 pub(super) const DEVICES: &str = "devices";
-/// The identity of a VM's init.
+/// The file with the identity of a VM's init.
 pub(super) const PROCESS: &str = "process.json";
 const DOCUMENT: &str = "vm.json";
-/// How long init and agent may take to end before they are killed.
+/// The time for init and agent to end before they are killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The arguments of `create_vm`.
@@ -45,15 +46,15 @@ pub(super) struct Wanted {
     pub env: Hash,
 }
 
-/// What is recorded about a VM. `env` is not: it holds secrets that only the agent needs.
+/// The record of a VM. It does not include `env`, which contains secrets that only the agent needs.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     cid: String,
     agent_id: String,
     stemcell_cid: String,
-    /// The contract the VM was made under.
+    /// The contract under which the VM was created: 1 or 2.
     api_version: u8,
-    /// Whether the agent's settings are in the registry, and not in this directory.
+    /// True if the agent's settings are in the registry instead of this directory.
     #[serde(default)]
     settings_in_registry: bool,
     cloud_properties: Hash,
@@ -64,7 +65,7 @@ struct Document {
     metadata: Hash,
 }
 
-/// `create_vm`: `[cid, networks]` under contract 2, the CID alone under contract 1.
+/// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
 pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Outcome<Value> {
     let namespace = network::namespace(&wanted.cloud_properties)?;
     let listener = call.config.agent.listener()?;
@@ -77,14 +78,14 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
 
     let cid = Resource::Vm.new_cid();
     let staged = store.stage(&cid)?;
-    // Whatever fails from here on leaves nothing: the staged directory is no VM.
-    let made = (|| {
+    // After a failure from here on, the staged directory is removed.
+    let created = (|| {
         copy_tree(&stemcell.path.join(stemcell::IMAGE), &staged.path.join("root"))?;
         drop(stemcell);
         DirBuilder::new()
             .mode(0o755)
             .create(staged.path.join(DEVICES))
-            .map_err(|error| Failure::io("making the VM's directory", error))?;
+            .map_err(|error| Failure::io("creating the VM's directory for devices", error))?;
         let mut document = Document {
             cid: cid.to_string(),
             agent_id: wanted.agent_id.clone(),
@@ -97,18 +98,18 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
             created_at: base::encoding::now(),
             metadata: Hash::new(),
         };
-        let given = call.config.agent.settings(agent::Identity {
+        let settings = call.config.agent.settings(agent::Identity {
             agent_id: &wanted.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
             env: wanted.env,
             ntp: &call.config.ntp,
         })?;
-        document.settings_in_registry = settings::deliver(call, &staged.path, &cid, given)?;
+        document.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
         write_json(&staged.path.join(DOCUMENT), &document)?;
         boot(call, &staged, namespace.as_deref())
     })();
-    if let Err(failure) = made {
+    if let Err(failure) = created {
         store.sweep_one(staged)?;
         if !call.v2 && call.config.registry.is_some() {
             settings::withdraw(call, &cid);
@@ -116,19 +117,19 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
         return Err(failure);
     }
     store.publish(&cid, staged)?;
-    call.log(format_args!("VM '{cid}' runs for agent '{}'", wanted.agent_id));
+    call.log(format_args!("VM '{cid}' created, with agent '{}'", wanted.agent_id));
     Ok(if call.v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
 
-/// `delete_vm`: the VM ends first, its disks go home, then it is forgotten.
+/// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
 pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
-        call.log(format_args!("VM '{cid}' is gone already"));
+        call.log(format_args!("VM '{cid}' does not exist: nothing to delete"));
         return Ok(());
     };
     halt(&held)?;
     return_disks(store, &held.path)?;
-    // A document that cannot be read is no reason to keep the VM.
+    // An unreadable record must not prevent the deletion.
     let in_registry = settings_are_in_registry(&held).unwrap_or(false);
     store.discard(cid, held)?;
     if in_registry {
@@ -138,11 +139,11 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
     Ok(())
 }
 
-/// `reboot_vm`: on or off before, it is on afterwards.
+/// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     halt(&held)?;
-    // What is in memory on a real machine does not outlive it.
+    // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
         let path = held.path.join(volatile);
         if is_real_dir(&held.path, volatile) {
@@ -152,7 +153,7 @@ pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
     }
     let namespace = network::namespace(&document(&held, cid)?.cloud_properties)?;
     boot(call, &held, namespace.as_deref())?;
-    call.log(format_args!("VM '{cid}' booted again"));
+    call.log(format_args!("VM '{cid}' rebooted"));
     Ok(Value::Null)
 }
 
@@ -165,23 +166,26 @@ pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<
 }
 
 fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
-    read_json(&held.path.join(DOCUMENT))?
-        .ok_or_else(|| Failure::cloud(format!("VM '{cid}' has lost its {DOCUMENT}")))
+    read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
+        let path = held.path.join(DOCUMENT);
+        Failure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
+    })
 }
 
-/// Whether the VM was made with its agent's settings in the registry.
+/// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(held: &Held) -> Outcome<bool> {
     Ok(read_json::<Document>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
 }
 
-/// `get_disks`: what is attached, now.
+/// `get_disks`: returns the CIDs of the attached disks.
 pub(super) fn disks(store: &Store, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     let names = store::names(&held.path.join(DEVICES))?;
     Ok(json!(names.into_iter().filter(|name| Resource::Disk.parse(name).is_some()).collect::<Vec<_>>()))
 }
 
-/// `calculate_vm_cloud_properties`. A VM shares the machine, so its size can only be too large for it.
+/// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
+/// in MiB.
 pub(super) fn size(wanted: Hash) -> Outcome<Value> {
     let names = ["cpu", "ram", "ephemeral_disk_size"];
     let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
@@ -190,25 +194,27 @@ pub(super) fn size(wanted: Hash) -> Outcome<Value> {
         (arguments.size("cpu")?, arguments.size("ram")?, arguments.size("ephemeral_disk_size")?);
     let cpus = std::thread::available_parallelism().map_or(u64::MAX, |count| count.get() as u64);
     if cpu > cpus {
-        return Err(Failure::cloud(format!("{cpu} CPUs wanted, this machine has {cpus}")));
+        return Err(Failure::cloud(format!("cpu: the VM needs {cpu} CPUs, and this machine has {cpus}")));
     }
     let info = rustix::system::sysinfo();
     let memory = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) >> 20;
     if ram > memory {
-        return Err(Failure::cloud(format!("{ram} MiB of memory wanted, this machine has {memory} MiB")));
+        return Err(Failure::cloud(format!(
+            "ram: the VM needs {ram} MiB of memory, and this machine has {memory} MiB"
+        )));
     }
     Ok(json!({"cpu": cpu, "ram": ram, "ephemeral_disk": {"size": disk}}))
 }
 
-/// Where an attached disk's data is.
+/// Returns the path of an attached disk's data.
 pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
     vm.join(DEVICES).join(disk.as_str())
 }
 
-/// Whether the running VM has the attached disk mounted (other than as a device).
+/// Returns true if the running VM has mounted the attached disk.
 pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
     let Some(process) = read_json::<Identity>(&held.path.join(PROCESS))? else { return Ok(false) };
-    let running = process.is_running().map_err(|error| Failure::io("looking for the VM's init", error))?;
+    let running = process.is_running().map_err(|error| Failure::io("checking the VM's init", error))?;
     if !running {
         return Ok(false);
     }
@@ -219,7 +225,7 @@ pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
             let source = line.split(' ').nth(3).unwrap_or_default();
             source.split('/').any(|part| part == disk.as_str())
         })),
-        // It has ended, or is about to and has given up its mounts.
+        // The process has ended, or is ending and has no mounts any more.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
             Ok(false)
         }
@@ -227,14 +233,14 @@ pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
     }
 }
 
-/// Ends whatever runs under this identity.
+/// Stops init, and with it all processes of the VM.
 pub(super) fn stop(process: &Identity) -> Outcome<()> {
     process
         .stop(STOP_GRACE)
         .map_err(|error| Failure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 
-/// Moves every disk out of a directory that is, or was to be, a VM.
+/// Moves the data of all disks out of a VM's directory, which may be incomplete.
 pub(super) fn return_disks(store: &Store, vm: &Path) -> Outcome<()> {
     for name in store::names(&vm.join(DEVICES))? {
         if let Some(cid) = Resource::Disk.parse(&name) {
@@ -251,18 +257,18 @@ fn halt(held: &Held) -> Outcome<()> {
     }
 }
 
-/// Boots the VM in this directory: it runs, and its directory says as what.
+/// Boots the VM in this directory and records its init.
 fn boot(call: &mut LocalCall, held: &Held, namespace: Option<&Path>) -> Outcome<()> {
     let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
     }
-    // A call killed before this line takes the VM with it; after it, the VM can be found.
+    // If the call is killed before this line, the VM ends. After it, the next call finds the VM.
     write_json(&held.path.join(PROCESS), &booted.init)?;
     booted.commit()
 }
 
-/// Whether every step of a path below `base` is a directory and no link.
+/// Returns true if every component of `path`, below `base`, is a directory and not a link.
 fn is_real_dir(base: &Path, path: &str) -> bool {
     let mut walked = base.to_owned();
     path.split('/').all(|part| {
@@ -271,8 +277,8 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
     })
 }
 
-/// The networks with an address each. All VMs share the machine's network, where any of
-/// 127.0.0.0/8 can be used, so a dynamic one gets loopback.
+/// Checks the addresses of manual networks and gives dynamic networks the address 127.0.0.1. All VMs share
+/// the machine's network.
 fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
     for (name, network) in &mut networks {
         let given = type_name(network);
@@ -299,7 +305,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
     Ok(networks)
 }
 
-/// Whether a manual address is one of this machine's.
+/// Fails if a manual address is not an address of this machine.
 fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
     let ip = ip.and_then(Value::as_str).unwrap_or_default();
     let address: IpAddr = ip
@@ -307,20 +313,23 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
         .map_err(|_| Failure::call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'")))?;
     TcpListener::bind((address, 0)).map(drop).map_err(|error| {
         creation_failed(format!(
-            "the address {ip} of network '{name}' cannot be used: {error}; VMs of the 'local' CPI share this machine's network, use one of its addresses, or any of 127.0.0.0/8"
+            "the address {ip} of network '{name}' cannot be used: {error}; VMs of the 'local' CPI share this \
+                machine's \
+             network, use one of its addresses, or any of 127.0.0.0/8"
         ))
     })
 }
 
-/// Whether the agent will be able to listen. Told now, it is an error with a reason; told by a
-/// silent agent, it would be a time-out.
+/// Fails if the agent could not listen. Without this check the caller would wait for the agent until a
+/// timeout.
 fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
     for address in listener {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(creation_failed(format!(
-                    "the agent's port is in use: something on this machine listens on {address} already (another VM?)"
+                    "the agent's port is in use: a process on this machine listens on {address} already \
+                        (another VM?)"
                 )));
             }
             Err(error) if Some(address) == listener.last() => {
@@ -352,15 +361,9 @@ mod tests {
         let assigned = assign_addresses(networks.clone()).unwrap();
         assert_eq!(assigned["a"], networks["a"]);
         assert_eq!(assigned["b"], json!({"type": "dynamic", "ip": "127.0.0.1"}));
-        assert_eq!(
-            assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind,
-            FailureKind::InvalidCall
-        );
-        assert_eq!(
-            assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind,
-            FailureKind::InvalidCall
-        );
-        // TEST-NET-1 belongs to nobody's machine.
+        assert_eq!(assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind, FailureKind::InvalidCall);
+        assert_eq!(assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind, FailureKind::InvalidCall);
+        // TEST-NET-1 is not assigned to any machine.
         let foreign = assign_addresses(hash(json!({"a": {"ip": "192.0.2.7"}}))).unwrap_err();
         assert_eq!(foreign.kind, FailureKind::VmCreationFailed);
     }
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_told() {
+    fn a_port_in_use_is_an_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = check_port_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));

@@ -128,7 +128,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     assert_eq!(metal.call("attach_disk", json!([vm, disk])), hint);
     assert_eq!(metal.targets(&node).len(), 3);
     let message = metal.error("Bosh::Clouds::CloudError", "delete_disk", json!([disk]));
-    assert!(message.contains("must be detached first"), "{message}");
+    assert!(message.contains("detach it first"), "{message}");
     metal.error("Bosh::Clouds::CloudError", "resize_disk", json!([disk, 16]));
 
     let password = metal.password(&format!("disk-{disk}"));

@@ -1,4 +1,4 @@
-//! The second stage: pid 1 of the VM.
+//! The second stage: builds the VM's file system, starts the agent and supervises it, as pid 1 of the VM.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,45 +19,45 @@ use signal_hook::consts::{SIGCHLD, SIGTERM};
 use super::{Report, SETTINGS, USER_DATA, rootfs};
 use crate::cpi::process::timespec;
 
-/// Where the agent finds this program, its settings and its base directory inside the VM.
+/// The agent's program, settings and base directory inside the VM.
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
 const AGENT_SETTINGS: &str = "/var/vcap/bosh/settings.json";
 const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
 const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An agent that lived this long is restarted at once.
+/// An agent that ran for this time is restarted without a pause.
 const STABLE: Duration = Duration::from_secs(2);
-/// The first and the longest pause before an agent that keeps dying is started again.
+/// The first and the longest pause before a restart of an agent that ended early.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How long the VM's processes may take to end when it is switched off.
+/// The time for the VM's processes to end at shutdown.
 const SHUTDOWN: Duration = Duration::from_secs(2);
 
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
-    let (settings, place) =
-        settings(vm_dir).map_err(|error| format!("reading the settings failed: {error}"))?;
-    separate_mounts().map_err(|errno| format!("making a mount namespace failed: {errno}"))?;
+    let (settings, path) =
+        settings(vm_dir).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
+    separate_mounts().map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
     for note in rootfs::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
     let name = vm_dir.file_name().unwrap_or_default();
     rustix::system::sethostname(name.as_encoded_bytes())
         .map_err(|errno| format!("setting the host name failed: {errno}"))?;
-    install(&settings, place).map_err(|error| format!("writing {place} failed: {error}"))?;
+    install(&settings, path).map_err(|error| format!("writing {path} failed: {error}"))?;
 
     let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
     Report::Ready.send().map_err(|error| format!("reporting failed: {error}"))?;
     if !is_released() {
-        return Err("the call that was making this VM has ended".to_owned());
+        return Err("the CPI call that creates this VM has ended".to_owned());
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
     supervise(&mut events, agent).map_err(|error| format!("supervising the agent failed: {error}"))
 }
 
-/// Leaves the mount namespace that the first stage made and is still in: it reads `/proc` there to identify this
-/// process, and must not find the VM's root under its feet.
+/// Enters a mount namespace of its own. The first stage is still in the old one, where it reads `/proc` to
+/// identify this process, so its root must not change.
 fn separate_mounts() -> Result<(), Errno> {
     // SAFETY: no file table is unshared, which is what could invalidate descriptors.
     #[expect(unsafe_code, reason = "the safe form is deprecated; this flag is harmless")]
@@ -66,7 +66,8 @@ fn separate_mounts() -> Result<(), Errno> {
     }
 }
 
-/// The settings, or the user data that say where they are, and where the agent looks for the one or the other.
+/// Returns the settings, or the user data with the address of the registry, and the path where the agent
+/// expects them.
 fn settings(vm_dir: &Path) -> io::Result<(Vec<u8>, &'static str)> {
     match fs::read(vm_dir.join(USER_DATA)) {
         Ok(data) => Ok((data, AGENT_USER_DATA)),
@@ -77,17 +78,17 @@ fn settings(vm_dir: &Path) -> io::Result<(Vec<u8>, &'static str)> {
     }
 }
 
-/// Puts settings or user data where the agent reads them, readable by root only.
-fn install(content: &[u8], place: &str) -> io::Result<()> {
-    // The agent may hold the old file open: a new one takes its place.
-    match fs::remove_file(place) {
+/// Writes settings or user data for the agent, readable by root only.
+fn install(content: &[u8], path: &str) -> io::Result<()> {
+    // A new file, because a process may have the old one open.
+    match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(place)?.write_all(content)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }
 
-/// Starts the agent; an `Ok` means that it was exec'ed.
+/// Starts the agent. `Ok` means that its program was executed.
 fn start_agent() -> io::Result<Pid> {
     let log = io::stderr().as_fd().try_clone_to_owned()?;
     let child = Command::new(AGENT)
@@ -104,7 +105,7 @@ fn start_agent() -> io::Result<Pid> {
         .ok_or_else(|| io::Error::other("the agent has no pid"))
 }
 
-/// Waits for the word that the VM is recorded; false when its maker is gone.
+/// Waits until the CPI has recorded the VM and writes a byte. Returns false if the CPI has ended before.
 fn is_released() -> bool {
     let mut byte = [0];
     loop {
@@ -116,7 +117,7 @@ fn is_released() -> bool {
     }
 }
 
-/// The maker's pipes end here; what is said from now on goes to the log.
+/// Closes the pipes to the CPI. Output goes to the log from now on.
 fn detach_stdio() -> io::Result<()> {
     let null = fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -124,7 +125,7 @@ fn detach_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals as readable sockets.
+/// SIGCHLD and SIGTERM as sockets to poll.
 struct Events {
     child: UnixStream,
     term: UnixStream,
@@ -141,7 +142,7 @@ impl Events {
         Ok(Events { child: listen(SIGCHLD)?, term: listen(SIGTERM)? })
     }
 
-    /// Waits for a child's end or a signal, at most `limit`; true when the VM is to end.
+    /// Waits at most `limit` for the end of a child or a signal. Returns true after SIGTERM.
     fn wait(&mut self, limit: Option<Duration>) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.term, PollFlags::IN)];
         let limit = limit.map(timespec);
@@ -149,14 +150,14 @@ impl Events {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        // What was read decides, not what poll said: a signal interrupts poll before it looks.
+        // Read the sockets in any case: a signal can interrupt `poll` before it reports them.
         drain(&mut self.child);
         let term = drain(&mut self.term);
         Ok(term)
     }
 }
 
-/// Empties a socket that does not block; true when something was in it.
+/// Empties a non-blocking socket. Returns true if it had data.
 fn drain(socket: &mut UnixStream) -> bool {
     let mut buffer = [0; 64];
     let mut any = false;
@@ -166,7 +167,7 @@ fn drain(socket: &mut UnixStream) -> bool {
     any
 }
 
-/// Reaps whatever ends, restarts the agent, and ends with the VM.
+/// Reaps children and restarts the agent until SIGTERM, then shuts the VM down.
 fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut started = Instant::now();
@@ -180,12 +181,12 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 continue;
             }
             agent = None;
-            let lived = started.elapsed();
-            pause = if lived >= STABLE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            let wait = if lived >= STABLE { Duration::ZERO } else { pause };
-            say(format_args!(
-                "the agent ended after {} ms and is started again in {} ms",
-                lived.as_millis(),
+            let uptime = started.elapsed();
+            pause = if uptime >= STABLE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            let wait = if uptime >= STABLE { Duration::ZERO } else { pause };
+            log(format_args!(
+                "the agent ended after {} ms, restarting it in {} ms",
+                uptime.as_millis(),
                 wait.as_millis()
             ));
             due = Some(Instant::now() + wait);
@@ -198,7 +199,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             match start_agent() {
                 Ok(pid) => (agent, due) = (Some(pid), None),
                 Err(error) => {
-                    say(format_args!("starting the agent failed: {error}"));
+                    log(format_args!("starting the agent failed: {error}"));
                     pause = (pause * 2).min(PAUSE.1);
                     due = Some(Instant::now() + pause);
                 }
@@ -207,7 +208,8 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     }
 }
 
-/// The agent first, so that it starts nothing again, then everybody; the kernel ends the rest with init.
+/// Ends the agent first, so that it restarts no jobs, then all other processes. The kernel kills the rest
+/// with init.
 fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     let deadline = Instant::now() + SHUTDOWN;
     let left = || deadline.saturating_duration_since(Instant::now());
@@ -220,7 +222,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
             agent = agent.filter(|agent| *agent != pid);
         }
     }
-    // Group 1 makes this kill(-1): everybody in the namespace but init.
+    // Group 1 makes this kill(-1): all processes of the namespace except init.
     signal(kill_process_group(Pid::INIT, Signal::TERM))?;
     while !left().is_zero() {
         match reap()? {
@@ -234,7 +236,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     Ok(())
 }
 
-/// A process that is gone needs no signal.
+/// Ignores the error of a signal to a process that has ended.
 fn signal(sent: Result<(), Errno>) -> io::Result<()> {
     match sent {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -242,14 +244,14 @@ fn signal(sent: Result<(), Errno>) -> io::Result<()> {
     }
 }
 
-/// What became of init's children.
+/// The result of [`reap`].
 enum Reaped {
     One(Pid),
     NoneYet,
     NoneLeft,
 }
 
-/// Takes note of one child that has ended, if there is one.
+/// Reaps one child that has ended, if there is one.
 fn reap() -> io::Result<Reaped> {
     match wait(WaitOptions::NOHANG) {
         Ok(Some((pid, _))) => Ok(Reaped::One(pid)),
@@ -259,7 +261,7 @@ fn reap() -> io::Result<Reaped> {
     }
 }
 
-fn say(line: std::fmt::Arguments) {
-    // A full disk is no reason to end the VM.
+fn log(line: std::fmt::Arguments) {
+    // A full disk must not end the VM.
     let _ = writeln!(io::stderr(), "init: {line}");
 }

@@ -1,15 +1,15 @@
-//! `monopile vm-boot`: what a VM is made of, in two stages.
+//! `monopile vm-boot`: boots a VM in two stages.
 //!
-//! 1. *namespaces*: leaves the caller's session, enters new mount, pid, IPC and UTS namespaces (and a
-//!    user namespace where it lacks the rights), starts the second stage as pid 1 of them, and ends.
-//! 2. *init*: builds the VM's file system, moves into it, starts the agent, and from then on reaps
-//!    orphans and restarts the agent when it dies, as a real VM's init and runit do.
+//! 1. *namespaces*: leaves the caller's session, enters new mount, pid, IPC and UTS namespaces (also a user
+//!    namespace if it lacks the privileges), starts the second stage as pid 1, and ends.
+//! 2. *init*: builds the VM's file system, enters it and starts the agent. From then on it reaps orphans and
+//!    restarts the agent when it ends, as init and runit of a real VM do.
 //!
-//! Every mount is in the VM's mount namespace only, so all of it vanishes with init. The network is
-//! the machine's, with 127.0.0.0/8 as the VM network, or a namespace that was made before.
+//! All mounts are in the VM's mount namespace, so they end with init. The network is the machine's, or an
+//! existing network namespace.
 //!
-//! Both stages report on stdout, a JSON document per line ([`Report`]); init waits on stdin for one
-//! byte before it lives on (see `launch.rs`).
+//! Both stages report on standard output, one JSON document per line ([`Report`]). Init waits for one byte on
+//! standard input before it runs on (see `launch.rs`).
 
 #[cfg(target_os = "linux")]
 mod init;
@@ -22,25 +22,25 @@ use std::ffi::OsString;
 
 use base::{Error, Result};
 
-/// The agent's settings, inside a VM's directory. Each boot copies them to where the agent looks.
+/// The agent's settings, in the VM's directory. Each boot copies them into the VM's file system.
 #[cfg(target_os = "linux")]
 pub(super) const SETTINGS: &str = "settings.json";
-/// What stands in their place when they are in a registry.
+/// The user data with the address of the registry, if the registry has the settings.
 #[cfg(target_os = "linux")]
 pub(super) const USER_DATA: &str = "user_data.json";
 
-/// What a stage has to say.
+/// A report of a stage.
 #[cfg(target_os = "linux")]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    /// Init was started and is this process.
+    /// Init has started, with this identity.
     Init(crate::cpi::process::Identity),
-    /// Something the VM has to do without.
+    /// A limitation of the VM, for the log.
     Note(String),
     /// Init and agent run.
     Ready,
-    /// Neither does, for this reason.
+    /// The boot has failed, for this reason.
     Failed(String),
 }
 
@@ -56,10 +56,11 @@ impl Report {
     }
 }
 
-/// Runs one stage: `--stage namespaces|init --vm-dir DIR --executable FILE [--network FILE]` (absolute paths).
+/// Runs one stage: `--stage namespaces|init --vm-dir DIR --executable FILE [--network FILE]` (absolute
+/// paths).
 ///
-/// Must be called before the process has a second thread: the kernel gives a user namespace to
-/// single-threaded processes only.
+/// Must be called before the process starts a second thread, because the kernel allows only single-threaded
+/// processes to enter a user namespace.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let mut args = args.into_iter();
     let (mut stage, mut vm_dir, mut executable, mut network) = (None, None, None, None);
@@ -69,7 +70,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
             Some("--vm-dir") => &mut vm_dir,
             Some("--executable") => &mut executable,
             Some("--network") => &mut network,
-            _ => return Err(Error::usage(format!("vm-boot does not know '{}'", name.display()))),
+            _ => return Err(Error::usage(format!("vm-boot has no argument '{}'", name.display()))),
         };
         *slot = args.next();
     }
@@ -92,10 +93,10 @@ fn dispatch(
     let outcome = match stage.to_str() {
         Some("namespaces") => namespaces::run(vm_dir, executable, network),
         Some("init") => init::run(vm_dir, executable),
-        _ => return Err(Error::usage("vm-boot knows the stages 'namespaces' and 'init'")),
+        _ => return Err(Error::usage("vm-boot: --stage must be 'namespaces' or 'init'")),
     };
     outcome.map_err(|why| {
-        // Nobody may listen any more; the exit status tells as well.
+        // The caller may have ended. The exit status shows the failure as well.
         let _ = Report::Failed(why.clone()).send();
         Error::environment(why)
     })
@@ -108,5 +109,5 @@ fn dispatch(
     _executable: &std::path::Path,
     _network: Option<&std::path::Path>,
 ) -> Result<()> {
-    Err(Error::environment("VMs of the built-in 'local' CPI need Linux"))
+    Err(Error::environment("VMs of the built-in 'local' CPI run only on Linux"))
 }

@@ -1,4 +1,4 @@
-//! The first stage: new namespaces, with init as their pid 1.
+//! The first stage: creates the namespaces and starts init as their pid 1.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use super::Report;
 use crate::cpi::process::Identity;
 
-/// Sysctls that forbid user namespaces, with the value that does.
+/// Sysctls that can forbid user namespaces, with the value that forbids them.
 const SWITCHES: [(&str, &str); 3] = [
     ("kernel.unprivileged_userns_clone", "0"),
     ("user.max_user_namespaces", "0"),
@@ -21,11 +21,11 @@ const SWITCHES: [(&str, &str); 3] = [
 ];
 
 pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
-    // A session of its own: Ctrl-C in the caller's terminal does not reach the VM. It fails only
-    // where this process leads one already, which is as good.
+    // In a new session, Ctrl-C in the caller's terminal does not reach the VM. This fails only if the process
+    // leads a session already.
     let _ = setsid();
     keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
-    // Before a user namespace would make it a foreign one.
+    // In a new user namespace the process could not enter this network namespace any more.
     network.map_or(Ok(()), super::super::network::enter)?;
     enter()?;
     let init = Command::new(executable)
@@ -35,7 +35,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> R
         .arg(executable)
         .spawn()
         .map_err(|error| format!("starting init in the new pid namespace failed: {error}"))?;
-    // Not waited for, so the pid stays init's until this process ends.
+    // This process does not reap init, so the pid stays valid until this process ends.
     let identity = i32::try_from(init.id())
         .map_err(io::Error::other)
         .and_then(Identity::of)
@@ -43,7 +43,8 @@ pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> R
     Report::Init(identity).send().map_err(|error| format!("reporting init failed: {error}"))
 }
 
-/// Files a caller left open (locks, terminals) must not live as long as the VM.
+/// Marks all inherited files except the standard streams close-on-exec, so that the VM does not keep locks or
+/// terminals of the caller.
 fn keep_only_stdio() -> io::Result<()> {
     let mut open = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -62,7 +63,7 @@ fn keep_only_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Enters the namespaces: with a user namespace where the rights are lacking.
+/// Enters new namespaces, also a user namespace if this process lacks the privileges.
 fn enter() -> Result<(), String> {
     let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     // SAFETY: no file table is unshared, which is what could invalidate descriptors.
@@ -71,14 +72,14 @@ fn enter() -> Result<(), String> {
     if geteuid().is_root() {
         match unshare(namespaces) {
             Ok(()) => return Ok(()),
-            // Root without its capabilities, as in a container: an ordinary user as far as this goes.
+            // Root without capabilities, as in a container, needs a user namespace like an ordinary user.
             Err(Errno::PERM) => {}
-            Err(errno) => return Err(format!("making namespaces failed: {errno}")),
+            Err(errno) => return Err(format!("creating namespaces failed: {errno}")),
         }
     }
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     unshare(namespaces | UnshareFlags::NEWUSER).map_err(missing_user_namespaces)?;
-    // user_namespaces(7): one's own ids may be mapped once setgroups is given up.
+    // user_namespaces(7): a process may map its own ids after it has denied setgroups.
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {uid} 1")),
@@ -92,9 +93,9 @@ fn enter() -> Result<(), String> {
     Ok(())
 }
 
-/// Says what forbids user namespaces on this machine, as far as it can be seen.
+/// Returns the message for missing user namespaces, with the sysctls that forbid them.
 fn missing_user_namespaces(errno: Errno) -> String {
-    let culprits: Vec<String> = SWITCHES
+    let causes: Vec<String> = SWITCHES
         .iter()
         .filter(|(name, off)| {
             let path = Path::new("/proc/sys").join(name.replace('.', "/"));
@@ -102,13 +103,13 @@ fn missing_user_namespaces(errno: Errno) -> String {
         })
         .map(|(name, off)| format!("sysctl {name} is {off}"))
         .collect();
-    let why = if culprits.is_empty() {
+    let why = if causes.is_empty() {
         "the kernel, a container or a security policy forbids them; \
          see sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces and \
          kernel.apparmor_restrict_unprivileged_userns"
             .to_owned()
     } else {
-        culprits.join(", ")
+        causes.join(", ")
     };
-    format!("this user may not make user namespaces ({errno}): {why}; change that, or run monopile as root")
+    format!("this user cannot create user namespaces ({errno}): {why}; change that, or run monopile as root")
 }

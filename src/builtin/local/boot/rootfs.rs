@@ -1,17 +1,17 @@
-//! The VM's file system: the host's userland, read-only, around what is the VM's own.
+//! Builds the VM's file system: the host's userland, read-only, and directories of the VM.
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
-//! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; with overlayfs above where the image brings files |
-//! | `/etc` | the host's and a user `vcap`, under an overlay of the VM's own, writable; a copy where overlayfs does not work |
-//! | `/var /home /root /srv /mnt /tmp` | the VM's own, on disk |
-//! | `/run` | the VM's own, in memory, with what the host's name resolution needs |
+//! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; below an overlay if the image has files there |
+//! | `/etc` | the host's and a user `vcap`, below a writable overlay; a copy if overlayfs does not work |
+//! | `/var /home /root /srv /mnt /tmp` | the VM's, on disk |
+//! | `/run` | the VM's, in memory, with the files of the host's name resolution |
 //! | `/dev` | a few harmless nodes, `pts`, `shm`, and the attached disks in `/dev/monopile` |
-//! | `/proc` | of the VM's pid namespace |
+//! | `/proc` | the processes of the VM's pid namespace |
 //! | `/sys` | the host's, read-only |
 //!
-//! It is put together in the VM's directory `mnt`, from `root` (what is the VM's own, begun with a
-//! copy of the stemcell's image), and ends as `/` of the new mount namespace.
+//! The tree is built in `mnt` of the VM's directory, from `root`, which has the VM's own files and starts as
+//! a copy of the stemcell's image. It becomes `/` of the new mount namespace.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -28,10 +28,10 @@ use rustix::process::{chdir, pivot_root};
 
 use super::init::AGENT;
 
-/// What of the host's `/` a VM sees.
+/// The entries of the host's `/` that a VM sees.
 const HOST: [&str; 11] =
     ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"];
-/// The VM's own directories, with their modes.
+/// The directories of the VM, with their modes.
 const OWN: [(&str, u32); 15] = [
     ("var", 0o755),
     ("var/tmp", 0o1777),
@@ -51,17 +51,17 @@ const OWN: [(&str, u32); 15] = [
 ];
 const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Builds the tree and moves into it. What the VM has to do without is returned.
+/// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
 pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
     let tree = Rootfs { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
     let mut notes = Vec::new();
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| format!("making mounts private failed: {errno}"))?;
     for path in [&tree.own, &tree.root, &tree.work] {
-        fs::create_dir_all(path).map_err(|error| format!("making '{}' failed: {error}", path.display()))?;
+        fs::create_dir_all(path).map_err(|error| format!("creating '{}' failed: {error}", path.display()))?;
     }
     fs::set_permissions(&tree.own, Permissions::from_mode(0o755))
-        .map_err(|error| format!("opening '{}' up failed: {error}", tree.own.display()))?;
+        .map_err(|error| format!("setting the mode of '{}' failed: {error}", tree.own.display()))?;
     bind(&tree.own, &tree.root)?;
     for (path, mode) in OWN {
         tree.directory(path, Some(mode))?;
@@ -92,17 +92,17 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
 }
 
 struct Rootfs {
-    /// What is the VM's own, on disk.
+    /// The directory with the VM's own files.
     own: PathBuf,
-    /// Where the tree is put together: `own` with everything else mounted into it.
+    /// The mount point of the tree: `own` with everything else mounted into it.
     root: PathBuf,
-    /// For overlayfs, on the file system of `own`.
+    /// The work directory of overlayfs, on the file system of `own`.
     work: PathBuf,
 }
 
 impl Rootfs {
-    /// A directory of the tree, made where it is missing. No part of the path may be a link: it
-    /// would lead out of the tree as long as this is not yet `/`.
+    /// Returns the path of a directory in the tree, and creates it if it is missing. Fails if a component is
+    /// a link, which would lead out of the tree before the tree is `/`.
     fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
         let mut walked = self.root.clone();
         let mut made = false;
@@ -111,23 +111,23 @@ impl Rootfs {
             made = match fs::create_dir(&walked) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-                Err(error) => return Err(format!("making '/{path}' for the VM failed: {error}")),
+                Err(error) => return Err(format!("creating '/{path}' for the VM failed: {error}")),
             };
             let is_dir = fs::symlink_metadata(&walked).is_ok_and(|metadata| metadata.is_dir());
             if !is_dir {
                 return Err(format!(
-                    "the VM's '/{path}' must be a directory; the stemcell's image or the VM made it something else"
+                    "the VM's '/{path}' is not a directory: the stemcell's image or the VM has replaced it"
                 ));
             }
         }
         if let Some(mode) = mode.filter(|_| made) {
             fs::set_permissions(&walked, Permissions::from_mode(mode))
-                .map_err(|error| format!("making '/{path}' for the VM failed: {error}"))?;
+                .map_err(|error| format!("setting the mode of '/{path}' for the VM failed: {error}"))?;
         }
         Ok(walked)
     }
 
-    /// An empty file of the tree, to mount a file over.
+    /// Returns the path of an empty file in the tree, to mount a file over it.
     fn file(&self, path: &str) -> Result<PathBuf, String> {
         let path = match path.rsplit_once('/') {
             Some((parent, name)) => self.directory(parent, None)?.join(name),
@@ -136,7 +136,7 @@ impl Rootfs {
         match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(format!("making '{}' failed: {error}", path.display())),
+            Err(error) => return Err(format!("creating '{}' failed: {error}", path.display())),
         }
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => Ok(path),
@@ -144,14 +144,14 @@ impl Rootfs {
         }
     }
 
-    /// One entry of the host's `/`; the path to be made read-only, if any.
+    /// Adds one entry of the host's `/`. Returns the path that must be made read-only, if any.
     fn host_entry(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<PathBuf>, String> {
         let host = Path::new("/").join(name);
         let Ok(metadata) = fs::symlink_metadata(&host) else { return Ok(None) };
         let own = self.own.join(name);
         let mine = fs::symlink_metadata(&own).ok();
         match mine {
-            // The image brings a link or a file of this name: it is the VM's.
+            // The image has a link or a file with this name, which replaces the host's.
             Some(mine) if !mine.is_dir() => return Ok(None),
             None if metadata.is_symlink() => {
                 return fs::read_link(&host)
@@ -165,9 +165,9 @@ impl Rootfs {
         if !host.is_dir() {
             return Ok(None);
         }
-        let brought = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_some());
+        let image_has_files = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_some());
         let target = self.directory(name, Some(0o755))?;
-        if name != "etc" && !brought {
+        if name != "etc" && !image_has_files {
             bind_all(&host, &target)?;
             return Ok(Some(target));
         }
@@ -181,13 +181,14 @@ impl Rootfs {
                 self.copy_etc(&host).map(|()| None)
             }
             Err(error) => Err(format!(
-                "the stemcell's image brings files below '/{name}', which needs overlayfs above the host's: {error}"
+                "the stemcell's image has files below '/{name}', which needs overlayfs above the host's: \
+                    {error}"
             )),
         }
     }
 
-    /// The user that every stemcell has, and that scripts give their files to. An ordinary user's
-    /// namespace has one id only, so there `vcap` is another name for root.
+    /// Adds the user and group `vcap`, which every stemcell has. The user namespace of an ordinary user has
+    /// only one id, so there `vcap` is another name for root.
     fn add_vcap(&self, host: &Path) -> io::Result<()> {
         let read = |name: &str| fs::read_to_string(host.join(name)).unwrap_or_default();
         let (passwd, group) = (read("passwd"), read("group"));
@@ -199,7 +200,7 @@ impl Rootfs {
         ];
         for (name, mut text, line) in lines {
             let own = self.own.join("etc").join(name);
-            // An image, or an earlier boot, that brings its own file knows better.
+            // A file of the image or of an earlier boot takes precedence.
             if fs::symlink_metadata(&own).is_ok() || text.lines().any(|line| line.starts_with("vcap:")) {
                 continue;
             }
@@ -211,7 +212,7 @@ impl Rootfs {
         Ok(())
     }
 
-    /// The VM's own files above the host's.
+    /// Mounts an overlay of the VM's own files above the host's.
     fn overlay(&self, host: &Path, name: &str, target: &Path) -> Result<(), String> {
         let work = self.work.join(name);
         fs::create_dir_all(&work).map_err(|error| error.to_string())?;
@@ -230,13 +231,13 @@ impl Rootfs {
         if mount("overlay", target, "overlay", flags, Some(plain.as_c_str())).is_ok() {
             return Ok(());
         }
-        // In a user namespace overlayfs keeps its marks in attributes that users may write.
+        // In a user namespace overlayfs needs attributes that ordinary users may write.
         options.extend_from_slice(b",userxattr");
         let user = std::ffi::CString::new(options).map_err(|error| error.to_string())?;
         mount("overlay", target, "overlay", flags, Some(user.as_c_str())).map_err(|errno| errno.to_string())
     }
 
-    /// A copy of what can be read of the host's `/etc`, once; the image's files are not touched.
+    /// Copies the readable files of the host's `/etc` at the first boot. Files of the image stay.
     fn copy_etc(&self, host: &Path) -> Result<(), String> {
         let done = self.work.join("etc-copied");
         if done.exists() {
@@ -247,7 +248,7 @@ impl Rootfs {
             .map_err(|error| format!("copying /etc for the VM failed: {error}"))
     }
 
-    /// `/run`, with the directory that a linked `/etc/resolv.conf` is in.
+    /// Mounts `/run`. If `/etc/resolv.conf` is a link into the host's `/run`, mounts its directory there.
     fn run(&self, read_only: &mut Vec<PathBuf>) -> Result<(), String> {
         let run = self.directory("run", None)?;
         mount_new("tmpfs", &run, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
@@ -255,7 +256,7 @@ impl Rootfs {
         let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") else { return Ok(()) };
         let Some(inside) = resolver.strip_prefix("/run").ok().and_then(Path::to_str) else { return Ok(()) };
         let mounted = match inside.rsplit_once('/') {
-            // Its directory, so that a replaced file is seen; it has the resolver's sockets, too.
+            // The directory, because the file may be replaced. It also has the sockets of the resolver.
             Some((parent, _)) => {
                 let target = self.directory(&format!("run/{parent}"), Some(0o755))?;
                 bind_all(&Path::new("/run").join(parent), &target)?;
@@ -282,7 +283,7 @@ impl Rootfs {
         }
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         let pts = self.directory("dev/pts", None)?;
-        // Group 5 is tty; an ordinary user's namespace has no such group.
+        // Group 5 is tty. The user namespace of an ordinary user lacks it.
         let with_group = c"newinstance,ptmxmode=0666,mode=0620,gid=5";
         if mount("devpts", &pts, "devpts", flags, Some(with_group)).is_err() {
             mount_new("devpts", &pts, flags, Some(c"newinstance,ptmxmode=0666,mode=0620"))?;
@@ -300,23 +301,25 @@ impl Rootfs {
             symlink(target, dev.join(name))
                 .map_err(|error| format!("linking '/dev/{name}' failed: {error}"))?;
         }
-        // The directory, not what is in it: disks come and go by a rename outside.
+        // The directory itself, because attaching renames disks into it from outside.
         bind(devices, &self.directory("dev/monopile", None)?)
     }
 
-    /// `/proc` of the new pid namespace. Containers that hide parts of theirs do not allow a new one.
+    /// Mounts `/proc` of the new pid namespace. The kernel forbids that in containers that hide parts of
+    /// `/proc`.
     fn proc(&self, notes: &mut Vec<String>) -> Result<(), String> {
         let proc = self.directory("proc", None)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         let Err(errno) = mount("proc", &proc, "proc", flags, None) else { return Ok(()) };
         notes.push(format!(
-            "mounting a /proc of the VM's own is not permitted here ({errno}): the VM sees the host's, with the host's pids"
+            "mounting a /proc of the VM's own is not permitted here ({errno}): the VM sees the host's, with \
+                the host's pids"
         ));
         bind_all(Path::new("/proc"), &proc)
     }
 }
 
-/// The first id from 1000 on that is nobody's, neither as user nor as group.
+/// Returns the first id from 1000 on that no user and no group has.
 fn free_id(passwd: &str, group: &str) -> u32 {
     let taken: BTreeSet<u32> =
         passwd.lines().chain(group.lines()).filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect();
@@ -343,7 +346,7 @@ fn mount_new(
         .map_err(|errno| format!("mounting a {kind} on '{}' failed: {errno}", target.display()))
 }
 
-/// Copies what is missing in `to`; files this user may not read are left out.
+/// Copies files that are missing in `to`. Skips files that this user may not read.
 fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(from) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
@@ -373,15 +376,15 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes these mounts, and all below them, read-only. A bind mount is read-only only by a second
-/// call, for each mount alone, which must repeat the flags that are locked in a user namespace.
+/// Makes these mounts, and all mounts below them, read-only. A bind mount becomes read-only by a second call
+/// for each mount, which must repeat the flags that a user namespace locks.
 fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), String> {
     let table =
         fs::read("/proc/self/mountinfo").map_err(|error| format!("reading the mounts failed: {error}"))?;
     for line in table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let (Some(point), Some(options)) = (fields.get(4), fields.get(5)) else {
-            return Err("/proc/self/mountinfo cannot be understood".to_owned());
+            return Err("/proc/self/mountinfo is not in the form of proc(5)".to_owned());
         };
         let point = unescape(point);
         let point = Path::new(std::ffi::OsStr::from_bytes(&point));
@@ -396,7 +399,7 @@ fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), St
     Ok(())
 }
 
-/// The flags of a mount, to be given again.
+/// Returns the flags of a mount, to repeat them.
 fn repeated(options: &[u8]) -> MountFlags {
     options.split(|byte| *byte == b',').fold(MountFlags::empty(), |flags, option| {
         flags
@@ -412,7 +415,7 @@ fn repeated(options: &[u8]) -> MountFlags {
     })
 }
 
-/// Blanks and the like are octal in mountinfo: `\040`.
+/// Decodes the octal escapes of mountinfo, such as `\040` for a blank.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_vm_s_tree_is_not_followed() {
+    fn links_in_the_tree_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), dir.path().join("var")).unwrap();
@@ -459,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn vcap_gets_an_id_of_its_own() {
+    fn vcap_gets_an_unused_id() {
         assert_eq!(free_id("root:x:0:0::/root:/bin/sh\na:x:1000:7::/:/b", "g:x:1001:\n+::\n"), 1002);
         let (own, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(own.path().join("etc")).unwrap();
@@ -473,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_keeps_what_is_there() {
+    fn a_copy_keeps_existing_files() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(from.path().join("d")).unwrap();
         fs::write(from.path().join("d/a"), "host").unwrap();
