@@ -1,4 +1,4 @@
-//! `apply` and `prepare`: makes the VM what the spec says, short of starting it.
+//! `apply` and `prepare`: installs the jobs and packages of a spec, without starting them.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 impl Agent {
-    /// Installs jobs and packages, puts them in force, and keeps the spec.
+    /// Installs jobs and packages, makes them current, and stores the spec.
     pub(super) fn apply(&self, mut spec: Spec) -> Result<Value> {
         spec.check()?;
         spec.resolve_networks(&self.settings()?, &self.endpoint)
@@ -27,7 +27,7 @@ impl Agent {
         Ok(json!("applied"))
     }
 
-    /// Installs jobs and packages beside those in force.
+    /// Installs jobs and packages in addition to the current ones.
     pub(super) fn prepare(&self, spec: &Spec) -> Result<Value> {
         spec.check()?;
         self.unpack_jobs(spec)?;
@@ -51,14 +51,14 @@ impl Agent {
                 .context(|| format!("Applying package {}", package.name))?;
         }
         packages::keep_only(&self.dirs, &spec.packages.values().collect::<Vec<_>>())?;
-        // Rendered templates hold secrets: they stay only where jobs read them.
+        // Rendered templates contain secrets, so the only copy is that of the jobs.
         if let Some(archive) = &spec.rendered_templates_archive {
             self.blobs.delete(&archive.blobstore_id)?;
         }
         Ok(())
     }
 
-    /// Unpacks the rendered templates of all jobs that are not there yet.
+    /// Unpacks the rendered templates of all jobs that are not installed.
     fn unpack_jobs(&self, spec: &Spec) -> Result<()> {
         let dir_of = |job: &Template| self.dirs.data_jobs().join(&job.name).join(spec.job_bundle(job));
         let missing: Vec<_> = spec.jobs().iter().filter(|job| !dir_of(job).is_dir()).collect();
@@ -99,7 +99,7 @@ impl Agent {
         }
         let dir = self.dirs.data_jobs().join(&job.name).join(spec.job_bundle(job));
         dirs::replace_link(&dir, &self.dirs.jobs().join(&job.name))?;
-        // Each job also sees the packages under its own directory.
+        // Each job has links to the packages in its own directory as well.
         let own = dir.join("packages");
         dirs::make_dir(&own, 0o750)?;
         self.dirs.give_to_vcap(&own);
@@ -127,7 +127,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives the supervisor the monit files of the jobs in force.
+    /// Configures the supervisor with the monit files of the current jobs.
     pub(super) fn configure_jobs(&self) -> Result<()> {
         let spec = self.spec.get();
         let mut files = Vec::new();
@@ -154,6 +154,7 @@ impl Agent {
     }
 }
 
+/// Removes links and builds of jobs that are not in the spec.
 fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
     for entry in packages::list(&dirs.jobs()) {
         if !spec.jobs().iter().any(|job| entry.file_name() == job.name.as_str()) {
@@ -170,13 +171,13 @@ fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
                 dirs::remove_tree(&build.path())?;
             }
         }
-        // Goes only when it is empty.
+        // Fails if the directory is not empty, which is fine.
         let _ = fs::remove_dir(job.path());
     }
     Ok(())
 }
 
-/// Directories and what is in `bin` 0750, all other files 0640, group `vcap`.
+/// Sets mode 0750 for directories and files in `bin`, 0640 for all other files, and the group `vcap`.
 fn fix_permissions(dirs: &Dirs, job: &Path) -> Result<()> {
     let bin = job.join("bin");
     for entry in WalkDir::new(job) {

@@ -1,7 +1,7 @@
-//! Tarballs in and out: package sources, compiled packages, rendered templates, logs.
+//! Packs and unpacks tarballs: package sources, compiled packages, rendered templates, logs.
 //!
-//! What comes in is unpacked by the rules for untrusted archives (`artifact::archive`); links are written
-//! down as they are, because they are meant for `/var/vcap`, and nothing is written through one.
+//! Tarballs are unpacked by the rules for untrusted archives (`artifact::archive`). Links are kept, because
+//! their targets are valid in `/var/vcap`, and no file is written through a link.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,27 +13,27 @@ use flate2::write::GzEncoder;
 use artifact::archive::{Links, Options, unpack_stream};
 use base::{Error, Result};
 
-/// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent is there; `what` names it in
-/// errors.
+/// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent must exist. `what` names
+/// the tarball in errors.
 pub(super) fn unpack(file: File, what: &str, dest: &Path) -> Result<()> {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     unpack_stream(file, what, dest, None, &options).map(drop)
 }
 
-/// Packs everything in a directory, names beginning with `./`.
+/// Packs all files in a directory. Names in the tarball begin with `./`.
 pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
     let failed = |e| Error::io(format!("Compressing files in '{}'", dir.display()), e);
-    // Local disk and loopback are faster than a better compression would be.
+    // The tarball stays on this machine, so speed matters more than size.
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
     builder.follow_symlinks(false);
-    // Sparse files are a rarity that readers of archives had better not know.
+    // Not all readers of tarballs support sparse files.
     builder.sparse(false);
     builder.append_dir_all(".", dir).map_err(failed)?;
     finish(builder).map_err(failed)
 }
 
-/// Packs these files: (path on disk, name in the archive).
+/// Packs files, given as (path on disk, name in the tarball). Files that cannot be opened are left out.
 pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tarball: &File) -> Result<()> {
     let failed = |e| Error::io("Making logs tarball", e);
     let mut builder =
@@ -44,7 +44,7 @@ pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tar
         let meta = file.metadata().map_err(failed)?;
         let mut header = tar::Header::new_gnu();
         header.set_metadata(&meta);
-        // A log that grows meanwhile is cut where it ended when it was opened.
+        // The content has the length at the time of opening, even if the log grows or shrinks meanwhile.
         let content = file.take(meta.len()).chain(std::io::repeat(0)).take(meta.len());
         builder.append_data(&mut header, name, content).map_err(failed)?;
     }
@@ -62,7 +62,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_packed_can_be_unpacked() {
+    fn a_packed_directory_can_be_unpacked() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         std::fs::create_dir_all(from.join("bin")).unwrap();

@@ -1,4 +1,4 @@
-//! The agent's blobstore: files in one directory, named by blob id, whole or not there at all.
+//! The agent's blobstore: complete files in one directory, named by blob id.
 
 use std::fs::{File, Permissions};
 use std::io::Seek;
@@ -11,39 +11,39 @@ use super::{digest, dirs};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// Blobs on disk.
+/// The blobstore.
 #[derive(Debug, Clone)]
 pub(super) struct Blobs {
     dir: PathBuf,
 }
 
 impl Blobs {
-    /// The blobstore in an existing directory.
+    /// Opens the blobstore in an existing directory.
     pub(super) fn new(dir: PathBuf) -> Self {
         Blobs { dir }
     }
 
-    /// Where the blob is, or would be. `None` for an id that is no blob id.
+    /// Returns the path of a blob, which need not exist, or `None` for an invalid id.
     pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
         dirs::is_safe_name(id).then(|| self.dir.join(id))
     }
 
-    /// A file for a blob that is still coming in.
+    /// Creates a temporary file for a blob that is being received or made.
     pub(super) fn incoming(&self) -> Result<NamedTempFile> {
         tempfile::Builder::new()
             .prefix(".incoming-")
             .tempfile_in(&self.dir)
-            .map_err(|e| Error::io("making a file for a blob", e))
+            .map_err(|e| Error::io(format!("creating a file for a blob in '{}'", self.dir.display()), e))
     }
 
-    /// Makes a complete file the blob of this id.
+    /// Turns a complete temporary file into the blob with this id.
     pub(super) fn commit(&self, file: NamedTempFile, id: &str) -> Result<()> {
         let path = self.path(id).ok_or_else(|| Error::invalid(format!("'{id}' is not a blob id")))?;
         file.persist(path).map_err(|e| Error::io(format!("storing blob '{id}'"), e.error))?;
         Ok(())
     }
 
-    /// Stores what a task made; answers the blob's id and digest.
+    /// Stores a temporary file as a new blob. Returns its id and digest.
     pub(super) fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
         let id = uuid::Uuid::new_v4().to_string();
         file.rewind().map_err(|e| Error::io("reading a new blob", e))?;
@@ -52,7 +52,7 @@ impl Blobs {
         Ok((id, digest))
     }
 
-    /// Opens a blob whose digest is as given.
+    /// Opens a blob. Fails if it does not have the digest.
     pub(super) fn open(&self, id: &str, digest: &str) -> Result<File> {
         let missing = || Error::environment(format!("Blob '{id}' not found"));
         let path = self.path(id).ok_or_else(missing)?;
@@ -62,7 +62,7 @@ impl Blobs {
         Ok(file)
     }
 
-    /// Removes a blob; whether it was there.
+    /// Deletes a blob. Returns false if it does not exist.
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let Some(path) = self.path(id) else { return Ok(false) };
         match std::fs::remove_file(&path) {
@@ -72,7 +72,7 @@ impl Blobs {
         }
     }
 
-    /// Removes what an agent that died left half received.
+    /// Removes incomplete blobs of an earlier agent process.
     pub(super) fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
@@ -83,7 +83,7 @@ impl Blobs {
     }
 }
 
-/// The blob id in `/blobs/<id>` or `/blobs/<two hex digits>/<id>`.
+/// Returns the blob id in `/blobs/<id>` or `/blobs/<two hex digits>/<id>`.
 pub(super) fn id_of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/blobs/")?;
     let id = match rest.split_once('/') {
@@ -94,13 +94,13 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
     dirs::is_safe_name(id).then_some(id)
 }
 
-/// A temporary directory for unpacking, on the file system where the content will stay.
+/// Creates a temporary directory in `dir` for unpacking, so that the content can be renamed to its place.
 pub(super) fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(dir)
-        .map_err(|e| Error::io(format!("making a directory in '{}'", dir.display()), e))
+        .map_err(|e| Error::io(format!("creating a directory in '{}'", dir.display()), e))
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn blob_paths_are_taken_apart_and_hostile_ones_refused() {
+    fn blob_ids_are_parsed_and_unsafe_ones_refused() {
         assert_eq!(id_of("/blobs/ab/0b1c"), Some("0b1c"));
         assert_eq!(id_of("/blobs/0b1c-2"), Some("0b1c-2"));
         for bad in
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn half_received_blobs_are_swept_at_start() {
+    fn incomplete_blobs_are_removed_at_start() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path().to_path_buf());
         let kept = blobs.incoming().unwrap().keep().unwrap().1;

@@ -1,4 +1,5 @@
-//! `compile_package`: source in, compiled package out, both as blobs. Several may run at once.
+//! `compile_package`: compiles a source blob to a blob with the compiled package. Several compilations may
+//! run at once.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,14 +16,14 @@ use super::{Agent, archive, packages};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// How much of a failed script's output goes into the error, bytes of each stream.
+/// The length of a failed script's output in the error, in bytes for each stream.
 const TAIL: u64 = 10 * 1024;
 
-/// Where a compilation finds its tools.
+/// The PATH of packaging scripts.
 const COMPILE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Agent {
-    /// Compiles `package`, whose blob is its source, with these packages present.
+    /// Compiles `package`, whose blob is its source, with its dependencies installed.
     pub(super) fn compile(
         &self,
         package: &Package,
@@ -47,7 +48,8 @@ impl Agent {
                 .context(|| format!("Installing dependent package: '{}'", dependency.name))?;
             links.push((dependency.name.clone(), dir));
         }
-        // A build of its own for every attempt: two of the same package wait for each other at the link.
+        // Each attempt has a directory of its own. Two compilations of one package wait for each other at the
+        // link.
         let parent = self.dirs.data_packages().join(&package.name);
         dirs::make_dir(&parent, 0o755)?;
         let install = tempfile::Builder::new()
@@ -128,7 +130,7 @@ impl Agent {
     }
 }
 
-/// The end of a log, and whether there is more before it.
+/// Returns the end of a log, and true if it is cut off at the beginning.
 fn tail(file: &mut File) -> (String, bool) {
     let length = file.metadata().map_or(0, |meta| meta.len());
     let start = length.saturating_sub(TAIL);
@@ -141,6 +143,7 @@ fn tail(file: &mut File) -> (String, bool) {
     (whole.to_owned(), start > 0)
 }
 
+/// Removes a directory when it is dropped.
 struct Cleanup<'a>(&'a Path);
 
 impl Drop for Cleanup<'_> {

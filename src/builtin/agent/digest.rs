@@ -1,14 +1,14 @@
-//! BOSH digests as the agent's callers know them: what is checked, what is answered, and in which words.
+//! Checks and computes digests in BOSH's form, with the messages of the real agent.
 
 use std::io::Read;
 
 use artifact::digest::{Algorithm, Digest, Hasher};
 use base::{Error, Result};
 
-/// Checks that `content` has the digest; `what` names it in the error.
+/// Fails if `content` does not have the digest. `what` names the content in the error.
 pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {
     let expected: Digest = digest.parse().map_err(|error| {
-        Error::invalid(format!("{what} has a digest in no known form: '{digest}'"))
+        Error::invalid(format!("{what} has a digest of unknown form: '{digest}'"))
             .with_source(Error::from(error))
     })?;
     let algorithm = expected.strongest();
@@ -21,12 +21,12 @@ pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result
     }
 }
 
-/// The digest the agent answers with for what it made: SHA-1 for old readers, SHA-512 for all others.
+/// Returns the digest of a new blob for an answer: SHA-1 for old clients, and SHA-512.
 pub(super) fn of(content: &mut dyn Read) -> Result<String> {
     Ok(hash(content, &[Algorithm::Sha1, Algorithm::Sha512])?.to_string())
 }
 
-/// Hex SHA-1 of a short text, used as directory name.
+/// Returns the SHA-1 of a short text in hex, for names of directories.
 pub(super) fn short(text: &str) -> String {
     Digest::of(text.as_bytes(), &[Algorithm::Sha1]).to_string()
 }
@@ -45,7 +45,7 @@ mod tests {
     const SHA256: &str = "sha256:3a6eb0790f39ac87c94f3856b2dd2c5d110e6811602261a9a923d3bb23adc8b7";
 
     #[test]
-    fn every_form_is_checked_and_the_strongest_counts() {
+    fn all_forms_are_checked_by_their_strongest_algorithm() {
         let check = |digest: &str| verify(digest, &mut "data".as_bytes(), "it");
         check(SHA1).unwrap();
         check(&format!("sha1:{SHA1}")).unwrap();

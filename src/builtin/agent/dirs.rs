@@ -1,7 +1,7 @@
-//! The directories under the VM's base directory (`/var/vcap`), and small file helpers with the agent's
-//! habits: atomic writes, group `vcap` where there is one.
+//! The directories below the VM's base directory (`/var/vcap`), and helpers for files: atomic writes, modes,
+//! group `vcap`.
 //!
-//! The layout is the one release jobs rely on (docs-bosh, "vm-config").
+//! Release jobs rely on this layout (docs-bosh, "vm-config").
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use base::files::durable::Replacement;
 use base::{Error, Result, files};
 
-/// Where everything of one VM is.
+/// The directories of one VM.
 #[derive(Debug, Clone)]
 pub(super) struct Dirs {
     base: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Dirs {
 }
 
 impl Dirs {
-    /// The layout below `base`; nothing is made yet.
+    /// Returns the layout below `base`. Creates no directories, see [`Dirs::set_up`].
     pub(super) fn new(base: &Path) -> Self {
         Dirs { base: base.to_path_buf(), vcap_group: group_id("vcap") }
     }
@@ -38,12 +38,12 @@ impl Dirs {
         self.base.join("bosh/log")
     }
 
-    /// Links to the jobs in force.
+    /// Links to the current jobs.
     pub(super) fn jobs(&self) -> PathBuf {
         self.base.join("jobs")
     }
 
-    /// Links to the packages in force.
+    /// Links to the current packages.
     pub(super) fn packages(&self) -> PathBuf {
         self.base.join("packages")
     }
@@ -68,7 +68,7 @@ impl Dirs {
         self.base.join("data/blobs")
     }
 
-    /// Temporary files, on the same file system as what they become.
+    /// Temporary files, on the file system of the other data.
     pub(super) fn tmp(&self) -> PathBuf {
         self.base.join("data/tmp")
     }
@@ -83,17 +83,17 @@ impl Dirs {
         self.base.join("sys/run")
     }
 
-    /// What the job supervisor keeps.
+    /// Files of the job supervisor.
     pub(super) fn monit(&self) -> PathBuf {
         self.base.join("monit")
     }
 
-    /// Where the persistent disk is mounted.
+    /// The mount point of the persistent disk.
     pub(super) fn store(&self) -> PathBuf {
         self.base.join("store")
     }
 
-    /// Where the second persistent disk is mounted while data move to it.
+    /// The mount point of the new persistent disk during a migration.
     pub(super) fn store_migration(&self) -> PathBuf {
         self.base.join("store_migration_target")
     }
@@ -112,7 +112,7 @@ impl Dirs {
         ]
     }
 
-    /// Makes the directories every VM has.
+    /// Creates the directories that every VM has.
     pub(super) fn set_up(&self) -> Result<()> {
         for (dir, mode) in [
             ("bosh", 0o755),
@@ -142,12 +142,12 @@ impl Dirs {
         self.link_sys()
     }
 
-    /// `sys` is a link to `data/sys`, so that logs lie on the data disk.
+    /// Creates `sys` as a link to `data/sys`, so that logs are on the data disk.
     fn link_sys(&self) -> Result<()> {
         let link = self.base.join("sys");
         match fs::symlink_metadata(&link) {
             Ok(meta) if meta.is_symlink() => return Ok(()),
-            // Made beforehand by whoever made the VM: only an empty directory may give way.
+            // The stemcell may have a directory `sys`. It is replaced only if it is empty.
             Ok(_) => {
                 fs::remove_dir(&link).map_err(|e| Error::io(format!("replacing '{}'", link.display()), e))?
             }
@@ -157,19 +157,19 @@ impl Dirs {
             .map_err(|e| Error::io(format!("linking '{}'", link.display()), e))
     }
 
-    /// Hands the path to group `vcap`, where there is such a group and the agent may.
+    /// Sets the group of a path to `vcap`, if the group exists and the agent has the permission.
     pub(super) fn give_to_vcap(&self, path: &Path) {
         if let Some(group) = self.vcap_group
             && let Err(error) = std::os::unix::fs::lchown(path, None, Some(group))
         {
-            tracing::debug!(path = %path.display(), %error, "the group stays");
+            tracing::debug!(path = %path.display(), %error, "setting the group to vcap failed");
         }
     }
 }
 
-/// Makes a directory and its parents, and gives it this mode whatever the umask.
+/// Creates a directory and its parents, and sets its mode independently of the umask.
 pub(super) fn make_dir(path: &Path, mode: u32) -> Result<()> {
-    fs::create_dir_all(path).map_err(|e| Error::io(format!("making directory '{}'", path.display()), e))?;
+    fs::create_dir_all(path).map_err(|e| Error::io(format!("creating directory '{}'", path.display()), e))?;
     set_mode(path, mode)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .map_err(|e| Error::io(format!("setting the mode of '{}'", path.display()), e))
 }
 
-/// Replaces a file: the old or the new content, never a torn one.
+/// Replaces a file atomically.
 pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     Replacement::write(path, content, mode)
         .and_then(Replacement::put_in_place)
@@ -187,7 +187,7 @@ pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result
         .map_err(|e| Error::io(format!("writing '{}'", path.display()), e))
 }
 
-/// Points a link somewhere else without a moment in which it is not there.
+/// Sets the target of a link atomically. Creates the link if it does not exist.
 pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
     let failed = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
     if fs::read_link(link).is_ok_and(|now| now == target) {
@@ -203,12 +203,12 @@ pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// Removes a directory tree, or a file in its place, that may not exist.
+/// Removes a directory tree or a file, which need not exist.
 pub(super) fn remove_tree(path: &Path) -> Result<()> {
     files::remove_tree(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
 }
 
-/// A name that becomes one path component: a job, a package, a script, a blob.
+/// Returns true for a name that is safe as one path component: of a job, a package, a script or a blob.
 pub(super) fn is_safe_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200
@@ -216,12 +216,12 @@ pub(super) fn is_safe_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+'))
 }
 
-/// The numeric id of a group in `/etc/group`.
+/// Returns the numeric id of a group in `/etc/group`.
 pub(super) fn group_id(name: &str) -> Option<u32> {
     field(&fs::read_to_string("/etc/group").ok()?, name, 2)?.parse().ok()
 }
 
-/// The numeric ids of a user and its main group in `/etc/passwd`.
+/// Returns the numeric ids of a user and its main group in `/etc/passwd`.
 pub(super) fn user_ids(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").ok()?;
     Some((field(&passwd, name, 2)?.parse().ok()?, field(&passwd, name, 3)?.parse().ok()?))
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_leave_their_directory_are_refused() {
+    fn names_that_are_not_one_path_component_are_refused() {
         for bad in ["", ".", "..", "a/b", "-rf", "a\0", "ü", ".hidden"] {
             assert!(!is_safe_name(bad), "{bad:?}");
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_can_be_set_up_twice_and_replaces_an_empty_sys() {
+    fn set_up_can_be_repeated_and_replaces_an_empty_sys() {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir(base.path().join("sys")).unwrap();
         let dirs = Dirs::new(base.path());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_moves_from_one_target_to_another() {
+    fn replacing_a_link_leaves_no_other_files() {
         let base = tempfile::tempdir().unwrap();
         let link = base.path().join("link");
         replace_link(Path::new("/one"), &link).unwrap();

@@ -1,7 +1,7 @@
-//! Persistent disks. The `local` CPI's disks are directories: mounting one binds it to `store`, or to
-//! `store_migration_target` while data move from one to the other.
+//! Persistent disks. Disks of the `local` CPI are directories: mounting a disk binds it to `store`, or to
+//! `store_migration_target` during a migration.
 //!
-//! Whether a disk is mounted is asked of the file system (device and inode), not remembered.
+//! The file system decides which disk is mounted (by device and inode). The agent keeps no record of that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use super::{migrate, spec};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// How often a busy disk is tried again before that is an error, and the first wait.
+/// The number of attempts to unmount a busy disk, and the first pause, which doubles each time.
 const BUSY_TRIES: u32 = 8;
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
@@ -33,12 +33,12 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    /// The disks of the VM with these directories.
+    /// Creates the disks of the VM with these directories.
     pub(super) fn new(dirs: Dirs) -> Self {
         Disks { dirs, hints: Mutex::new(()) }
     }
 
-    /// Remembers how to find a disk.
+    /// Stores the hint of a disk.
     pub(super) fn add(&self, cid: &str, hint: &Value) -> Result<()> {
         if cid.is_empty() {
             return Err(Error::invalid("Saving persistent disk hints: the disk CID is empty"));
@@ -49,7 +49,7 @@ impl Disks {
         .context(|| "Saving persistent disk hints".to_owned())
     }
 
-    /// Forgets how to find a disk.
+    /// Removes the hint of a disk.
     pub(super) fn remove(&self, cid: &str) -> Result<()> {
         self.change_hints(|hints| {
             hints.remove(cid);
@@ -62,7 +62,7 @@ impl Disks {
         Ok(())
     }
 
-    /// The CIDs of all disks that are mounted.
+    /// Returns the CIDs of all mounted disks.
     pub(super) fn mounted(&self, settings: &AgentSettings) -> Result<Vec<String>> {
         let hints = self.all_hints(settings)?;
         Ok(hints
@@ -72,13 +72,13 @@ impl Disks {
             .collect())
     }
 
-    /// Mounts a disk on `store`, or on the migration target when another disk is there.
+    /// Mounts a disk on `store`, or on the migration target if another disk is mounted on `store`.
     pub(super) fn mount(&self, settings: &AgentSettings, cid: &str) -> Result<()> {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
         let source =
             device(&hint).context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
-        if let Some(place) = self.mount_point_of(&source) {
-            tracing::info!(cid, place = %place.display(), "already mounted");
+        if let Some(mount_point) = self.mount_point_of(&source) {
+            tracing::info!(cid, mount_point = %mount_point.display(), "already mounted");
             return Ok(());
         }
         let store = self.dirs.store();
@@ -86,7 +86,7 @@ impl Disks {
             let target = self.dirs.store_migration();
             if is_mount_point(&target)? {
                 return Err(Error::environment(
-                    "Mounting persistent disk: two other disks are mounted; one must be unmounted first",
+                    "Mounting persistent disk: two other disks are mounted: unmount one first",
                 ));
             }
             return bind(&source, &target);
@@ -95,35 +95,34 @@ impl Disks {
         self.set_managed(cid)
     }
 
-    /// Unmounts a disk; whether it was mounted. `what` is a text for people.
-    pub(super) fn unmount(
-        &self,
-        settings: &AgentSettings,
-        cid: &str,
-        cancel: &Cancel,
-    ) -> Result<(bool, String)> {
+    /// Unmounts a disk. Returns true if it was mounted, and a description of the disk.
+    pub(super) fn unmount(&self, settings: &AgentSettings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
-        let what = format!("disk '{cid}'");
-        let place = match device(&hint) {
+        let disk = format!("disk '{cid}'");
+        let mount_point = match device(&hint) {
             Ok(source) => self.mount_point_of(&source),
             Err(error) => {
-                // Detached under our feet: if this is the disk on `store`, what is left must go all the same.
-                tracing::warn!(cid, error = %super::message(&error), "the device is gone");
+                // The disk was detached while it was mounted. Its mount on `store` must still go.
+                tracing::warn!(cid, error = %super::message(&error), "the device of a disk is missing");
                 let store = self.dirs.store();
                 (self.managed().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
             }
         };
-        let Some(place) = place else { return Ok((false, what)) };
-        unmount(&place, cancel).context(|| "Unmounting persistent disk".to_owned())?;
-        Ok((true, what))
+        let Some(mount_point) = mount_point else { return Ok((false, disk)) };
+        unmount(&mount_point, cancel).context(|| "Unmounting persistent disk".to_owned())?;
+        Ok((true, disk))
     }
 
-    /// Moves all data from the disk on `store` to the one on the migration target, which takes its place.
+    /// Copies all data from the disk on `store` to the disk on the migration target, and mounts that on
+    /// `store`.
     pub(super) fn migrate(&self, settings: &AgentSettings, cancel: &Cancel) -> Result<()> {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
-        for place in [&store, &target] {
-            if !is_mount_point(place)? {
-                return Err(Error::environment(format!("no disk is mounted on '{}'", place.display())));
+        for mount_point in [&store, &target] {
+            if !is_mount_point(mount_point)? {
+                return Err(Error::environment(format!(
+                    "no disk is mounted on '{}': mount the old disk, then the new one",
+                    mount_point.display()
+                )));
             }
         }
         let (cid, source) = self
@@ -131,25 +130,27 @@ impl Disks {
             .into_iter()
             .filter_map(|(cid, hint)| Some((cid, device(&hint).ok()?)))
             .find(|(_, dir)| same(dir, &target))
-            .ok_or_else(|| Error::environment(format!("the disk on '{}' is not known", target.display())))?;
+            .ok_or_else(|| {
+                Error::environment(format!("no disk hint names the disk on '{}'", target.display()))
+            })?;
         let writable =
             set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
         let copied = migrate::copy_tree(&store, &target, cancel)
             .context(|| "Copying files from old disk to new disk".to_owned());
         if let Err(error) = copied {
             if writable && let Err(again) = set_read_only(&store, false) {
-                tracing::error!(error = %super::message(&again), "the old disk stays read-only");
+                tracing::error!(error = %super::message(&again), "making the old disk writable again failed");
             }
             return Err(error);
         }
-        // From here on the new disk is the one to come back to, whatever ends this process.
+        // From here on, a restarted agent mounts the new disk.
         self.set_managed(&cid)?;
         unmount(&store, cancel).context(|| "Unmounting old persistent disk".to_owned())?;
         unmount(&target, cancel).context(|| "Remounting new disk on original mountpoint".to_owned())?;
         bind(&source, &store).context(|| "Remounting new disk on original mountpoint".to_owned())
     }
 
-    /// After a start of the VM: mounts the disk that was on `store` before.
+    /// Mounts the disk that was on `store` before a restart of the VM or the agent.
     pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
         let Some(cid) = self.managed() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
@@ -158,7 +159,7 @@ impl Disks {
         if is_mount_point(&store)? {
             return Ok(());
         }
-        // An agent killed at the end of a migration left it at the other place.
+        // If the agent was killed at the end of a migration, the disk is still on the migration target.
         if self.mount_point_of(&source).is_some() {
             unmount(&self.dirs.store_migration(), &Cancel::default())?;
         }
@@ -171,7 +172,7 @@ impl Disks {
         })
     }
 
-    /// Hints by CID; one sent by `add_persistent_disk` wins over the CPI's.
+    /// Returns all hints by CID. Hints from `add_persistent_disk` take precedence over those in the settings.
     fn all_hints(&self, settings: &AgentSettings) -> Result<BTreeMap<String, Value>> {
         let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
         let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,12 +204,13 @@ impl Disks {
             .context(|| "Writing managed_disk_settings.json".to_owned())
     }
 
+    /// Returns the path at which the disk with the directory `source` is mounted.
     fn mount_point_of(&self, source: &Path) -> Option<PathBuf> {
-        [self.dirs.store(), self.dirs.store_migration()].into_iter().find(|place| same(source, place))
+        [self.dirs.store(), self.dirs.store_migration()].into_iter().find(|path| same(source, path))
     }
 }
 
-/// The directory a hint stands for. Hints of block devices (volume id, LUN, iSCSI) mean nothing here.
+/// Returns the directory in a hint. Hints for block devices (volume id, LUN, iSCSI) are errors.
 fn device(hint: &Value) -> Result<PathBuf> {
     let path = match hint {
         Value::String(path) => path.as_str(),
@@ -216,13 +218,13 @@ fn device(hint: &Value) -> Result<PathBuf> {
         _ => "",
     };
     if path.is_empty() {
-        // Only the keys: values may be credentials.
+        // Quote only the keys, because values may be credentials.
         let keys = match hint {
             Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
             _ => "none".to_owned(),
         };
         return Err(Error::invalid(format!(
-            "this VM finds disks by their path, but the hint has no 'path' (keys: {keys})"
+            "the disk hint has no 'path', which this agent needs (keys: {keys})"
         )));
     }
     let path = PathBuf::from(path);
@@ -239,6 +241,7 @@ fn device(hint: &Value) -> Result<PathBuf> {
     }
 }
 
+/// Returns true if both paths lead to the same directory.
 fn same(a: &Path, b: &Path) -> bool {
     match (fs::metadata(a), fs::metadata(b)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
@@ -246,7 +249,7 @@ fn same(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Whether something is mounted exactly here, by the kernel's own table.
+/// Returns true if the path is a mount point in the kernel's table.
 pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(false) };
     let table = fs::read("/proc/self/mountinfo").map_err(|e| Error::io("reading /proc/self/mountinfo", e))?;
@@ -257,7 +260,7 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
         .any(|mount_point| mount_point == wanted))
 }
 
-/// Blanks and backslashes as the mount table writes them.
+/// Escapes blanks and backslashes like the kernel's table.
 fn escape(path: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(path.len());
     for byte in path {
@@ -281,26 +284,26 @@ fn bind(source: &Path, target: &Path) -> Result<()> {
     })
 }
 
-/// Unmounts, waiting a little for processes that are just ending.
-fn unmount(place: &Path, cancel: &Cancel) -> Result<()> {
+/// Unmounts a file system. Retries for some seconds while it is busy, because processes may be about to end.
+fn unmount(mount_point: &Path, cancel: &Cancel) -> Result<()> {
     let mut wait = BUSY_WAIT;
     for _ in 0..BUSY_TRIES {
-        match rustix::mount::unmount(place, UnmountFlags::NOFOLLOW) {
+        match rustix::mount::unmount(mount_point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(()),
             Err(Errno::BUSY) => cancel.sleep(wait)?,
-            Err(e) => return Err(Error::io(format!("unmounting '{}'", place.display()), e.into())),
+            Err(e) => return Err(Error::io(format!("unmounting '{}'", mount_point.display()), e.into())),
         }
         wait *= 2;
     }
     Err(Error::environment(format!(
         "unmounting '{}' failed: it is in use by {}",
-        place.display(),
-        users(place)
+        mount_point.display(),
+        users(mount_point)
     )))
 }
 
-/// The processes that hold a mount, for the error.
-fn users(place: &Path) -> String {
+/// Returns the processes that use a mount, for the error.
+fn users(mount_point: &Path) -> String {
     let mut found = Vec::new();
     for process in super::packages::list(Path::new("/proc")) {
         let pid = process.file_name();
@@ -311,22 +314,22 @@ fn users(place: &Path) -> String {
         let open = super::packages::list(&dir.join("fd")).into_iter().map(|fd| fd.path());
         let holds = open
             .chain([dir.join("cwd"), dir.join("exe")])
-            .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(place)));
+            .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(mount_point)));
         if holds {
             let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
             found.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
         }
     }
-    if found.is_empty() { "a process that cannot be seen from here".to_owned() } else { found.join(", ") }
+    if found.is_empty() { "a process outside this VM".to_owned() } else { found.join(", ") }
 }
 
-/// Makes a mount read-only or writable again; whether it could be changed. Where the kernel does not let this
-/// process (a user namespace), it stays as it is: the jobs are stopped anyway.
-fn set_read_only(place: &Path, read_only: bool) -> Result<bool> {
-    let now = rustix::fs::statvfs(place)
-        .map_err(|e| Error::io(format!("looking at '{}'", place.display()), e.into()))?
+/// Makes a mount read-only or writable. Returns false if the kernel does not permit that in this user
+/// namespace; the jobs are stopped, so the mount may stay writable.
+fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
+    let now = rustix::fs::statvfs(mount_point)
+        .map_err(|e| Error::io(format!("reading the mount flags of '{}'", mount_point.display()), e.into()))?
         .f_flag;
-    // The flags a user namespace may not drop must be named again.
+    // A remount must repeat the flags that the user namespace locks.
     let mut flags = MountFlags::BIND;
     for (has, flag) in [
         (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
@@ -343,13 +346,14 @@ fn set_read_only(place: &Path, read_only: bool) -> Result<bool> {
     if read_only {
         flags |= MountFlags::RDONLY;
     }
-    match rustix::mount::mount_remount(place, flags, "") {
+    match rustix::mount::mount_remount(mount_point, flags, "") {
         Ok(()) => Ok(true),
         Err(Errno::PERM | Errno::INVAL) => {
-            tracing::warn!(place = %place.display(), "the mount's flags cannot be changed here");
+            tracing::warn!(mount_point = %mount_point.display(), "changing the flags of a mount is not \
+                permitted");
             Ok(false)
         }
-        Err(e) => Err(Error::io(format!("remounting '{}'", place.display()), e.into())),
+        Err(e) => Err(Error::io(format!("remounting '{}'", mount_point.display()), e.into())),
     }
 }
 
@@ -359,7 +363,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_paths_lead_to_a_disk_and_the_device_must_be_there() {
+    fn a_hint_needs_the_path_of_an_existing_directory() {
         let dir = tempfile::tempdir().unwrap();
         device(&json!(dir.path())).unwrap();
         device(&json!({"path": dir.path()})).unwrap();
@@ -374,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_table_is_read() {
+    fn mount_points_are_found_in_the_mount_table() {
         assert!(is_mount_point(Path::new("/proc")).unwrap());
         assert!(!is_mount_point(Path::new("/proc/self")).unwrap());
         assert_eq!(escape(b"/a b\\c"), b"/a\\040b\\134c");

@@ -1,5 +1,5 @@
-//! From a message to an action: `{"method", "arguments", "reply_to"}` to `{"value"}` or `{"exception"}`
-//! (agent/action_dispatcher.go and agent/action of the agent).
+//! Dispatches messages to actions: `{"method", "arguments", "reply_to"}` is answered with `{"value"}` or
+//! `{"exception"}` (agent/action_dispatcher.go and agent/action of the agent).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Agent, vitals};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// A message as it comes in.
+/// A message of a client.
 #[derive(Debug, Deserialize)]
 struct Message {
     #[serde(default)]
@@ -39,7 +39,7 @@ impl Arguments {
         Arguments { count: given.len(), given: given.into_iter(), taken: 0 }
     }
 
-    /// The next argument, which must be there.
+    /// Takes the next argument, which is required.
     fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.taken += 1;
         match self.given.next() {
@@ -57,7 +57,7 @@ impl Arguments {
         }
     }
 
-    /// The next argument, or its default.
+    /// Takes the next argument. A missing or null argument becomes the default.
     fn optional<T: DeserializeOwned + Default>(&mut self) -> Result<T> {
         if self.given.len() == 0 {
             Ok(T::default())
@@ -67,30 +67,30 @@ impl Arguments {
     }
 }
 
-/// How tasks get along with each other.
+/// The tasks that may run at the same time as a task.
 enum Mode {
-    /// With any other.
+    /// All others.
     Free,
-    /// With other compilations.
+    /// Free tasks and other compilations.
     Shared,
-    /// One at a time.
+    /// Free tasks only.
     Alone,
 }
 
-/// Answers a message. `None` when it is none at all.
+/// Answers a message. Returns `None` if the text is not a message.
 pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
-    // Through a map: an array would also be taken for a message otherwise.
+    // Parse a map first, because serde would also accept an array as a message.
     let parsed = serde_json::from_slice::<Map<String, Value>>(text)
         .and_then(|message| serde_json::from_value(Value::Object(message)));
     let message: Message = match parsed {
         Ok(message) => message,
         Err(error) => {
-            tracing::warn!(%error, "a message that is none");
+            tracing::warn!(%error, "parsing a message failed");
             return None;
         }
     };
     let method = message.method.clone();
-    // Task polls would drown everything else.
+    // Clients poll with these methods, which would fill the log.
     if !matches!(method.as_str(), "get_task" | "get_state" | "ping") {
         tracing::info!(method, "received");
     }
@@ -98,7 +98,7 @@ pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
         Ok(value) => json!({"value": value}),
         Err(error) => {
             let text = super::message(&error);
-            tracing::warn!(method, error = text, "refused");
+            tracing::warn!(method, error = text, "answered with an error");
             json!({"exception": {"message": text}})
         }
     })
@@ -125,7 +125,7 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     }
 }
 
-/// Actions that answer with their result.
+/// Runs an action that answers with its result. Returns `None` if the method is not such an action.
 fn at_once(
     agent: &Arc<Agent>,
     method: &str,
@@ -144,15 +144,15 @@ fn at_once(
             .and_then(|command| Ok((command, arguments.next::<Params>()?)))
             .and_then(|(command, params)| agent.ssh(&command, &params)),
         "remove_file" => arguments.next::<String>().and_then(|path| remove_file(&path)),
-        // Nobody else's addresses are cached on this VM.
+        // The VM shares the machine's network and has no ARP cache of its own.
         "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
-        "shutdown" => Err(Error::environment("this VM is ended by its CPI")),
+        "shutdown" => Err(Error::environment("not supported: the CPI ends this VM (delete_vm)")),
         _ => return None,
     })
 }
 
-/// `remove_file`: whatever is there is gone afterwards; answers the path.
+/// `remove_file`: removes a file or a directory tree, which need not exist. Answers the path.
 fn remove_file(path: &str) -> Result<Value> {
     let given = std::path::Path::new(path);
     if !given.is_absolute() {
@@ -164,7 +164,8 @@ fn remove_file(path: &str) -> Result<Value> {
 
 type Work = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;
 
-/// Actions that become tasks. Their arguments are checked before.
+/// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
+/// method.
 fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work)>> {
     let alone = |work: Work| Ok(Some((Mode::Alone, work)));
     match method {
@@ -193,7 +194,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
         }
         "drain" => {
             let kind: String = arguments.next()?;
-            // `{}` stands for no spec: that is how create-env calls it.
+            // create-env passes `{}` instead of a spec.
             let next: Option<Value> = arguments.optional()?;
             let next = match next {
                 Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
@@ -229,11 +230,11 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
         "unmount_disk" => {
             let cid: String = arguments.next()?;
             alone(Box::new(move |agent, cancel| {
-                let (done, what) = agent.disks.unmount(&agent.settings()?, &cid, cancel)?;
-                let message = if done {
-                    format!("Unmounted partition of {what}")
+                let (unmounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, cancel)?;
+                let message = if unmounted {
+                    format!("Unmounted partition of {disk}")
                 } else {
-                    format!("Partition of {what} is not mounted")
+                    format!("Partition of {disk} is not mounted")
                 };
                 Ok(json!({"message": message}))
             }))
@@ -259,7 +260,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
 }
 
 impl Agent {
-    /// Runs a task when those it does not get along with are done.
+    /// Runs a task after the tasks that must not run at the same time.
     fn in_turn(self: &Arc<Self>, mode: &Mode, cancel: &Cancel, work: Work) -> Result<Value> {
         use std::sync::PoisonError;
         match mode {
@@ -304,11 +305,14 @@ impl Agent {
         Ok(state)
     }
 
-    /// Keeps what was sent. Disk associations would need device names, which this VM has none of.
+    /// Stores the update. Refuses disk associations, because disks of this VM are directories without device
+    /// names.
     fn update_settings(&self, update: &Value) -> Result<Value> {
         let associations = update.get("disk_associations").and_then(Value::as_array);
         if associations.is_some_and(|list| !list.is_empty()) {
-            return Err(Error::invalid("this VM has no devices to associate disks with"));
+            return Err(Error::invalid(
+                "disk_associations are not supported: disks of this VM are not devices",
+            ));
         }
         super::spec::write_json(&self.dirs.bosh().join("update_settings.json"), update)?;
         Ok(json!("ok"))

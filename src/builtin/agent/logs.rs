@@ -1,4 +1,4 @@
-//! `fetch_logs`: a tarball of the jobs', the agent's own or the system's logs, as a blob
+//! `fetch_logs`: packs the logs of jobs, agent or system into a blob
 //! (agent/logstarprovider/logs_tar_provider.go of the agent).
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 impl Agent {
-    /// Packs logs of these types (`job`, `agent`, `system`, joined by commas) whose names match one of the globs.
+    /// Packs logs of these types (`job`, `agent`, `system`, separated by commas) whose names match one of the
+    /// globs.
     pub(super) fn fetch_logs(&self, types: &str, filters: &[String]) -> Result<Value> {
         let all = ["**/*".to_owned()];
         let mut globs = GlobSetBuilder::new();
@@ -26,11 +27,11 @@ impl Agent {
             let (root, prefix) = match kind {
                 "job" => (self.dirs.logs(), ""),
                 "agent" => (self.dirs.agent_logs(), ""),
-                // Below their own path, so that they cannot be taken for those of a job.
+                // The prefix keeps their names apart from those of jobs.
                 "system" => (PathBuf::from("/var/log"), "var/log"),
                 _ => return Err(Error::invalid("Invalid log type")),
             };
-            // The root is reached through a link; below it only plain files are logs.
+            // `sys` is a link. Below the root, only regular files are logs.
             let root = std::fs::canonicalize(&root)
                 .map_err(|e| Error::io(format!("reading logs in '{}'", root.display()), e))?;
             for entry in WalkDir::new(&root).sort_by_file_name().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Copies a disk's content: types, modes, owners, times, links (hard ones too), extended attributes, holes.
-//! Can be repeated over an earlier, interrupted copy.
+//! Copies a disk's content with types, modes, owners, times, soft and hard links, extended attributes and
+//! holes. The copy can be repeated after an interruption.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::process::Cancel;
 use base::{Error, Result};
 
-/// Copies everything below `from` into `to`, and waits until it is on the disk.
+/// Copies all files below `from` into `to`, and syncs the file system of `to`.
 pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
     let mut links = HashMap::new();
     let mut dirs = Vec::new();
@@ -47,13 +47,14 @@ pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
         attributes(entry.path(), &target, &meta).map_err(failed)?;
         links.insert((meta.dev(), meta.ino()), target);
     }
-    // Last and innermost first: what is made inside changes a directory's times, and its mode may forbid it.
+    // Directories are last, innermost first: new entries change their times, and their modes may forbid new
+    // entries.
     for (source, target, meta) in dirs.iter().rev() {
         attributes(source, target, meta)
             .map_err(|e| Error::io(format!("copying the attributes of '{}'", source.display()), e))?;
     }
     let synced = File::open(to).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    synced.map_err(|e| Error::io(format!("writing '{}' to its disk", to.display()), e))
+    synced.map_err(|e| Error::io(format!("syncing '{}'", to.display()), e))
 }
 
 fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> std::io::Result<()> {
@@ -64,17 +65,17 @@ fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> s
     if kind.is_file() {
         return copy_content(source, target, meta.len(), cancel);
     }
-    let made = if kind.is_fifo() {
+    let node_type = if kind.is_fifo() {
         FileType::Fifo
     } else if kind.is_char_device() {
         FileType::CharacterDevice
     } else if kind.is_block_device() {
         FileType::BlockDevice
     } else {
-        // A socket means something only to the process that made it, which is stopped.
+        // Sockets are copied as nodes. The processes that listened have been stopped.
         FileType::Socket
     };
-    rustix::fs::mknodat(CWD, target, made, Mode::RUSR | Mode::WUSR, meta.rdev())?;
+    rustix::fs::mknodat(CWD, target, node_type, Mode::RUSR | Mode::WUSR, meta.rdev())?;
     Ok(())
 }
 
@@ -87,7 +88,7 @@ fn copy_content(source: &Path, target: &Path, length: u64, cancel: &Cancel) -> s
     while position < length && !cancel.is_cancelled() {
         let start = match rustix::fs::seek(&from, rustix::fs::SeekFrom::Data(position)) {
             Ok(start) => start,
-            // Nothing but a hole up to the end.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => position,
             Err(e) => return Err(e.into()),
@@ -111,12 +112,12 @@ fn copy_content(source: &Path, target: &Path, length: u64, cancel: &Cancel) -> s
 
 fn attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Result<()> {
     match lchown(target, Some(meta.uid()), Some(meta.gid())) {
-        // An ordinary user's namespace knows only some owners.
+        // The user namespace of an ordinary user maps only some owners.
         Err(e) if !matches!(Errno::from_io_error(&e), Some(Errno::PERM | Errno::INVAL)) => return Err(e),
         _ => {}
     }
     copy_xattrs(source, target)?;
-    // After the owner: changing that clears set-user-id.
+    // After the owner, because a change of the owner clears set-user-id.
     if !meta.is_symlink() {
         fs::set_permissions(target, fs::Permissions::from_mode(meta.mode() & 0o7777))?;
     }
@@ -142,7 +143,8 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
         match rustix::fs::lsetxattr(target, name.as_os_str(), &value[..size], XattrFlags::empty()) {
             Ok(()) => {}
             Err(Errno::OPNOTSUPP | Errno::PERM) => tracing::warn!(
-                path = %target.display(), name = %name.to_string_lossy(), "an extended attribute stays behind"
+                path = %target.display(), name = %name.to_string_lossy(), "copying an extended attribute is \
+                    not permitted"
             ),
             Err(e) => return Err(e.into()),
         }
@@ -150,7 +152,7 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes room for what is to be copied there.
+/// Removes a file or a directory tree, if it exists.
 fn remove(target: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(target) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(target),
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_copied_and_can_be_copied_again() {
+    fn a_copy_is_complete_and_can_be_repeated() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("deep/er")).unwrap();

@@ -1,10 +1,10 @@
-//! The BOSH agent inside a `local` VM: the mbus over HTTPS, jobs and packages, a job supervisor, persistent
+//! The BOSH agent of a `local` VM: the mbus over HTTPS, jobs and packages, a job supervisor, persistent
 //! disks.
 //!
-//! [`run`] is the whole program. The VM's first process (part of the `local` CPI) starts it, starts it again
-//! when it ends, and keeps its standard error as the agent's log. Messages come in through `server`, become
-//! actions in `dispatch`, long ones tasks in `tasks`; actions are plain blocking code on threads. Everything
-//! is under one base directory, `/var/vcap` in a VM.
+//! [`run`] is the whole program. The VM's init (part of the `local` CPI) starts it, restarts it when it ends,
+//! and keeps its standard error as the agent's log. `server` receives messages, `dispatch` turns them into
+//! actions, and `tasks` runs long actions. Actions are blocking code on threads. All files are below one base
+//! directory, `/var/vcap` in a VM.
 
 mod apply;
 mod archive;
@@ -40,7 +40,7 @@ use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
 pub(crate) use self::process::SCRIPT_PATH;
-use self::settings::{AgentSettings, Endpoint};
+use self::settings::{Endpoint, AgentSettings};
 use self::source::Source;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
@@ -48,7 +48,7 @@ use self::tasks::Tasks;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// What all actions share.
+/// The state that all actions share.
 struct Agent {
     source: Source,
     endpoint: Endpoint,
@@ -59,44 +59,47 @@ struct Agent {
     spec: SpecStore,
     supervisor: Supervisor,
     tasks: Tasks,
-    /// Compilations hold it together, everything else alone.
+    /// Orders tasks: compilations take a read lock, most others the write lock, see `dispatch::Mode`.
     turn: RwLock<()>,
 }
 
 impl Agent {
-    /// The settings as they are known here.
+    /// Returns the settings that the agent read last.
     fn settings(&self) -> Result<AgentSettings> {
         self.source.known().context(|| "Reading the settings".to_owned())
     }
 
-    /// The settings as they are now: the CPI may have added a disk.
+    /// Reads the settings again. The CPI may have added a disk.
     fn fresh_settings(&self) -> Result<AgentSettings> {
         self.source.refresh().context(|| "Refreshing the settings".to_owned())
     }
 }
 
-/// Runs the agent until SIGTERM or SIGINT. Jobs keep running; the next agent process finds them.
+/// Runs the agent until SIGTERM or SIGINT. `settings` is the path of the settings file, `base` the base
+/// directory.
+///
+/// Jobs keep running after the agent has ended. The next agent process finds them.
 pub fn run(settings: &Path, base: &Path) -> Result<()> {
     let source = Source::beside(settings)?;
-    let given = source.first()?;
-    let endpoint = given.endpoint()?;
-    let tls = tls::server_config(&given.env.bosh.mbus.cert, &endpoint)?;
+    let settings = source.first()?;
+    let endpoint = settings.endpoint()?;
+    let tls = tls::server_config(&settings.env.bosh.mbus.cert, &endpoint)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Error::io("starting the agent's runtime", e))?;
     let outcome = runtime.block_on(async {
-        // Bound first: an agent that cannot be reached must not touch jobs or disks.
+        // Listen first: an agent that cannot be reached must not change jobs or disks.
         let address = endpoint.address()?;
         let listener = tokio::net::TcpListener::bind(address)
             .await
             .map_err(|e| Error::io(format!("listening on {address}"), e))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(|e| Error::io("handling SIGTERM", e))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| Error::io("handling SIGINT", e))?;
-        let agent = Arc::new(set_up(source, base, &given, endpoint)?);
+        let agent = Arc::new(set_up(source, base, &settings, endpoint)?);
         if let Ok(bound) = listener.local_addr() {
-            tracing::info!(agent_id = given.agent_id, address = %bound, "the agent listens");
+            tracing::info!(agent_id = settings.agent_id, address = %bound, "the agent listens");
         }
         let served = tokio::select! {
             served = server::serve(agent.clone(), listener, TlsAcceptor::from(tls)) => served,
@@ -106,7 +109,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
         agent.tasks.cancel_all();
         served
     });
-    // Threads in the middle of an action end with the process, as they would on a kill.
+    // Actions that still run end with the process, as after a kill.
     runtime.shutdown_background();
     outcome
 }
@@ -125,9 +128,10 @@ fn set_up(source: Source, base: &Path, settings: &AgentSettings, endpoint: Endpo
     let disks = Disks::new(dirs.clone());
     let restored = disks.restore(settings);
     if let Err(error) = &restored {
-        // The client finds out with `list_disk`, and can mount it and start the jobs. By themselves they must
-        // not come up: they would begin anew on an empty `store`.
-        tracing::error!(error = %message(error), "the persistent disk could not be mounted; jobs stay down");
+        // The jobs must not start on an empty `store`. The client sees the missing disk in `list_disk`, and
+        // can mount it and start the jobs.
+        tracing::error!(error = %message(error), "mounting the persistent disk failed; the jobs are not \
+            started");
     }
     Ok(Agent {
         source,
@@ -143,7 +147,7 @@ fn set_up(source: Source, base: &Path, settings: &AgentSettings, endpoint: Endpo
     })
 }
 
-/// An error as the protocol carries it: one line, causes joined by colons.
+/// Returns the text of an error for an answer: the message and its causes, joined by colons.
 fn message(error: &Error) -> String {
     error.chain().join(": ")
 }

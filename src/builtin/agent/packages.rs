@@ -1,5 +1,5 @@
-//! Compiled packages on the VM: installed once per build under `data/packages/<name>/<build>`, put in force by
-//! a link `packages/<name>`.
+//! Compiled packages on the VM: each build is installed in `data/packages/<name>/<build>`, and the link
+//! `packages/<name>` selects the current one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::spec::Package;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// Unpacks a package unless this very build is there; answers its directory.
+/// Unpacks a package unless this build is installed. Returns its directory.
 pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
     package.check()?;
     let parent = dirs.data_packages().join(&package.name);
@@ -25,22 +25,22 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
         blobs.open(&package.blobstore_id, &package.sha1).context(|| "Fetching package blob".to_owned())?;
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
-    // Unpacked beside its place and moved there whole: a killed agent leaves no half package behind.
-    let beside = scratch(&parent)?;
-    let fresh = beside.path().join("package");
+    // Unpack in a temporary directory and rename, so that a killed agent leaves no incomplete package.
+    let temporary = scratch(&parent)?;
+    let fresh = temporary.path().join("package");
     archive::unpack(file, &format!("package '{}'", package.name), &fresh)
         .context(|| "Decompressing package files".to_owned())?;
     dirs::set_mode(&fresh, 0o755)?;
     dirs.give_to_vcap(&fresh);
     match fs::rename(&fresh, &target) {
         Ok(()) => Ok(target),
-        // Another task was faster.
+        // Another task has installed the same build.
         Err(_) if target.is_dir() => Ok(target),
         Err(e) => Err(Error::io(format!("moving package '{}' to its place", package.name), e)),
     }
 }
 
-/// Removes links and builds that no package of `keep` needs.
+/// Removes links and builds that are not of a package in `keep`.
 pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
     for entry in list(&dirs.packages()) {
         let name = entry.file_name();
@@ -58,19 +58,19 @@ pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
                 dirs::remove_tree(&build.path())?;
             }
         }
-        // Goes only when it is empty.
+        // Fails if the directory is not empty, which is fine.
         let _ = fs::remove_dir(package.path());
     }
     Ok(())
 }
 
-/// The entries of a directory; none where there is no such directory.
+/// Returns the entries of a directory, or none if it cannot be read.
 pub(super) fn list(dir: &Path) -> Vec<fs::DirEntry> {
     fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or_default()
 }
 
-/// Who holds which `packages/<name>` link at the moment: compilations run side by side as long as they agree
-/// on what each name stands for.
+/// The `packages/<name>` links that running compilations hold. Compilations run at the same time if their
+/// links have the same targets.
 #[derive(Default)]
 pub(super) struct Links {
     held: Mutex<HashMap<String, Held>>,
@@ -80,11 +80,11 @@ pub(super) struct Links {
 struct Held {
     target: PathBuf,
     users: usize,
-    /// What the link pointed at before, to be put back.
+    /// The target of the link before, which is restored.
     before: Option<PathBuf>,
 }
 
-/// Links held; given back when dropped.
+/// Links that a compilation holds until this is dropped.
 pub(super) struct Hold<'a> {
     links: &'a Links,
     dirs: &'a Dirs,
@@ -92,7 +92,7 @@ pub(super) struct Hold<'a> {
 }
 
 impl Links {
-    /// Waits until every name is free or stands for the wanted target, then makes the links.
+    /// Waits until no link is held with another target, then creates the links.
     pub(super) fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
@@ -132,7 +132,7 @@ impl Drop for Hold<'_> {
                         .map_err(|e| Error::io(format!("removing '{}'", link.display()), e)),
                 };
                 if let Err(error) = restored {
-                    tracing::warn!(%error, "a package link stays");
+                    tracing::warn!(%error, name, "restoring the link of a package failed");
                 }
                 held.remove(name);
             }
@@ -149,7 +149,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn holders_that_disagree_wait_for_each_other_and_the_link_comes_back() {
+    fn holds_with_different_targets_wait_and_the_link_is_restored() {
         let base = tempfile::tempdir().unwrap();
         let dirs = Arc::new(Dirs::new(base.path()));
         dirs.set_up().unwrap();

@@ -1,5 +1,5 @@
-//! Runs programs for a task so that they can be cancelled: each leads a process group of its own, which is
-//! ended as a whole.
+//! Runs programs that can be cancelled with their task. Each program leads a process group, which is ended as
+//! a whole.
 
 use std::collections::HashSet;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use base::{Error, Result};
 
-/// How long a cancelled program may take to end by itself.
+/// The time for a cancelled program to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
 pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a task runs, and the wish that it stop.
+/// The programs of a task, and the request to cancel it.
 #[derive(Clone, Default)]
 pub(super) struct Cancel {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Cancel {
-    /// Ends every program of the task, and lets no new one start.
+    /// Ends all programs of the task. The task cannot start new ones.
     pub(super) fn cancel(&self) {
         let groups: Vec<i32> = {
             let mut state = self.lock();
@@ -64,24 +64,25 @@ impl Cancel {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("cancel".into()).spawn(kill) {
-            tracing::warn!(%error, "cannot wait for a cancelled program; killing it at once");
+            tracing::warn!(%error, "starting a thread failed, killing the cancelled program without a grace \
+                period");
             for group in self.lock().groups.iter() {
                 signal_group(*group, Signal::KILL);
             }
         }
     }
 
-    /// Whether someone asked.
+    /// Returns true if the task was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         self.lock().cancelled
     }
 
-    /// An error when someone asked.
+    /// Fails if the task was cancelled.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
-    /// Sleeps, unless cancelled.
+    /// Sleeps. Fails as soon as the task is cancelled.
     pub(super) fn sleep(&self, time: Duration) -> Result<()> {
         let end = Instant::now().checked_add(time);
         let mut state = self.lock();
@@ -98,7 +99,7 @@ impl Cancel {
         }
     }
 
-    /// Runs a program to its end. Its input is empty; where its output goes is up to `command`.
+    /// Runs a program with empty input and returns its exit status. Fails if the task is cancelled.
     pub(super) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let what = format!("running '{}'", command.get_program().to_string_lossy());
         command.stdin(Stdio::null()).process_group(0);
@@ -112,7 +113,8 @@ impl Cancel {
             state.groups.insert(group);
             (child, group)
         };
-        // Waiting without reaping: the id stays taken until it is off the list of those to be signalled.
+        // Wait without reaping, so that the pid is not used again before it leaves the list of groups to
+        // signal.
         if let Some(pid) = Pid::from_raw(group) {
             while let Err(rustix::io::Errno::INTR) =
                 rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
@@ -131,7 +133,8 @@ impl Cancel {
     }
 }
 
-/// Starts a program, also one whose file was written a moment ago: another thread's fork may still hold it open.
+/// Starts a program. Retries while its file is busy: a fork of another thread may still have it open for
+/// writing.
 pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
     for _ in 0..50 {
         match command.spawn() {
@@ -154,7 +157,7 @@ fn signal_group(group: i32, signal: Signal) {
     }
 }
 
-/// How a program ended, in words.
+/// Returns a description of the exit status, such as "exited with 1".
 pub(super) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with {code}"),
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_told_apart() {
+    fn the_ending_names_exit_status_or_signal() {
         let run = |script| Cancel::default().run(Command::new("sh").args(["-c", script])).unwrap();
         assert_eq!(ending(run("exit 3")), "exited with 3");
         assert_eq!(ending(run("kill -9 $$")), "was ended by signal 9");

@@ -1,5 +1,5 @@
-//! Job scripts: `run_script` (pre-start, post-start, pre-stop, post-stop, …) and `drain`, for all jobs in
-//! parallel (docs-bosh, "job-lifecycle", "drain").
+//! Job scripts: `run_script` (pre-start, post-start, pre-stop, post-stop, …) and `drain` run the scripts of
+//! all jobs in parallel (docs-bosh, "job-lifecycle", "drain").
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,23 +17,25 @@ use super::{Agent, dirs};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// Second argument of `run_script`.
+/// The second argument of `run_script`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Options {
-    /// Added to each script's environment.
+    /// Variables to add to each script's environment.
     pub env: Option<BTreeMap<String, String>>,
 }
 
 impl Agent {
-    /// Runs the script of this name in every job that has one.
+    /// Runs the script with this name of each job that has one.
     pub(super) fn run_script(&self, name: &str, options: &Options, cancel: &Cancel) -> Result<Value> {
         if !dirs::is_safe_name(name) {
-            return Err(Error::invalid(format!("'{name}' is not the name of a script")));
+            return Err(Error::invalid(format!("'{name}' is not a valid name of a script")));
         }
         for key in options.env.iter().flat_map(|env| env.keys()) {
             if key.is_empty() || key.contains(['=', '\0']) {
-                return Err(Error::invalid(format!("'{key}' is not the name of an environment variable")));
+                return Err(Error::invalid(format!(
+                    "'{key}' is not a valid name of an environment variable"
+                )));
             }
         }
         self.in_parallel(name, cancel, &|job, script, cancel| {
@@ -63,7 +65,7 @@ impl Agent {
         Ok(json!({}))
     }
 
-    /// Stops watching the jobs and lets each finish its work.
+    /// Stops restarting the jobs and runs their drain scripts.
     pub(super) fn drain(&self, kind: &str, next: Option<Spec>, cancel: &Cancel) -> Result<Value> {
         let current = self.spec.get();
         let call = match (kind, &next) {
@@ -77,7 +79,8 @@ impl Agent {
         Ok(json!(0))
     }
 
-    /// Asks one drain script until it says how long is still to wait, and waits that long.
+    /// Runs one drain script and waits for the time that it prints. A negative time means to wait and run it
+    /// again.
     fn drain_job(&self, script: &Path, mut call: DrainCall, cancel: &Cancel) -> Result<()> {
         loop {
             let seconds = self.drain_once(script, &call, cancel)?;
@@ -89,15 +92,17 @@ impl Agent {
         }
     }
 
+    /// Runs a drain script once. Returns the number of seconds that it prints.
     fn drain_once(&self, script: &Path, call: &DrainCall, cancel: &Cancel) -> Result<i64> {
         let mut command = self.script_command(script);
         command.args(&call.arguments).env("BOSH_JOB_STATE", &call.state);
         if let Some(next) = &call.next_state {
             command.env("BOSH_JOB_NEXT_STATE", next);
         }
-        // A file, not a pipe: what the script leaves running in the background does not hold it open.
-        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(|e| Error::io("making a file", e))?;
-        let output = stdout.try_clone().map_err(|e| Error::io("making a file", e))?;
+        // A file instead of a pipe, which background processes of the script would keep open.
+        let failed = |e| Error::io("creating a file for the output of a drain script", e);
+        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(failed)?;
+        let output = stdout.try_clone().map_err(failed)?;
         cancel
             .run(command.stdout(output).stderr(std::process::Stdio::null()))
             .context(|| "Running drain script".to_owned())?;
@@ -114,6 +119,7 @@ impl Agent {
         command
     }
 
+    /// Calls `run` with name and path of each job's script `name`. The error names all jobs that failed.
     fn in_parallel(
         &self,
         name: &str,
@@ -135,7 +141,7 @@ impl Agent {
             threads
                 .into_iter()
                 .map(|(job, thread)| {
-                    let failed = |_| Err(Error::environment("the agent failed inside"));
+                    let failed = |_| Err(Error::environment("the agent had an internal error (a panic)"));
                     (job, thread.join().unwrap_or_else(failed))
                 })
                 .collect()
@@ -168,7 +174,7 @@ impl Agent {
     }
 }
 
-/// What a drain script is told.
+/// The arguments and environment of a drain script.
 #[derive(Debug, Clone, PartialEq)]
 struct DrainCall {
     arguments: Vec<String>,
@@ -216,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drain_scripts_learn_what_changes() {
+    fn drain_scripts_get_the_changes_as_arguments() {
         let spec = |value: Value| serde_json::from_value::<Spec>(value).unwrap();
         let old = spec(json!({
             "configuration_hash": "1", "persistent_disk": 10, "rendered_templates_archive": {},

@@ -1,7 +1,8 @@
-//! The mbus over HTTPS: `POST /agent` for messages, `/blobs/…` for blobs (mbus/https_handler.go of the agent).
+//! The mbus over HTTPS: `POST /agent` for messages, `/blobs/…` for blobs (mbus/https_handler.go of the
+//! agent).
 //!
-//! Nobody gets further than the password check without the password, and nobody, with or without it, can hold
-//! on to the agent: handshakes, headers and bodies have deadlines, messages a size, connections a number.
+//! All requests need the password. No client can block the agent: handshakes, headers and bodies have
+//! deadlines, and the size of messages and the number of connections are limited.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,18 +27,20 @@ use base::encoding::basic_authorization_of;
 use base::{Error, Result};
 use net::http_server::{Login, serve_connection};
 
-/// The largest message; an apply spec is some KiB.
+/// The largest message, in bytes. An apply spec is a few KiB.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
-/// The largest blob.
+/// The largest blob, in bytes.
 const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
-/// How much of a blob is read or written at once: each time is a way to another thread and back.
+/// The size of reads and writes of blobs, in bytes. Large, because each one switches to another thread and
+/// back.
 const CHUNK: usize = 512 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Also how long an idle connection stays: longer than clients keep one for reuse (15 s is usual).
+/// The time to receive the headers of a request, also on an idle connection. Clients keep those for 15 s or
+/// less.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
-/// A whole message must be here after this.
+/// The time to receive a whole message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A blob must go on within this.
+/// The longest pause in the transfer of a blob.
 const BLOB_STALL: Duration = Duration::from_secs(60);
 const MAX_CONNECTIONS: usize = 256;
 
@@ -52,13 +55,13 @@ pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcce
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else {
-            return Err(Error::environment("the server is closed"));
+            return Err(Error::environment("the agent's server has been closed"));
         };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, or a client that left already: neither ends the agent.
-                tracing::warn!(%error, "a connection was not accepted");
+                // Missing file descriptors or a closed connection must not end the agent.
+                tracing::warn!(%error, "accepting a connection failed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -69,8 +72,8 @@ pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcce
             let _ = stream.set_nodelay(true);
             let stream = match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
                 Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => return tracing::debug!(%error, "no TLS"),
-                Err(_) => return tracing::debug!("a slow TLS handshake"),
+                Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => return tracing::debug!("TLS handshake timed out"),
             };
             serve_connection(stream, app, HEADER_TIMEOUT, "agent").await;
         });
@@ -94,7 +97,7 @@ async fn message(State(agent): State<Arc<Agent>>, request: Request) -> Response 
     let text = match timeout(MESSAGE_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_MESSAGE)).await {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "a message that could not be read");
+            tracing::warn!(%error, "reading a message failed");
             return StatusCode::BAD_REQUEST.into_response();
         }
         Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
@@ -144,7 +147,7 @@ async fn get(agent: &Agent, id: &str, head: bool) -> Response {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => StatusCode::NOT_FOUND.into_response(),
         Err(error) => {
-            tracing::warn!(id, %error, "a blob cannot be read");
+            tracing::warn!(id, %error, "reading a blob failed");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
@@ -158,7 +161,7 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
         Ok(()) => StatusCode::CREATED.into_response(),
         Err(error) => {
             let text = super::message(&error);
-            tracing::warn!(id, error = text, "a blob was not stored");
+            tracing::warn!(id, error = text, "storing a blob failed");
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
     }
@@ -172,18 +175,20 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     let mut length: u64 = 0;
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        let Some(frame) = timeout(BLOB_STALL, frame)
-            .await
-            .map_err(|_| Error::environment("Updating blob: the client stopped sending"))?
+        let Some(frame) = timeout(BLOB_STALL, frame).await.map_err(|_| {
+            let seconds = BLOB_STALL.as_secs();
+            Error::environment(format!("Updating blob: the client sent nothing for {seconds} s"))
+        })?
         else {
             break;
         };
         let frame =
-            frame.map_err(|e| Error::environment("Updating blob: the body broke off").with_source(e))?;
+            frame.map_err(|e| Error::environment("Updating blob: the request ended early").with_source(e))?;
         if let Ok(data) = frame.into_data() {
             length = length.saturating_add(data.len() as u64);
             if length > MAX_BLOB {
-                return Err(Error::invalid("Updating blob: it is too large"));
+                let gib = MAX_BLOB >> 30;
+                return Err(Error::invalid(format!("Updating blob: it is larger than {gib} GiB")));
             }
             writer.write_all(&data).await.map_err(failed)?;
         }
@@ -192,6 +197,7 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     agent.blobs.commit(file, id)
 }
 
+/// Returns the content length in the headers, or 0.
 fn declared_length(headers: &HeaderMap) -> u64 {
     headers
         .get(header::CONTENT_LENGTH)

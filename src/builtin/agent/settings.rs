@@ -1,5 +1,5 @@
-//! What the CPI tells the agent: `settings.json` in BOSH's format (docs-bosh, "agent-cpi-interactions";
-//! settings/settings.go of the agent).
+//! The settings that the CPI gives to the agent: `settings.json` in BOSH's format (docs-bosh,
+//! "agent-cpi-interactions"; settings/settings.go of the agent).
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -9,40 +9,40 @@ use serde_json::{Map, Value};
 
 use base::{Error, Result};
 
-/// The document, as far as the agent uses it. Unknown keys are ignored.
+/// The keys of the document that the agent uses. Other keys are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentSettings {
-    /// The id `create_vm` was given; `get_state` answers with it.
+    /// The agent id that `create_vm` received. `get_state` returns it.
     pub agent_id: String,
-    /// The VM as the CPI calls it.
+    /// Name and CID of the VM.
     pub vm: Vm,
-    /// Where to listen and who may talk: `https://user:password@host:port`.
+    /// The address to listen at, with the credentials of clients: `https://user:password@host:port`.
     pub mbus: String,
     /// Networks by name.
     pub networks: Map<String, Value>,
-    /// Disks as the CPI knows them.
+    /// The attached disks.
     pub disks: Disks,
     /// `env` of `create_vm`.
     pub env: Env,
 }
 
-/// The VM as the CPI calls it.
+/// Name and CID of the VM.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Vm {
-    /// Its name.
+    /// The name of the VM.
     pub name: String,
-    /// Its cloud id, where the CPI says it.
+    /// The CID of the VM, if the CPI sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
 
-/// Disks as the CPI knows them.
+/// The attached disks.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Disks {
-    /// Hints by disk CID, for CPIs that do not return a hint from `attach_disk`.
+    /// Disk hints by CID, from CPIs of contract v1, which do not return a hint from `attach_disk`.
     pub persistent: Map<String, Value>,
 }
 
@@ -50,15 +50,15 @@ pub(super) struct Disks {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Env {
-    /// BOSH's own part of it.
+    /// The section of BOSH.
     pub bosh: BoshEnv,
 }
 
-/// BOSH's own part of `env`.
+/// `env.bosh`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct BoshEnv {
-    /// Certificate of the HTTPS server.
+    /// Address and certificate of the HTTPS server.
     pub mbus: Mbus,
 }
 
@@ -66,35 +66,36 @@ pub(super) struct BoshEnv {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Mbus {
-    /// Where to listen, first of several; wins over the top-level `mbus`.
+    /// Addresses like the top-level `mbus`. The first one takes precedence over it.
     pub urls: Vec<String>,
-    /// Certificate of the HTTPS server.
+    /// The certificate of the HTTPS server.
     pub cert: Certificate,
 }
 
-/// A certificate and its key, PEM.
+/// A certificate and its key, in PEM.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Certificate {
-    /// Who signed it.
+    /// The certificate of the authority.
     pub ca: String,
-    /// The certificate, its intermediates after it.
+    /// The certificate, followed by intermediate certificates.
     pub certificate: String,
-    /// Its private key.
+    /// The private key.
     pub private_key: String,
 }
 
 impl AgentSettings {
-    /// Reads the document.
+    /// Reads the settings from a file.
     pub(super) fn load(path: &Path) -> Result<AgentSettings> {
         let text = std::fs::read(path)
             .map_err(|e| Error::io(format!("reading settings '{}'", path.display()), e))?;
         serde_json::from_slice(&text).map_err(|e| {
-            Error::invalid(format!("settings '{}' are not what a CPI writes", path.display())).with_source(e)
+            Error::invalid(format!("settings '{}' are not in the format of BOSH", path.display()))
+                .with_source(e)
         })
     }
 
-    /// Where to listen and who may talk.
+    /// Parses the mbus URL.
     pub(super) fn endpoint(&self) -> Result<Endpoint> {
         Endpoint::parse(self.env.bosh.mbus.urls.first().unwrap_or(&self.mbus))
     }
@@ -103,46 +104,50 @@ impl AgentSettings {
 /// The parts of an mbus URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
-    /// Host name or address to listen on.
+    /// The host name or address to listen at.
     pub host: String,
-    /// Port to listen on; 0 lets the system choose.
+    /// The port to listen at. 0 lets the system choose.
     pub port: u16,
-    /// `user:password`, decoded, as basic auth carries it.
+    /// `user:password`, percent-decoded, for basic authentication.
     pub credentials: String,
 }
 
 impl Endpoint {
-    /// Takes `https://user:password@host:port` apart. The URL is a secret: errors do not repeat it.
+    /// Parses `https://user:password@host:port`. Errors do not quote the URL, which is a secret.
     pub(super) fn parse(url: &str) -> Result<Endpoint> {
-        let bad = |what: &str| Error::invalid(format!("the mbus URL in the settings {what}"));
-        let rest = url.strip_prefix("https://").ok_or_else(|| bad("is not an https:// URL"))?;
+        let invalid = |problem: &str| {
+            Error::invalid(format!(
+                "the mbus URL in the settings {problem}: it must be https://user:password@host:port"
+            ))
+        };
+        let rest = url.strip_prefix("https://").ok_or_else(|| invalid("is not an https:// URL"))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (userinfo, address) =
-            authority.rsplit_once('@').ok_or_else(|| bad("has no user and password"))?;
-        let (user, password) = userinfo.split_once(':').ok_or_else(|| bad("has no password"))?;
-        let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("has no port"))?;
+            authority.rsplit_once('@').ok_or_else(|| invalid("has no user and password"))?;
+        let (user, password) = userinfo.split_once(':').ok_or_else(|| invalid("has no password"))?;
+        let (host, port) = address.rsplit_once(':').ok_or_else(|| invalid("has no port"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() || user.is_empty() || password.is_empty() {
-            return Err(bad("has an empty host, user or password"));
+            return Err(invalid("has an empty host, user or password"));
         }
-        let decode = |text| percent_decode(text).ok_or_else(|| bad("has a broken %-escape"));
+        let decode = |text| percent_decode(text).ok_or_else(|| invalid("has a malformed %-escape"));
         Ok(Endpoint {
             host: host.to_owned(),
-            port: port.parse().map_err(|_| bad("has a port that is not a number"))?,
+            port: port.parse().map_err(|_| invalid("has a port that is not a number up to 65535"))?,
             credentials: format!("{}:{}", decode(user)?, decode(password)?),
         })
     }
 
-    /// The address to bind.
+    /// Resolves the host to the address to listen at.
     pub(super) fn address(&self) -> Result<std::net::SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()
             .ok()
             .and_then(|mut found| found.next())
-            .ok_or_else(|| Error::environment(format!("mbus host '{}' has no address", self.host)))
+            .ok_or_else(|| Error::environment(format!("the mbus host '{}' does not resolve", self.host)))
     }
 
-    /// The address others see, where the URL names one (`0.0.0.0` does not).
+    /// Returns the host if it is an address at which others reach this VM, which `0.0.0.0` is not.
     pub(super) fn own_ip(&self) -> Option<IpAddr> {
         self.host.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified())
     }
@@ -168,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mbus_urls_are_taken_apart() {
+    fn an_mbus_url_is_parsed() {
         let endpoint = Endpoint::parse("https://mbus:p%40ss@word@127.0.0.1:6868/agent").unwrap();
         assert_eq!(endpoint.credentials, "mbus:p@ss@word");
         assert_eq!((endpoint.host.as_str(), endpoint.port), ("127.0.0.1", 6868));
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_mbus_urls_are_refused_without_repeating_them() {
+    fn errors_for_malformed_mbus_urls_do_not_quote_them() {
         for url in [
             "",
             "http://u:secret@h:1",
@@ -192,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_ignore_what_they_do_not_know() {
+    fn unknown_settings_are_ignored() {
         let settings: AgentSettings = serde_json::from_str(
             r#"{"agent_id":"a","ntp":["x"],"vm":{"name":"v"},"disks":{"system":"/dev/sda"}}"#,
         )

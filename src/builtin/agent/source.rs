@@ -1,6 +1,7 @@
-//! Where settings come from: a file that the CPI wrote, or, under contract v1, the registry that the VM's user
-//! data name. What the registry said last is kept in the file, for the time when it cannot be reached: it is
-//! there only while a run of the tool is.
+//! The source of settings: a file that the CPI wrote, or, under contract v1, the registry that the VM's user
+//! data name.
+//!
+//! The registry runs only during a run of monopile. So its last answer is kept in the file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use super::settings::AgentSettings;
 use crate::registry::Client;
 use base::{Error, Result};
 
-/// The file of user data, beside the settings.
+/// The file of user data, in the directory of the settings.
 const USER_DATA: &str = "user_data.json";
-/// The pauses between two questions while there are no settings at all.
+/// The first and the longest pause between requests while the agent has no settings.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// How often the registry is asked for a change before what is known must do.
+/// The number of requests for current settings before the agent uses those of the file.
 const TRIES: u32 = 4;
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -28,11 +29,11 @@ pub(super) struct Source {
 
 struct Registry {
     client: Client,
-    /// What the VM is called there.
+    /// The id of the VM in the registry.
     id: String,
 }
 
-/// User data as CPIs of contract v1 give them to a VM (`infrastructure/user_data` of agents of that time).
+/// The user data that CPIs of contract v1 give to a VM (`infrastructure/user_data` of old agents).
 #[derive(Deserialize)]
 struct UserData {
     registry: Endpoint,
@@ -50,7 +51,8 @@ struct Server {
 }
 
 impl Source {
-    /// The source that the files at `settings` and beside it make up.
+    /// Returns the registry if there are user data in the directory of `settings`, and else the file
+    /// `settings`.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
@@ -60,7 +62,7 @@ impl Source {
             }
             Err(error) => return Err(Error::io(format!("reading user data '{}'", path.display()), error)),
         };
-        // The parser's words may quote the endpoint, which is a secret.
+        // serde's message may quote the endpoint, which is a secret.
         let data: UserData = serde_json::from_slice(&text).map_err(|_| {
             Error::invalid(format!(
                 "user data '{}' must have registry.endpoint and server.name",
@@ -71,31 +73,31 @@ impl Source {
         Ok(Source { file: settings.to_owned(), registry: Some(registry) })
     }
 
-    /// The settings to start with. The way to the registry may take its time: without any settings there is
-    /// nothing to do but to ask again.
+    /// Returns the settings at the start of the agent. Waits for the registry without a limit if the file has
+    /// none.
     pub(super) fn first(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
         let (mut pause, longest) = PAUSE;
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             let error = match self.fetch(registry) {
                 Ok(settings) => return Ok(settings),
                 Err(error) => super::message(&error),
             };
             if let Ok(settings) = self.known() {
-                tracing::warn!(error, "starting with the settings of the last time");
+                tracing::warn!(error, "the registry gave no settings, starting with the last ones");
                 return Ok(settings);
             }
-            if error != told {
+            if error != logged {
                 tracing::info!(error, "waiting for settings");
-                told = error;
+                logged = error;
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(longest);
         }
     }
 
-    /// The settings as they are now, or as they were last.
+    /// Returns the current settings, or the last ones if the registry cannot be reached.
     pub(super) fn refresh(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
         let mut tries = 1;
@@ -105,7 +107,7 @@ impl Source {
                 Err(error) if tries >= TRIES => {
                     tracing::warn!(
                         error = super::message(&error),
-                        "going on with the settings of the last time"
+                        "the registry gave no settings, using the last ones"
                     );
                     return self.known();
                 }
@@ -116,19 +118,22 @@ impl Source {
         }
     }
 
-    /// The settings as they were last.
+    /// Returns the last settings.
     pub(super) fn known(&self) -> Result<AgentSettings> {
         AgentSettings::load(&self.file)
     }
 
+    /// Gets the settings from the registry and stores them in the file.
     fn fetch(&self, registry: &Registry) -> Result<AgentSettings> {
         let settings = registry.client.get(&registry.id)?.ok_or_else(|| {
             Error::environment(format!("the registry has no settings of '{}'", registry.id))
         })?;
         let text = serde_json::to_vec(&settings)
             .map_err(|error| Error::environment("encoding the settings failed").with_source(error))?;
-        let parsed: AgentSettings = serde_json::from_slice(&text)
-            .map_err(|_| Error::invalid("the settings in the registry are not what a CPI writes"))?;
+        let parsed: AgentSettings = serde_json::from_slice(&text).map_err(|_| {
+            let id = &registry.id;
+            Error::invalid(format!("the registry's settings of '{id}' are not in the format of BOSH"))
+        })?;
         write_atomically(&self.file, &text, 0o600)?;
         Ok(parsed)
     }
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_that_is_away_leaves_what_was_known() {
+    fn the_last_settings_are_used_without_a_registry() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_user_data_are_not_repeated() {
+    fn errors_for_malformed_user_data_do_not_quote_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();

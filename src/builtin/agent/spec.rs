@@ -1,5 +1,5 @@
-//! The apply spec: what the VM is to be (agent/applier/applyspec of the agent). Kept in `bosh/spec.json` and
-//! handed back by `get_state`.
+//! The apply spec: the wanted jobs, packages and networks of the VM (agent/applier/applyspec of the agent).
+//! It is stored in `bosh/spec.json`, and `get_state` returns it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::settings::{AgentSettings, Endpoint};
+use super::settings::{Endpoint, AgentSettings};
 use super::{digest, dirs};
 use base::{Error, Result};
 
-/// The document. A `null` anywhere means what an absent key means.
+/// The apply spec. A null value means the same as an absent key.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Spec {
@@ -25,33 +25,33 @@ pub(super) struct Spec {
     /// Compiled packages by name.
     #[serde(deserialize_with = "lenient")]
     pub packages: BTreeMap<String, Package>,
-    /// Digest of all rendered templates; empty means that nothing is to be installed.
+    /// The digest of all rendered templates. If it is empty, `apply` installs nothing.
     #[serde(deserialize_with = "lenient")]
     pub configuration_hash: String,
-    /// Networks by name, as sent, with the address of dynamic ones filled in.
+    /// Networks by name, with the addresses of dynamic networks filled in.
     #[serde(deserialize_with = "lenient")]
     pub networks: Map<String, Value>,
-    /// Kept for the director's sake.
+    /// Not used by the agent. `get_state` returns it.
     #[serde(deserialize_with = "lenient")]
     pub resource_pool: Map<String, Value>,
-    /// Deployment name.
+    /// The name of the deployment.
     #[serde(deserialize_with = "lenient")]
     pub deployment: String,
-    /// Instance group name.
+    /// The name of the instance group.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
-    /// Index in the instance group.
+    /// The index of the instance in its group.
     pub index: Option<i64>,
-    /// Instance id.
+    /// The id of the instance.
     #[serde(deserialize_with = "lenient")]
     pub id: String,
-    /// Availability zone.
+    /// The availability zone.
     #[serde(deserialize_with = "lenient")]
     pub az: String,
-    /// Size of the persistent disk, MiB.
+    /// The size of the persistent disk, in MiB.
     #[serde(deserialize_with = "lenient")]
     pub persistent_disk: i64,
-    /// The rendered templates of all jobs, one directory each.
+    /// The rendered templates of all jobs, one directory per job.
     pub rendered_templates_archive: Option<Archive>,
 }
 
@@ -59,18 +59,18 @@ pub(super) struct Spec {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct JobSpec {
-    /// Instance group name.
+    /// The name of the instance group.
     pub name: Option<String>,
-    /// Unused here.
+    /// Not used by the agent.
     #[serde(deserialize_with = "lenient")]
     pub release: String,
-    /// Unused here.
+    /// Not used by the agent.
     #[serde(deserialize_with = "lenient")]
     pub template: String,
-    /// Unused here.
+    /// Not used by the agent.
     #[serde(deserialize_with = "lenient")]
     pub version: String,
-    /// The jobs.
+    /// The jobs of the instance group.
     pub templates: Option<Vec<Template>>,
 }
 
@@ -78,57 +78,58 @@ pub(super) struct JobSpec {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Template {
-    /// Its name, also its directory in the rendered templates.
+    /// The name of the job, and of its directory in the rendered templates.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
-    /// Its version.
+    /// The version of the job.
     #[serde(deserialize_with = "lenient")]
     pub version: String,
 }
 
-/// One compiled package.
+/// One package: a compiled one in a spec, or source in `compile_package`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Package {
-    /// Its name.
+    /// The name of the package.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
-    /// Its version.
+    /// The version of the package.
     #[serde(deserialize_with = "lenient")]
     pub version: String,
-    /// Digest of its blob.
+    /// The digest of the blob.
     #[serde(deserialize_with = "lenient")]
     pub sha1: String,
-    /// Its blob.
+    /// The id of the blob.
     #[serde(deserialize_with = "lenient")]
     pub blobstore_id: String,
 }
 
 impl Package {
-    /// The directory of this very build, below the package's name: stable and free of `:` and `;`.
+    /// Returns the directory name of this build of the package. It depends on version and digest, and has no
+    /// `:` or `;`.
     pub(super) fn bundle(&self) -> String {
         digest::short(&format!("{}-{}", self.version, self.sha1))
     }
 
-    /// Refuses names that are no names.
+    /// Fails if the name is not safe as a file name, or the version is missing.
     pub(super) fn check(&self) -> Result<()> {
         check("package", &self.name, &self.version)
     }
 }
 
-/// A blob of rendered templates.
+/// The blob of the rendered templates.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Archive {
-    /// Its digest.
+    /// The digest of the blob.
     pub sha1: Option<String>,
-    /// Its id.
+    /// The id of the blob.
     #[serde(deserialize_with = "lenient")]
     pub blobstore_id: String,
 }
 
 impl Spec {
-    /// The jobs whose templates came along: none without rendered templates.
+    /// Returns the jobs, or none if the spec has no rendered templates.
     pub(super) fn jobs(&self) -> &[Template] {
         match (&self.rendered_templates_archive, &self.job.templates) {
             (Some(_), Some(templates)) => templates,
@@ -136,14 +137,14 @@ impl Spec {
         }
     }
 
-    /// The directory of a job with these very templates, below the job's name.
+    /// Returns the directory name of a job with these templates. It depends on version and digest.
     pub(super) fn job_bundle(&self, job: &Template) -> String {
         let sha1 =
             self.rendered_templates_archive.as_ref().and_then(|a| a.sha1.as_deref()).unwrap_or_default();
         digest::short(&format!("{}-{sha1}", job.version))
     }
 
-    /// Refuses names that are no names.
+    /// Fails if the name of a job or package is not safe as a file name, or its version is missing.
     pub(super) fn check(&self) -> Result<()> {
         for job in self.jobs() {
             check("job", &job.name, &job.version)?;
@@ -151,7 +152,7 @@ impl Spec {
         self.packages.values().try_for_each(Package::check)
     }
 
-    /// Fills in the addresses of dynamic networks. Every network must be one the CPI told of.
+    /// Fills in the addresses of dynamic networks. Fails if a network is not in the settings.
     pub(super) fn resolve_networks(&mut self, settings: &AgentSettings, endpoint: &Endpoint) -> Result<()> {
         for (name, network) in &mut self.networks {
             let text = |value: &Value, key: &str| {
@@ -169,7 +170,7 @@ impl Spec {
             }
             let (mut ip, mut netmask) = (text(known, "ip"), text(known, "netmask"));
             if ip.is_empty() {
-                // The VM shares the machine's network: it is where its agent listens.
+                // The VM shares the machine's network, so its address is that of the agent.
                 let own = endpoint.own_ip();
                 ip = own.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
                 netmask = if own.is_none_or(|ip| ip.is_loopback()) { "255.0.0.0" } else { "255.255.255.255" }
@@ -198,7 +199,7 @@ fn is_dynamic(network: &Value) -> bool {
 
 fn check(what: &str, name: &str, version: &str) -> Result<()> {
     if !dirs::is_safe_name(name) {
-        return Err(Error::invalid(format!("'{name}' is not the name of a {what}")));
+        return Err(Error::invalid(format!("'{name}' is not a valid name of a {what}")));
     }
     if version.is_empty() {
         return Err(Error::invalid(format!("{what} '{name}' has no version")));
@@ -210,25 +211,25 @@ fn lenient<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
-/// The spec in force, on disk and in memory.
+/// The current spec, on disk and in memory.
 pub(super) struct SpecStore {
     path: PathBuf,
     current: Mutex<Spec>,
 }
 
 impl SpecStore {
-    /// Reads what an earlier agent process kept.
+    /// Reads the spec that an earlier agent process stored.
     pub(super) fn load(path: PathBuf) -> Result<SpecStore> {
         let spec = read_json(&path)?.unwrap_or_default();
         Ok(SpecStore { path, current: Mutex::new(spec) })
     }
 
-    /// The spec in force; an empty one before the first `apply`.
+    /// Returns the current spec, which is empty before the first `apply`.
     pub(super) fn get(&self) -> Spec {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another one in force.
+    /// Replaces the current spec.
     pub(super) fn set(&self, spec: Spec) -> Result<()> {
         write_json(&self.path, &spec)?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = spec;
@@ -236,19 +237,19 @@ impl SpecStore {
     }
 }
 
-/// Reads a document of the agent's own; `None` where there is none.
+/// Reads a document of the agent, or returns `None` if the file does not exist.
 pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(format!("reading '{}'", path.display()), e)),
     };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|e| Error::environment(format!("'{}' is damaged", path.display())).with_source(e))
+    serde_json::from_slice(&text).map(Some).map_err(|e| {
+        Error::environment(format!("'{}' is damaged: not valid JSON", path.display())).with_source(e)
+    })
 }
 
-/// Writes a document of the agent's own.
+/// Writes a document of the agent, readable by its owner only.
 pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_vec(value)
         .map_err(|e| Error::environment(format!("writing '{}' failed", path.display())).with_source(e))?;
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_with_nulls_is_read() {
+    fn null_values_in_a_spec_are_defaults() {
         let spec: Spec = serde_json::from_value(json!({
             "job": {"name": "x", "templates": [{"name": "a", "version": "1", "sha1": ""}]},
             "packages": null, "index": 0, "rendered_templates_archive": {"sha1": null, "blobstore_id": null},
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_networks_get_their_address_and_unknown_ones_are_refused() {
+    fn dynamic_networks_get_addresses_and_unknown_networks_are_refused() {
         let settings = AgentSettings {
             networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2", "netmask": "255.255.255.0"}})
                 .as_object()
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_leave_the_tree_are_refused() {
+    fn names_with_path_components_are_refused() {
         let spec: Spec = serde_json::from_value(json!({
             "job": {"templates": [{"name": "../../etc", "version": "1"}]}, "rendered_templates_archive": {},
         }))

@@ -1,5 +1,5 @@
-//! `ssh`: users that come for one session and go with it (agent/action/ssh.go and platform/linux_platform.go of the
-//! agent). They are made with the system's own commands, in the VM's own `/etc`.
+//! `ssh`: creates and deletes users for one session (agent/action/ssh.go and platform/linux_platform.go of
+//! the agent), with the commands of the system, in the VM's own `/etc`.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -14,25 +14,25 @@ use super::{Agent, dirs};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// Only users with this prefix are ever deleted.
+/// The prefix of the names of such users. Only users with this prefix are deleted.
 const PREFIX: &str = "bosh_";
-/// What such a user may be a member of, where the VM has the group.
+/// The groups of such users, if the VM has them.
 const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
-/// What the agent says of the VM's sshd.
+/// The public key of the VM's sshd, which `setup` returns.
 const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";
-/// Where a VM has everything; elsewhere `/etc` is somebody else's.
+/// The base directory in a VM. With another one, `/etc` belongs to a machine that is not the agent's.
 const BASE: &str = "/var/vcap";
 
-/// Second argument of `ssh`.
+/// The second argument of `ssh`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Params {
-    /// (cleanup) Which users go.
+    /// For `cleanup`: a regular expression for the names of the users to delete.
     pub user_regex: String,
-    /// (setup) Who comes.
+    /// For `setup`: the name of the user to create.
     #[serde(alias = "User")]
     pub user: String,
-    /// (setup) The key that opens.
+    /// For `setup`: the public key of the user, one line.
     pub public_key: String,
 }
 
@@ -50,10 +50,13 @@ impl Agent {
         self.check_own_users()?;
         let Params { user, public_key, .. } = params;
         if !is_user_name(user) {
-            return Err(Error::invalid(format!("'{user}' is not a name for a user of ssh")));
+            return Err(Error::invalid(format!(
+                "'{user}' is not a valid user: names begin with {PREFIX} and have lower-case letters, \
+                    digits, _ and -"
+            )));
         }
         if public_key.trim().is_empty() || public_key.trim().contains(['\n', '\r', '\0']) {
-            return Err(Error::invalid("the public key is not one line"));
+            return Err(Error::invalid(format!("the public key of user '{user}' must be one line")));
         }
         let host_key = fs::read_to_string(HOST_KEY)
             .map_err(|error| Error::io(format!("Unable to read host public key file: {HOST_KEY}"), error))
@@ -62,8 +65,8 @@ impl Agent {
         let homes = self.dirs.base().join("bosh_ssh");
         dirs::make_dir(&homes, 0o755)?;
         let base = homes.display().to_string();
-        // `*` is a password that nobody has; what useradd sets by itself, `!`, locks the account for an sshd that
-        // does not ask PAM.
+        // `*` matches no password. The default of useradd, `!`, locks the account for an sshd that does not
+        // use PAM.
         run("useradd", &["-m", "-b", &base, "-s", "/bin/bash", "-p", "*", user])
             .context(|| "Creating user")?;
         self.admit(&homes.join(user), user, public_key).inspect_err(|_| {
@@ -72,7 +75,7 @@ impl Agent {
         Ok(json!({"command": "setup", "status": "success", "ip": address, "host_public_key": host_key}))
     }
 
-    /// Gives a new user its groups and the key.
+    /// Adds a new user to its groups and installs its key.
     fn admit(&self, home: &Path, user: &str, public_key: &str) -> Result<()> {
         let groups: Vec<&str> = GROUPS.into_iter().filter(|group| dirs::group_id(group).is_some()).collect();
         if !groups.is_empty() {
@@ -80,8 +83,9 @@ impl Agent {
         }
         let failed = |error| Error::io("Setting ssh public key", error);
         dirs::set_mode(home, 0o700)?;
-        let (uid, gid) =
-            dirs::user_ids(user).ok_or_else(|| Error::environment("the new user is not there"))?;
+        let (uid, gid) = dirs::user_ids(user).ok_or_else(|| {
+            Error::environment(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
+        })?;
         let ssh = home.join(".ssh");
         dirs::make_dir(&ssh, 0o700)?;
         let keys = ssh.join("authorized_keys");
@@ -96,31 +100,34 @@ impl Agent {
     fn clean_up_ssh(&self, regex: &str) -> Result<Value> {
         self.check_own_users()?;
         let failed = || "SSH Cleanup: Deleting Ephemeral Users";
-        let wanted = fancy_regex::Regex::new(regex)
+        let pattern = fancy_regex::Regex::new(regex)
             .map_err(|error| Error::invalid("Compiling regexp").with_source(error))
             .context(failed)?;
         let passwd = fs::read_to_string("/etc/passwd")
             .map_err(|error| Error::io("Reading /etc/passwd", error))
             .context(failed)?;
         let users = passwd.lines().filter_map(|line| line.split(':').next());
-        for user in users.filter(|user| user.starts_with(PREFIX) && wanted.is_match(user).unwrap_or(false)) {
+        for user in users.filter(|user| user.starts_with(PREFIX) && pattern.is_match(user).unwrap_or(false)) {
             run("userdel", &["-rf", user]).context(failed)?;
         }
         Ok(json!({"command": "cleanup", "status": "success"}))
     }
 
-    /// The users of a VM are its own; those of a machine that an agent merely runs on are not for it to change.
+    /// Fails if the agent may not change the users in `/etc`: it does not run in a VM, or the VM cannot have
+    /// users.
     fn check_own_users(&self) -> Result<()> {
         if self.dirs.base() != Path::new(BASE) {
             return Err(Error::environment(format!(
-                "this agent is in no VM of its own: its base directory is not {BASE}"
+                "this agent does not run in a VM: its base directory is '{}', not {BASE}",
+                self.dirs.base().display()
             )));
         }
-        // Only the user who made the VM is known in it.
+        // The user namespace of an ordinary user maps only one id.
         let single = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         if single.split_whitespace().nth(2) == Some("1") {
             return Err(Error::environment(
-                "this VM was made by an ordinary user and can have no users of its own; one made by root can",
+                "an ordinary user created this VM, so it cannot have more users: create it as root to use \
+                    ssh",
             ));
         }
         Ok(())
@@ -135,7 +142,8 @@ impl Agent {
     }
 }
 
-/// The address on the network that is the default gateway, or on the only one (settings/settings.go).
+/// Returns the address on the network with the default gateway, or on the only network
+/// (settings/settings.go).
 fn default_ip(networks: &Map<String, Value>) -> Option<&str> {
     let is_default = |network: &&Value| {
         let roles = network.get("default").and_then(Value::as_array);
@@ -148,7 +156,8 @@ fn default_ip(networks: &Map<String, Value>) -> Option<&str> {
         .filter(|ip| !ip.is_empty())
 }
 
-/// A name that is one word for every command and would be deleted again.
+/// Returns true for a name that is safe as an argument of commands and has the prefix, so that `cleanup`
+/// deletes it.
 fn is_user_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
         && name.len() <= 32
@@ -157,7 +166,7 @@ fn is_user_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Runs a command of the system to its end.
+/// Runs a command of the system. Fails if its exit status is not 0.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     let output = Command::new(program)
         .args(arguments)
@@ -170,9 +179,9 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(Error::environment(format!("Shelling out to {program}: {}", super::process::ending(output.status)))
-        .with_source(said))
+        .with_source(stderr))
 }
 
 #[cfg(test)]
@@ -180,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ephemeral_names_are_names_for_users() {
+    fn user_names_need_the_prefix_and_safe_characters() {
         assert!(is_user_name("bosh_0123456789abcde"));
         for bad in ["", "bosh_", "root", "vcap", "bosh_a b", "bosh_-rf/", "bosh_a:b", "bosh_A", "-bosh_a"] {
             assert!(!is_user_name(bad), "{bad:?}");
@@ -188,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_address_is_that_of_the_gateway() {
+    fn the_default_address_is_on_the_network_with_the_gateway() {
         let of = |text: &str| -> Option<String> {
             let networks: Map<String, Value> = serde_json::from_str(text).unwrap();
             default_ip(&networks).map(str::to_owned)

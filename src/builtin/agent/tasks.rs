@@ -1,4 +1,4 @@
-//! Long actions: each runs in a thread of its own, is known by a UUID, and is asked for with `get_task`.
+//! Long actions: each runs in its own thread and has a UUID. Clients poll its result with `get_task`.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -10,9 +10,9 @@ use super::process::Cancel;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// Finished tasks that are remembered.
+/// The number of finished tasks whose results are kept.
 const KEEP: usize = 500;
-/// Tasks that may run at once.
+/// The number of tasks that may run at the same time.
 const MAX_RUNNING: usize = 64;
 
 /// All tasks of this agent process.
@@ -29,7 +29,7 @@ struct Table {
 }
 
 impl Tasks {
-    /// Starts a task; the answer is what the caller of the action gets now.
+    /// Starts a task and returns the answer to the action: the task's id and state.
     pub(super) fn start(
         &self,
         name: &str,
@@ -40,14 +40,16 @@ impl Tasks {
         {
             let mut table = self.lock();
             if table.running.len() >= MAX_RUNNING {
-                return Err(Error::environment(format!("{MAX_RUNNING} tasks are running already")));
+                return Err(Error::environment(format!(
+                    "{MAX_RUNNING} tasks are running already: wait for one to end"
+                )));
             }
             table.running.insert(id.clone(), cancel.clone());
         }
         let (tasks, task) = (self.clone(), id.clone());
         let run = move || {
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&cancel)))
-                .unwrap_or_else(|_| Err(Error::environment("the agent failed inside")));
+                .unwrap_or_else(|_| Err(Error::environment("the agent had an internal error (a panic)")));
             if let Err(error) = &outcome {
                 tracing::error!(task, error = %super::message(error), "task failed");
             }
@@ -60,7 +62,7 @@ impl Tasks {
         Ok(running(&id))
     }
 
-    /// What became of a task: itself while it runs, then its value or its error.
+    /// Returns id and state of a task while it runs, and then its value or its error.
     pub(super) fn get(&self, id: &str) -> Result<Value> {
         let table = self.lock();
         if table.running.contains_key(id) {
@@ -75,7 +77,7 @@ impl Tasks {
         }
     }
 
-    /// Ends what a task runs. One that is over stays as it is.
+    /// Ends the programs of a task. Succeeds if the task has ended already.
     pub(super) fn cancel(&self, id: &str) -> Result<Value> {
         let cancel = {
             let table = self.lock();
@@ -88,7 +90,7 @@ impl Tasks {
         Ok(json!("canceled"))
     }
 
-    /// Ends what all tasks run: the agent goes.
+    /// Ends the programs of all tasks, when the agent ends.
     pub(super) fn cancel_all(&self) {
         for cancel in self.lock().running.values() {
             cancel.cancel();

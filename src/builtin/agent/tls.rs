@@ -1,4 +1,4 @@
-//! The HTTPS server's certificate: the one the settings give, or one made on the spot.
+//! The certificate of the HTTPS server: that of the settings, or a generated one.
 
 use std::sync::Arc;
 
@@ -9,10 +9,13 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::settings::{Certificate, Endpoint};
 use base::{Error, Result};
 
-/// The server side of TLS. Clients prove themselves by password, not by certificate.
+/// Returns the TLS configuration of the server. Clients authenticate by password, not by certificate.
 pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
-    let (chain, key) =
-        if certificate.certificate.trim().is_empty() { self_made(endpoint)? } else { given(certificate)? };
+    let (chain, key) = if certificate.certificate.trim().is_empty() {
+        self_signed(endpoint)?
+    } else {
+        configured(certificate)?
+    };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -22,6 +25,7 @@ pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> R
         .map_err(|e| {
             Error::invalid("the certificate and private key in env.bosh.mbus.cert do not belong together")
                 .with_source(e)
+                .with_hint("set both from the same variable of type certificate")
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -29,7 +33,7 @@ pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> R
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn given(certificate: &Certificate) -> Result<Pair> {
+fn configured(certificate: &Certificate) -> Result<Pair> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|e| Error::invalid("env.bosh.mbus.cert.certificate is not PEM").with_source(e))?;
@@ -38,12 +42,12 @@ fn given(certificate: &Certificate) -> Result<Pair> {
     Ok((chain, key))
 }
 
-/// A certificate nobody can verify: settings without one ask for no more than encryption.
-fn self_made(endpoint: &Endpoint) -> Result<Pair> {
-    let failed = |e: rcgen::Error| Error::environment("making a certificate failed").with_source(e);
+/// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
+fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
+    let failed = |e: rcgen::Error| Error::environment("generating a certificate failed").with_source(e);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];
-    let made = rcgen::generate_simple_self_signed(names).map_err(failed)?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
-        .map_err(|e| Error::environment(format!("making a certificate failed: {e}")))?;
-    Ok((vec![made.cert.der().clone()], key))
+    let generated = rcgen::generate_simple_self_signed(names).map_err(failed)?;
+    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
+        .map_err(|e| Error::environment(format!("generating a certificate failed: {e}")))?;
+    Ok((vec![generated.cert.der().clone()], key))
 }

@@ -1,4 +1,4 @@
-//! How the VM is doing, for `get_state full`: load, processor, memory, disks.
+//! The VM's vitals for `get_state full`: load, processor, memory and disks.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::dirs::Dirs;
 use super::disks::is_mount_point;
 
-/// The vitals as the real agent shows them: percentages and sizes are texts.
+/// Returns the vitals in the form of the real agent, where percentages and sizes are strings.
 pub(super) fn vitals(dirs: &Dirs) -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = load.split_whitespace().take(3).collect();
@@ -33,7 +33,7 @@ pub(super) fn vitals(dirs: &Dirs) -> Value {
     })
 }
 
-/// This many KiB as a share of the memory, percent.
+/// Returns the share of `kb` KiB in the memory, in percent.
 pub(super) fn percent_of_memory(kb: u64) -> f64 {
     percent(kb, Memory::read().get("MemTotal"))
 }
@@ -58,7 +58,7 @@ impl Memory {
     }
 }
 
-/// Shares of user, system and waiting time since the machine started.
+/// Returns the shares of user, system and waiting time since the machine started, in percent.
 fn processor() -> Value {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let numbers: Vec<u64> = stat
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vitals_have_the_shape_of_the_real_ones() {
+    fn vitals_have_the_form_of_the_real_agent() {
         let vitals = vitals(&Dirs::new(Path::new("/nowhere")));
         assert_eq!(vitals["load"].as_array().unwrap().len(), 3);
         assert!(vitals["mem"]["kb"].as_str().unwrap().parse::<u64>().unwrap() > 0);

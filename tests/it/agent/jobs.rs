@@ -118,7 +118,7 @@ fn what_does_not_match_its_digest_or_leaves_its_place_is_refused() {
             world
                 .call("compile_package", json!([id, digest, name, "1", {}]))
                 .unwrap_err()
-                .contains("is not the name of a package")
+                .contains("is not a valid name of a package")
         );
     }
     assert!(world.call("run_script", json!(["../../bin/sh", {}])).is_err());

@@ -205,7 +205,7 @@ fn settings_that_cannot_be_used_end_the_agent_with_a_clear_error() {
     world.write_settings(json!({"mbus": format!("https://u:secret@127.0.0.1:{port}")}));
     fails(1, &format!("listening on 127.0.0.1:{port} failed"));
     std::fs::write(world.settings(), "{").unwrap();
-    fails(3, "are not what a CPI writes");
+    fails(3, "are not in the format of BOSH");
     assert!(!world.base().exists(), "an agent that cannot serve touches nothing");
 }
 

@@ -92,7 +92,7 @@ fn a_start_without_the_disk_gives_an_agent_but_no_jobs() {
     std::fs::remove_dir_all(world.dir.path().join("dev")).unwrap();
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
-    assert!(world.log().contains("the persistent disk could not be mounted"), "{}", world.log());
+    assert!(world.log().contains("mounting the persistent disk failed"), "{}", world.log());
     // Nor do jobs come up by themselves, to begin anew on an empty store.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(world.state()["job_state"], "failing");

@@ -1,9 +1,9 @@
-//! The job supervisor: what monit is to the real agent. It starts the processes the jobs' monit files name,
-//! restarts those that die, stops them, and says truthfully how they are.
+//! The job supervisor, which does the work of monit. It starts, restarts and stops the processes in the monit
+//! files of jobs, and reports their states.
 //!
-//! It knows a process by its pid file alone, so jobs outlive an agent that is restarted. What must survive the
-//! agent is under `monit/`: the files of the jobs in force (`job/`), whether all were stopped (`stopped`), and
-//! whether they are left alone after a drain (`unmonitored`).
+//! It finds a process only through its pid file, so jobs keep running when the agent is restarted. The
+//! directory `monit/` has the state that survives the agent: the monit files of the current jobs (`job/`),
+//! and the flags `stopped` (all jobs were stopped) and `unmonitored` (jobs are not restarted, after a drain).
 
 mod parse;
 mod proc;
@@ -25,10 +25,10 @@ use base::{Error, Result};
 
 pub(super) use self::proc::living;
 
-/// How often the supervisor looks while something is about to happen, and otherwise.
+/// The pause between two checks of all processes, while a change is expected and otherwise.
 const BUSY: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(500);
-/// Between SIGTERM and SIGKILL for a process without a stop program.
+/// The time from SIGTERM to SIGKILL for a process without a stop program.
 const TERM_GRACE: Duration = Duration::from_secs(10);
 
 /// All supervised processes of the VM.
@@ -46,14 +46,15 @@ struct Shared {
 #[derive(Default)]
 struct State {
     services: Vec<Service>,
-    /// All were stopped on purpose.
+    /// All services were stopped by the `stop` action.
     stopped: bool,
-    /// A stop is under way: its order must not be disturbed by a start.
+    /// The `stop` action is running. `start` must wait.
     stopping: bool,
 }
 
 impl Supervisor {
-    /// Takes up what an earlier agent process left, and begins to watch; with `resume`, also to start.
+    /// Loads the state of an earlier agent process and starts the supervisor's thread. Without `resume`, no
+    /// process is started before [`Supervisor::start`].
     pub(super) fn start_up(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             dir: dirs.monit(),
@@ -64,7 +65,7 @@ impl Supervisor {
         state.stopped = supervisor.dir.join("stopped").exists();
         match supervisor.load() {
             Ok(services) => state.services = services,
-            Err(error) => tracing::error!(error = %super::message(&error), "the jobs cannot be resumed"),
+            Err(error) => tracing::error!(error = %super::message(&error), "resuming the jobs failed"),
         }
         let active = resume && monitored && !state.stopped;
         for service in &mut state.services {
@@ -79,7 +80,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Puts these monit files in force: (label, path), in the order of the jobs.
+    /// Replaces the monit files. `files` are (label, path) in the order of the jobs.
     pub(super) fn configure(&self, files: &[(String, PathBuf)]) -> Result<()> {
         let jobs = self.dir.join("job");
         dirs::remove_tree(&jobs)?;
@@ -87,7 +88,7 @@ impl Supervisor {
         let count = files.len();
         for (index, (label, path)) in files.iter().enumerate() {
             let text = fs::read(path).map_err(|e| Error::io(format!("reading '{}'", path.display()), e))?;
-            // The last job gets the lowest number, as upstream.
+            // The last job gets the lowest number, as in the real agent.
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
             dirs::write_atomically(&jobs.join(name), &text, 0o600)?;
         }
@@ -102,18 +103,18 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Forgets all jobs; what runs keeps running.
+    /// Removes all jobs. Their processes keep running.
     pub(super) fn remove_all_jobs(&self) -> Result<()> {
         dirs::remove_tree(&self.dir.join("job"))?;
         self.lock().services.clear();
         Ok(())
     }
 
-    /// Starts everything and keeps it running.
+    /// Starts all services, and restarts them from now on.
     pub(super) fn start(&self) -> Result<()> {
         let mut state = self.lock();
         if state.stopping {
-            return Err(Error::environment("the services are just being stopped"));
+            return Err(Error::environment("the services are being stopped: wait for the stop to end"));
         }
         for flag in ["stopped", "unmonitored"] {
             self.set_flag(flag, false)?;
@@ -128,7 +129,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Leaves everything as it runs, without restarting what dies.
+    /// Stops restarting services. Their processes keep running.
     pub(super) fn unmonitor(&self) -> Result<()> {
         let mut state = self.lock();
         self.set_flag("unmonitored", true)?;
@@ -138,7 +139,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Stops everything, dependents first, and waits until it is gone.
+    /// Stops all services, dependents first, and waits until their processes have ended.
     pub(super) fn stop(&self, cancel: &Cancel) -> Result<()> {
         self.unmonitor()?;
         let levels = {
@@ -158,7 +159,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// `running`, `starting`, `failing` or `stopped`: the state of the whole instance, looked at now.
+    /// Checks all services and returns the state of the instance: `running`, `starting`, `failing` or
+    /// `stopped`.
     pub(super) fn job_state(&self) -> &'static str {
         let mut state = self.lock();
         state.tick();
@@ -175,26 +177,26 @@ impl Supervisor {
         }
     }
 
-    /// Each process as `get_state` shows it.
+    /// Returns name, state and usage of each process, in the form of `get_state`.
     pub(super) fn processes(&self) -> Vec<Value> {
         let state = self.lock();
         state
             .services
             .iter()
             .map(|service| {
-                let mut shown = json!({"name": service.spec.name, "state": service.status()});
+                let mut entry = json!({"name": service.spec.name, "state": service.status()});
                 if let Phase::Up { process, since } = service.phase {
                     let seconds = since.elapsed().as_secs();
-                    shown["uptime"] = json!({"secs": seconds});
+                    entry["uptime"] = json!({"secs": seconds});
                     if let Some((kb, ticks)) = proc::usage(process.pid) {
-                        shown["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
-                        // A hundred clock ticks make a second; an average since the process started.
+                        entry["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
+                        // The average since the start. A second has 100 clock ticks, so this is in percent.
                         #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
                         let total = ticks as f64 / (seconds.max(1) as f64);
-                        shown["cpu"] = json!({"total": total});
+                        entry["cpu"] = json!({"total": total});
                     }
                 }
-                shown
+                entry
             })
             .collect()
     }
@@ -210,7 +212,7 @@ impl Supervisor {
             for spec in parse::parse(&String::from_utf8_lossy(&text), &source)? {
                 if services.iter().any(|service| service.spec.name == spec.name) {
                     return Err(Error::invalid(format!(
-                        "{source}: a process named '{}' exists already",
+                        "{source}: another monit file has a process named '{}' already",
                         spec.name
                     )));
                 }
@@ -251,7 +253,7 @@ impl Supervisor {
                 .filter_map(|(name, thread)| match thread.join() {
                     Ok(Ok(())) => None,
                     Ok(Err(error)) => {
-                        tracing::error!(name, error = %super::message(&error), "does not stop");
+                        tracing::error!(name, error = %super::message(&error), "stopping a service failed");
                         Some(name.clone())
                     }
                     Err(_) => Some(name.clone()),
@@ -277,7 +279,7 @@ impl Supervisor {
         while living(process.pid) == Some(process) || exit.get().is_none() {
             if Instant::now() >= deadline {
                 return Err(Error::environment(format!(
-                    "process {} is still there {} s after its stop program was started",
+                    "process {} still runs {} s after its stop program was started",
                     process.pid,
                     program.timeout.as_secs()
                 )));
@@ -288,7 +290,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The process to stop. One that is only just starting is waited for, lest it come up after the stop.
+    /// Returns the process to stop, or `None`. Waits for a process that is starting, which would otherwise
+    /// run after the stop.
     fn await_start(&self, name: &str, cancel: &Cancel) -> Result<Option<ProcessId>> {
         loop {
             let starting = {
@@ -314,7 +317,7 @@ impl Supervisor {
 }
 
 impl State {
-    /// Looks at every process and does what is due; whether something is about to happen.
+    /// Checks all services and starts processes that are due. Returns true if a change is expected soon.
     fn tick(&mut self) -> bool {
         for index in 0..self.services.len() {
             let depends = &self.services[index].spec.depends;
@@ -328,7 +331,7 @@ impl State {
         self.services.iter().any(Service::is_restless)
     }
 
-    /// The names in groups, each depending on earlier groups only.
+    /// Returns the names of services in levels. Each service depends only on services of earlier levels.
     fn levels(&self) -> Vec<Vec<String>> {
         let mut levels: Vec<Vec<String>> = Vec::new();
         let mut left: Vec<&Service> = self.services.iter().collect();
@@ -337,7 +340,8 @@ impl State {
                 !service.spec.depends.iter().any(|name| left.iter().any(|other| other.spec.name == *name))
             });
             if now.is_empty() {
-                // A circle is refused when the files are read; in any case all must be stopped.
+                // `check_dependencies` refuses cycles. Should there be one, its services must still be
+                // stopped.
                 levels.push(later.iter().map(|service| service.spec.name.clone()).collect());
                 break;
             }
@@ -348,7 +352,7 @@ impl State {
     }
 }
 
-/// Wakes the watcher: a program ended.
+/// Wakes the supervisor's thread when a program has ended.
 impl service::Wake for Supervisor {
     fn wake(&self) -> Box<dyn Fn() + Send> {
         let shared = self.shared.clone();
@@ -356,6 +360,7 @@ impl service::Wake for Supervisor {
     }
 }
 
+/// Ends a process without a stop program, with SIGTERM and then SIGKILL.
 fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
     let signal = |signal| {
         if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
@@ -371,27 +376,27 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
             kill_at = None;
         }
         if give_up <= Instant::now() {
-            return Err(Error::environment(format!("process {} cannot be killed", process.pid)));
+            return Err(Error::environment(format!("process {} still runs after SIGKILL", process.pid)));
         }
         cancel.sleep(BUSY)?;
     }
     Ok(())
 }
 
-/// Which start of the VM this is: changes when the process that watches over the agent is another one.
+/// Returns an identity of this boot of the VM. It changes with the machine's boot and with the VM's init.
 pub(super) fn boot_identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    // The agent itself as first process has no parent.
-    let watcher = if parent > 0 { parent } else { i32::try_from(std::process::id()).unwrap_or_default() };
-    let started = living(watcher).map_or(0, |process| process.started);
-    format!("{} {watcher} {started}", boot.trim())
+    // If the agent is the first process, it has no parent.
+    let init = if parent > 0 { parent } else { i32::try_from(std::process::id()).unwrap_or_default() };
+    let started = living(init).map_or(0, |process| process.started);
+    format!("{} {init} {started}", boot.trim())
 }
 
-/// After a start of the VM: pid files name processes of an earlier life.
+/// Removes all pid files after a boot of the VM. They are from an earlier boot.
 pub(super) fn forget_pid_files(run: &Path) {
     for entry in walkdir::WalkDir::new(run).follow_links(false).into_iter().flatten() {
-        // `sys/run` itself may be reached through a link; below it links are only names.
+        // `run` itself may be a link. Links below it are removed, not followed.
         if !entry.file_type().is_dir() && entry.path() != run {
             let _ = fs::remove_file(entry.path());
         }

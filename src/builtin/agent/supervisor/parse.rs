@@ -1,29 +1,29 @@
-//! The subset of monit's control files that release jobs use (docs-bosh, "vm-monit"): `check process` with
-//! its pid file, start and stop program, group and dependencies. Other checks and every `if` rule are
-//! accepted and ignored, which the log says.
+//! Parses the subset of monit's control files that release jobs use (docs-bosh, "vm-monit"): `check process`
+//! with pid file, start and stop program, group and dependencies. Other checks and all `if` rules are
+//! ignored, with a log line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base::{Error, Result};
 
-/// How long a start or stop may take when the file does not say.
+/// The timeout of a start or stop program without one in the file.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Whatever a job says: a time far enough away is beyond the end of the clock.
+/// The longest timeout. Larger ones could overflow the clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
-    /// Its name, unique on the VM.
+    /// The name of the process, unique on the VM.
     pub name: String,
-    /// Where it writes its process id.
+    /// The absolute path of its pid file.
     pub pidfile: PathBuf,
-    /// What starts it.
+    /// The start program.
     pub start: Option<Program>,
-    /// What stops it.
+    /// The stop program.
     pub stop: Option<Program>,
-    /// Processes that must run before it starts.
+    /// The names of processes that must run before this one is started.
     pub depends: Vec<String>,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Process {
 pub(super) struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// User to run as.
+    /// The user to run as.
     pub user: Option<String>,
-    /// Group to run as.
+    /// The group to run as.
     pub group: Option<String>,
-    /// How long it may take until it has had its effect.
+    /// The time for the process to start or to end.
     pub timeout: Duration,
 }
 
@@ -47,7 +47,7 @@ struct Token {
     line: usize,
 }
 
-/// Reads one control file; `source` names it in errors.
+/// Parses one control file. `source` is its name for errors.
 pub(super) fn parse(text: &str, source: &str) -> Result<Vec<Process>> {
     Parser { tokens: tokens(text, source)?, next: 0, source }.file()
 }
@@ -67,7 +67,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
                 loop {
                     match rest.next() {
                         Some(c) if c == quote => break,
-                        // Only the quote itself is escaped: the rest belongs to the command.
+                        // Only the quote itself can be escaped. Other backslashes belong to the command.
                         Some('\\') if rest.peek() == Some(&quote) => word.extend(rest.next()),
                         Some(c) => {
                             line += usize::from(c == '\n');
@@ -75,7 +75,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
                         }
                         None => {
                             return Err(Error::invalid(format!(
-                                "{source}:{start}: a quoted text has no end"
+                                "{source}:{start}: a quoted string has no closing quote"
                             )));
                         }
                     }
@@ -105,7 +105,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn file(mut self) -> Result<Vec<Process>> {
         let mut processes: Vec<Process> = Vec::new();
-        // `None` inside a check that is ignored, or before the first.
+        // `None` before the first check, and inside a check that is ignored.
         let mut current: Option<Process> = None;
         while let Some(token) = self.take() {
             let word = if token.quoted { String::new() } else { token.text.to_ascii_lowercase() };
@@ -130,7 +130,7 @@ impl Parser<'_> {
                     }
                 }
                 "group" => {
-                    let _ = self.word(token.line, "a group")?;
+                    let _ = self.word(token.line, "the group")?;
                 }
                 "if" => {
                     self.ignored(&token);
@@ -144,10 +144,10 @@ impl Parser<'_> {
     }
 
     fn check(&mut self, line: usize) -> Result<Option<Process>> {
-        let kind = self.word(line, "what to check")?;
-        let name = self.word(line, "a name")?;
+        let kind = self.word(line, "the type of the check")?;
+        let name = self.word(line, "the name of the check")?;
         if !kind.eq_ignore_ascii_case("process") {
-            tracing::info!(file = self.source, line, kind, name, "this check is not carried out");
+            tracing::info!(file = self.source, line, kind, name, "check ignored");
             return Ok(None);
         }
         self.skip(&["with"]);
@@ -155,9 +155,13 @@ impl Parser<'_> {
             return Err(self.error(line, &format!("process '{name}' has no pidfile")));
         }
         self.next += 1;
-        let pidfile = PathBuf::from(self.word(line, "the path of a pidfile")?);
+        let pidfile = PathBuf::from(self.word(line, "the path of the pidfile")?);
         if !pidfile.is_absolute() {
-            return Err(self.error(line, &format!("the pidfile of process '{name}' is not an absolute path")));
+            let pidfile = pidfile.display();
+            return Err(self.error(
+                line,
+                &format!("the pidfile '{pidfile}' of process '{name}' is not an absolute path"),
+            ));
         }
         Ok(Some(Process { name, pidfile, start: None, stop: None, depends: Vec::new() }))
     }
@@ -165,23 +169,24 @@ impl Parser<'_> {
     fn program(&mut self) -> Result<Program> {
         let line = self.tokens[self.next].line;
         self.next += 1;
-        let text = self.word(line, "a program")?;
-        let command = split(&text).ok_or_else(|| self.error(line, "a quoted argument has no end"))?;
+        let text = self.word(line, "the program")?;
+        let command =
+            split(&text).ok_or_else(|| self.error(line, "a quoted argument has no closing quote"))?;
         if command.is_empty() {
-            return Err(self.error(line, "the program is empty"));
+            return Err(self.error(line, "the command of the program is empty"));
         }
         let mut program = Program { command, user: None, group: None, timeout: DEFAULT_TIMEOUT };
         loop {
             self.skip(&["as", "and", "with", "using"]);
             if self.peek_is(&["uid"]) {
                 self.next += 1;
-                program.user = Some(self.word(line, "a user")?);
+                program.user = Some(self.word(line, "the user")?);
             } else if self.peek_is(&["gid"]) {
                 self.next += 1;
-                program.group = Some(self.word(line, "a group")?);
+                program.group = Some(self.word(line, "the group")?);
             } else if self.peek_is(&["timeout"]) {
                 self.next += 1;
-                let count = self.word(line, "a number of seconds")?;
+                let count = self.word(line, "the timeout")?;
                 let seconds: u64 = count
                     .parse()
                     .map_err(|_| self.error(line, &format!("'{count}' is not a number of seconds")))?;
@@ -195,7 +200,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips the rest of an `if` rule, whose words would otherwise look like statements.
+    /// Skips the rest of an `if` rule, whose words could otherwise be taken for statements.
     fn rule(&mut self) {
         loop {
             while let Some(token) = self.take() {
@@ -255,7 +260,7 @@ impl Parser<'_> {
     }
 
     fn ignored(&self, token: &Token) {
-        tracing::info!(file = self.source, line = token.line, word = token.text, "ignored");
+        tracing::info!(file = self.source, line = token.line, word = token.text, "statement ignored");
     }
 
     fn error(&self, line: usize, message: &str) -> Error {
@@ -263,7 +268,7 @@ impl Parser<'_> {
     }
 }
 
-/// Splits a command line at blanks; quotes keep an argument together.
+/// Splits a command line at blanks outside quotes. Returns `None` if a quote is not closed.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -293,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usual_file_is_read() {
+    fn a_typical_file_is_parsed() {
         let text = r#"
             # the web server
             check process web
@@ -334,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_not_beyond_the_end_of_the_clock() {
+    fn timeouts_are_limited() {
         let text =
             "check process x pidfile /p\n start program \"a\" with timeout 18446744073709551615 minutes\n";
         let services = parse(text, "monit").unwrap();
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_name_their_line() {
+    fn errors_name_the_line() {
         for (text, line) in [
             ("\ncheck process x", 2),
             ("check process", 1),
@@ -360,7 +365,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(check |process |pidfile |/x |start |program |if |then |else |exec |\"|'|uid |depends |timeout |\\PC|\n){0,40}") {
+        fn any_text_parses_without_a_panic(text in "(check |process |pidfile |/x |start |program |if |then \
+            |else |exec |\"|'|uid |depends |timeout |\\PC|\n){0,40}") {
             let _ = parse(&text, "monit");
         }
     }

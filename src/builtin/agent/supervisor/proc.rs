@@ -1,26 +1,26 @@
-//! Processes as `/proc` shows them.
+//! Reads the state of processes from `/proc`.
 
 use std::fs;
 use std::path::Path;
 
-/// A process that cannot be mistaken for a later one with the same id.
+/// The identity of a process. It differs from that of a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     /// The process id.
     pub pid: i32,
-    /// When it started, in clock ticks since boot.
+    /// The start time, in clock ticks since boot.
     pub started: u64,
 }
 
-/// The living process whose id the file holds.
+/// Returns the process in a pid file, if it runs.
 pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
-    // A pid file is a number and a line end; more than that is not read.
+    // A pid file has one number, so only its beginning is read.
     let text = read_start(path, 64)?;
     let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
     if pid > 0 { living(pid) } else { None }
 }
 
-/// The process of this id, if it lives (a zombie does not).
+/// Returns the process with this pid, if it runs. A zombie does not.
 pub(crate) fn living(pid: i32) -> Option<ProcessId> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
@@ -29,7 +29,7 @@ pub(crate) fn living(pid: i32) -> Option<ProcessId> {
     (!matches!(*state, "Z" | "X")).then_some(ProcessId { pid, started })
 }
 
-/// Resident memory in KiB and processor time in clock ticks.
+/// Returns resident memory in KiB and processor time in clock ticks.
 pub(super) fn usage(pid: i32) -> Option<(u64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
@@ -40,11 +40,12 @@ pub(super) fn usage(pid: i32) -> Option<(u64, u64)> {
     Some((resident.unwrap_or_default(), number(11)? + number(12)?))
 }
 
-/// The fields of `stat` behind the program's name, which may hold anything.
+/// Returns the fields of `stat` after the program's name, which may contain any characters.
 fn after_name(stat: &str) -> Option<Vec<&str>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect())
 }
 
+/// Reads at most `limit` bytes of a regular file.
 fn read_start(path: &Path, limit: u64) -> Option<String> {
     use std::io::Read;
     let meta = fs::metadata(path).ok()?;
@@ -62,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_living_are_told_from_the_dead() {
+    fn zombies_and_reaped_processes_do_not_run() {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(living(own).unwrap().pid, own);
         assert!(usage(own).unwrap().0 > 0);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        // Dead but not reaped.
+        // Ended, but not reaped.
         while living(pid).is_some() {
             std::thread::yield_now();
         }
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_pid_files_hold_no_process() {
+    fn malformed_pid_files_have_no_process() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         for text in ["", "x", "-1", "0", "99999999999", "4194999\n"] {

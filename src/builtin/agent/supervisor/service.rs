@@ -1,4 +1,4 @@
-//! One supervised process and its life: down, launched, up, waiting to be tried again.
+//! One supervised process and its phases: down, launched, up, and waiting for a retry.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,57 +11,57 @@ use super::parse::{Process, Program};
 use super::proc::{self, ProcessId};
 use base::{Error, Result};
 
-/// The environment monit gives its programs.
+/// The PATH that monit gives to its programs.
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
-/// A process counts as running when it has lived this long; after each failure longer.
+/// The uptime after which a process counts as running. It doubles with each failure, up to the limit.
 const SETTLE: Duration = Duration::from_millis(50);
 const SETTLE_MOST: Duration = Duration::from_secs(10);
-/// First wait before a process that died again is started again; doubles up to the most.
+/// The pause before a process that has failed repeatedly is restarted. It doubles up to the limit.
 const BACKOFF: Duration = Duration::from_millis(250);
 const BACKOFF_MOST: Duration = Duration::from_secs(30);
-/// A process that has lived this long has overcome its failures.
+/// The uptime after which the failures of a process are reset.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// One process with its state.
+/// One supervised process with its state.
 pub(super) struct Service {
-    /// What the monit file says.
+    /// The entry in the monit file.
     pub spec: Process,
-    /// Whether it is to be kept running.
+    /// True if the supervisor starts and restarts the process.
     pub monitored: bool,
-    /// Where in its life it is.
+    /// The current phase.
     pub phase: Phase,
     failures: u32,
 }
 
-/// Where in its life a process is.
+/// The phases of a supervised process.
 #[derive(Clone)]
 pub(super) enum Phase {
-    /// Not running as far as known, to be started when monitored.
+    /// Not running. It is started if it is monitored.
     Down,
-    /// Its start program was started.
+    /// The start program was started.
     Launched {
-        /// When.
+        /// The time of the start.
         at: Instant,
-        /// How the start program ended, once it has.
+        /// The exit status of the start program, after it has ended.
         exit: Arc<OnceLock<ExitStatus>>,
     },
-    /// It runs.
+    /// The process runs.
     Up {
-        /// As which process.
+        /// The process.
         process: ProcessId,
-        /// Since when it has been seen.
+        /// The time when the supervisor first saw it.
         since: Instant,
     },
-    /// It failed, and is started again then.
+    /// The process has failed and is restarted after a pause.
     Backoff {
-        /// When.
+        /// The time of the restart.
         until: Instant,
     },
 }
 
-/// Something that wants to know when a program ended.
+/// A receiver of the notice that a program has ended.
 pub(super) trait Wake {
-    /// What to call then.
+    /// Returns the function to call when the program has ended.
     fn wake(&self) -> Box<dyn Fn() + Send>;
 }
 
@@ -74,12 +74,12 @@ impl Wake for NoWake {
 }
 
 impl Service {
-    /// A process that is not monitored yet.
+    /// Creates a service that is down and not monitored.
     pub(super) fn new(spec: Process) -> Self {
         Service { spec, monitored: false, phase: Phase::Down, failures: 0 }
     }
 
-    /// Goes on where the service of the same name under the old files was.
+    /// Takes over the state of the service with the same name from the old monit files.
     pub(super) fn take_over(&mut self, old: &Service) {
         self.monitored = old.monitored;
         self.failures = old.failures;
@@ -88,7 +88,7 @@ impl Service {
         }
     }
 
-    /// Someone asked that it run: earlier failures are forgiven.
+    /// Starts monitoring and resets the failures, for the `start` action.
     pub(super) fn monitor(&mut self) {
         self.monitored = true;
         self.failures = 0;
@@ -97,14 +97,15 @@ impl Service {
         }
     }
 
-    /// Looks at the process and does what is due. `ready`: what it depends on runs.
+    /// Checks the process, and starts or restarts it if that is due. `ready` is true if all its dependencies
+    /// run.
     pub(super) fn tick(&mut self, ready: bool) {
         if !self.monitored {
             return;
         }
-        let alive = proc::in_pidfile(&self.spec.pidfile);
+        let running = proc::in_pidfile(&self.spec.pidfile);
         let phase = self.phase.clone();
-        match (phase, alive) {
+        match (phase, running) {
             (Phase::Up { process, since }, Some(now)) if process == now => {
                 if since.elapsed() > HEALTHY {
                     self.failures = 0;
@@ -112,7 +113,7 @@ impl Service {
             }
             (_, Some(process)) => self.phase = Phase::Up { process, since: Instant::now() },
             (Phase::Up { process, .. }, None) => {
-                self.fail(&format!("process {} died", process.pid), ready);
+                self.fail(&format!("process {} ended", process.pid), ready);
             }
             (Phase::Launched { at, exit }, None) => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
@@ -131,7 +132,7 @@ impl Service {
         }
     }
 
-    /// `running`, `starting`, `failing`, or `unknown` when not monitored.
+    /// Returns `running`, `starting`, `failing`, or `unknown` if the service is not monitored.
     pub(super) fn status(&self) -> &'static str {
         let settled = |since: Instant| {
             since.elapsed() >= SETTLE.saturating_mul(1 << self.failures.min(16)).min(SETTLE_MOST)
@@ -145,12 +146,12 @@ impl Service {
         }
     }
 
-    /// Whether its start program was started and may still bring up the process.
+    /// Returns true if the start program may still bring up the process.
     pub(super) fn is_starting(&self) -> bool {
         match &self.phase {
             Phase::Launched { at, exit } => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
-                // A program that has ended well may leave a daemon that is still writing its pid file.
+                // After the program has succeeded, its daemon may still have to write the pid file.
                 match exit.get() {
                     None => at.elapsed() < timeout,
                     Some(status) => status.success() && at.elapsed() < Duration::from_secs(1).min(timeout),
@@ -160,7 +161,7 @@ impl Service {
         }
     }
 
-    /// Whether something is about to happen to it.
+    /// Returns true if a change is expected soon.
     pub(super) fn is_restless(&self) -> bool {
         self.monitored
             && match &self.phase {
@@ -171,10 +172,10 @@ impl Service {
     }
 
     fn fail(&mut self, why: &str, ready: bool) {
-        tracing::warn!(name = self.spec.name, why, "failed");
+        tracing::warn!(name = self.spec.name, why, "service failed");
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
-            // The first time at once: most deaths are single ones.
+            // The first restart has no pause, because most failures are single ones.
             self.phase = Phase::Down;
             self.launch(ready);
             return;
@@ -189,15 +190,16 @@ impl Service {
         }
         let launched = match &self.spec.start {
             Some(program) => launch(program, &NoWake),
-            None => Err(Error::invalid("it has no start program")),
+            None => Err(Error::invalid("its monit file has no start program")),
         };
         match launched {
             Ok(exit) => {
-                tracing::info!(name = self.spec.name, "started");
+                tracing::info!(name = self.spec.name, "start program started");
                 self.phase = Phase::Launched { at: Instant::now(), exit };
             }
             Err(error) => {
-                tracing::error!(name = self.spec.name, error = %super::super::message(&error), "cannot be started");
+                let error = super::super::message(&error);
+                tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failures = self.failures.saturating_add(1);
                 let wait = BACKOFF.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MOST);
                 self.phase = Phase::Backoff { until: Instant::now() + wait };
@@ -206,10 +208,11 @@ impl Service {
     }
 }
 
-/// Starts a program with monit's bare environment, in a process group of its own.
+/// Starts a program with the environment of monit, in a process group of its own. Returns its exit status,
+/// which is set when it has ended.
 pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
     let Some((name, arguments)) = program.command.split_first() else {
-        return Err(Error::invalid("the program is empty"));
+        return Err(Error::invalid("the command of the program is empty"));
     };
     let mut command = Command::new(name);
     command
@@ -222,19 +225,19 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
         .stderr(Stdio::null())
         .process_group(0);
     if let Some(user) = &program.user {
-        let (uid, gid) =
-            dirs::user_ids(user).ok_or_else(|| Error::environment(format!("there is no user '{user}'")))?;
+        let (uid, gid) = dirs::user_ids(user)
+            .ok_or_else(|| Error::environment(format!("/etc/passwd has no user '{user}'")))?;
         command.uid(uid).gid(gid);
     }
     if let Some(group) = &program.group {
         let gid = dirs::group_id(group)
-            .ok_or_else(|| Error::environment(format!("there is no group '{group}'")))?;
+            .ok_or_else(|| Error::environment(format!("/etc/group has no group '{group}'")))?;
         command.gid(gid);
     }
     let mut child = spawn(&mut command).map_err(|e| Error::io(format!("running '{name}'"), e))?;
     let exit = Arc::new(OnceLock::new());
     let (ended, wake) = (exit.clone(), wake.wake());
-    // Somebody must wait for it, or it stays as a zombie that looks alive.
+    // A thread waits for the program, which would otherwise remain as a zombie.
     std::thread::Builder::new()
         .name("reaper".into())
         .stack_size(64 * 1024)
@@ -244,11 +247,11 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
             }
             wake();
         })
-        .map_err(|e| Error::io("waiting for a program", e))?;
+        .map_err(|e| Error::io(format!("starting a thread that waits for '{name}'"), e))?;
     Ok(exit)
 }
 
-/// Refuses dependencies on nothing and in circles.
+/// Fails if a service depends on a service that does not exist, or on itself through others.
 pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
     for service in services {
         let mut seen = vec![service.spec.name.as_str()];
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_comes_up_is_restarted_and_slows_down_when_it_keeps_dying() {
+    fn a_process_is_restarted_and_later_restarts_are_delayed() {
         let dir = tempfile::tempdir().unwrap();
         let mut service = service(dir.path(), &format!("sleep 60 & echo $! > {}/pid", dir.path().display()));
         assert_eq!(service.status(), "starting");
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_to_start_are_failing_and_dependencies_are_waited_for() {
+    fn a_service_waits_for_dependencies_and_fails_if_it_cannot_start() {
         let dir = tempfile::tempdir().unwrap();
         let mut broken = service(dir.path(), "exit 1");
         broken.tick(false);
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_on_nothing_and_in_circles_are_refused() {
+    fn missing_and_cyclic_dependencies_are_refused() {
         let check = |text: &str| {
             let services: Vec<_> = parse::parse(text, "t").unwrap().into_iter().map(Service::new).collect();
             check_dependencies(&services).map_err(|error| error.to_string())
