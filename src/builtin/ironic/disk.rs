@@ -66,8 +66,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
     if let Some(other) = holder(call, disk)?.filter(|node| *node != machine.uuid) {
         let cid = disk.cid();
         return Err(Failure::cloud(format!(
-            "disk '{cid}' is attached to another node, '{other}': detach it \
-            first"
+            "disk '{cid}' is attached to another node, '{other}': detach it first"
         )));
     }
     if machine.is_off() {

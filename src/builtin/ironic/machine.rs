@@ -78,13 +78,13 @@ impl Machine {
         let (kind, missing): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
             (true, _) => (
                 "iqn",
-                "no volume connector of type 'iqn': create one with \
-                 `monopile baremetal volume connector create --node NODE --type iqn --connector-id IQN`",
+                "no volume connector of type 'iqn': create one with `monopile baremetal volume connector \
+                 create --node NODE --type iqn --connector-id IQN`",
             ),
             (_, true) => (
                 "wwpn",
-                "no volume connector of type 'wwpn': create one with \
-                 `monopile baremetal volume connector create --node NODE --type wwpn --connector-id WWPN`",
+                "no volume connector of type 'wwpn': create one with `monopile baremetal volume connector \
+                 create --node NODE --type wwpn --connector-id WWPN`",
             ),
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };

@@ -86,8 +86,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
         Failure::cloud(format!(
-            "the section 'ironic' of the CPI's configuration is not valid: \
-            {problem}{hints}"
+            "the section 'ironic' of the CPI's configuration is not valid: {problem}{hints}"
         ))
     })?;
     let storage = config.storage.open()?;

@@ -73,8 +73,7 @@ fn disk_image(tree: &Path) -> Outcome<PathBuf> {
         [only] => Ok(only.clone()),
         files => Err(Failure::cloud(format!(
             "the stemcell's image is an archive with {} files, none of them root.img: it must contain \
-                root.img, or \
-             exactly one file",
+             root.img, or exactly one file",
             files.len()
         ))),
     }
@@ -89,13 +88,11 @@ fn check(image: &Path) -> Outcome<()> {
     match &head[..read] {
         b"QFI\xfb" => Err(Failure::cloud(
             "the stemcell's image is in qcow2 format, and machines boot only from raw images: use a stemcell \
-                in a raw \
-             format, or convert it (qemu-img convert -O raw)",
+             in a raw format, or convert it (qemu-img convert -O raw)",
         )),
         b"KDMV" => Err(Failure::cloud(
             "the stemcell's image is in VMDK format, and machines boot only from raw images: use a stemcell \
-                in a raw \
-             format, or convert it (qemu-img convert -O raw)",
+             in a raw format, or convert it (qemu-img convert -O raw)",
         )),
         b"" => Err(Failure::cloud("the stemcell's image is empty: download or build the stemcell again")),
         _ => Ok(()),

@@ -79,8 +79,8 @@ impl Config {
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             Failure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
-                    URL), \
-                 agent.cert (a hash), ntp (an array of strings), registry (host, port, username, password)",
+                 URL), agent.cert (a hash), ntp (an array of strings), registry (host, port, username, \
+                 password)",
                 file.display()
             ))
         })?;

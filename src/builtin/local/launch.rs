@@ -18,8 +18,8 @@ use super::boot::Report;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
 use crate::cpi::process::{Identity, timespec};
 
-/// The log of init and agent, in the VM's directory. Every process of the VM inherits the open file with a
-/// shared lock, see [`wait_until_empty`].
+/// The log of init and agent, in the VM's directory. Both stages of a boot and the agent inherit the open
+/// file, and with it a shared lock, see [`wait_until_empty`].
 const LOG: &str = "agent.log";
 /// The longest time for a boot, which is a few mounts and one exec.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);

@@ -35,8 +35,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
         FailureKind::NotSupported,
         format!(
             "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on \
-                Debian and \
-             Ubuntu: `apt-get install {}`), then run the same command again",
+             Debian and Ubuntu: `apt-get install {}`), then run the same command again",
             programs.join(", "),
             packages.join(" ")
         ),

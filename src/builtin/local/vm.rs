@@ -314,8 +314,7 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
     TcpListener::bind((address, 0)).map(drop).map_err(|error| {
         creation_failed(format!(
             "the address {ip} of network '{name}' cannot be used: {error}; VMs of the 'local' CPI share this \
-                machine's \
-             network, use one of its addresses, or any of 127.0.0.0/8"
+             machine's network, use one of its addresses, or any of 127.0.0.0/8"
         ))
     })
 }

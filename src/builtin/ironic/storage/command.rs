@@ -139,8 +139,7 @@ impl Storage for Command {
         let malformed = |wanted: &str| {
             let program = self.settings.program.display();
             Failure::cloud(format!(
-                "'{program}' failed to export volume '{volume}': the result must be \
-                {wanted}"
+                "'{program}' failed to export volume '{volume}': the result must be {wanted}"
             ))
         };
         match initiators {
@@ -160,10 +159,7 @@ impl Storage for Command {
                     .filter(|way| way.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
                     .ok_or_else(|| {
-                        malformed(
-                            "`wwns` and `luns`, lists of the same length, and `path`, a \
-                        device",
-                        )
+                        malformed("`wwns` and `luns`, lists of the same length, and `path`, a device")
                     })
             }
         }

@@ -113,13 +113,11 @@ impl Initiators {
             }
             Initiators::Iscsi(_) => Err(Failure::cloud(format!(
                 "volume '{volume}' cannot be exported: the node's volume connectors of type 'iqn' must be \
-                    iSCSI names \
-                 such as iqn.2016-06.org.example:node"
+                 iSCSI names such as iqn.2016-06.org.example:node"
             ))),
             Initiators::FibreChannel(_) => Err(Failure::cloud(format!(
                 "volume '{volume}' cannot be exported over fibre channel by this storage tool: use the \
-                    storage tool \
-                 'command'"
+                 storage tool 'command'"
             ))),
         }
     }

@@ -104,8 +104,8 @@ fn missing_user_namespaces(errno: Errno) -> String {
         .map(|(name, off)| format!("sysctl {name} is {off}"))
         .collect();
     let why = if causes.is_empty() {
-        "the kernel, a container or a security policy forbids them; \
-         see sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces and \
+        "the kernel, a container or a security policy forbids them; see sysctl \
+         kernel.unprivileged_userns_clone, user.max_user_namespaces and \
          kernel.apparmor_restrict_unprivileged_userns"
             .to_owned()
     } else {

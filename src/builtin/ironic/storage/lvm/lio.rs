@@ -340,8 +340,11 @@ mod tests {
         let program = dir.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
             save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
-        std::fs::write(&program, format!("#!/bin/sh\n{head}{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let source = dir.path().join("source");
+        std::fs::write(&source, format!("#!/bin/sh\n{head}{script}\n")).unwrap();
+        std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes the program: a fork of this one could hold it open, and it could not be run.
+        assert!(Command::new("cp").arg("-p").args([&source, &program]).status().unwrap().success());
         let lio = Lio { program, ..Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap() };
         (dir, lio)
     }
