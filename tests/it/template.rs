@@ -81,6 +81,28 @@ fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E
     result.as_ref().map(|output| String::from_utf8_lossy(output))
 }
 
+/// `facts.rb` prints what differs. Another Ruby than that of the facts proves nothing: it has other methods.
+#[test]
+fn facts_are_those_of_ruby() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/erb/evaluator/methods/names/facts.rb");
+    let ruby = prepare("ruby")
+        .arg("-W0")
+        .arg(script)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ruby, which this test compares with, is not installed");
+    let output = ruby.end_with_output();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(2) {
+        eprintln!("not compared: {complaint}");
+        return;
+    }
+    assert!(output.status.success(), "facts.rb failed: {complaint}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "facts.rs and Ruby differ");
+}
+
 #[test]
 fn templates_render_as_ruby_renders_them() {
     let cases = corpus();
