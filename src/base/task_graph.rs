@@ -2,7 +2,8 @@
 //! its lane is free. Of several ready tasks the one with the highest priority starts first.
 
 use std::collections::BinaryHeap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{Error, Result};
 
@@ -69,24 +70,23 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     }
     let board = Mutex::new(board);
     let changed = Condvar::new();
-    let lock = || board.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         for lane in LANES.into_iter().flat_map(|lane| {
             let tasks = tasks.iter().filter(|task| task.lane == lane).count();
             std::iter::repeat_n(lane, threads.max(1).min(tasks))
         }) {
-            let (lock, changed, followers) = (&lock, &changed, &followers);
+            let (board, changed, followers) = (&board, &changed, &followers);
             scope.spawn(move || {
-                while let Some(number) = next(lock(), changed, lane) {
+                while let Some(number) = next(board.lock(), changed, lane) {
                     let outcome = work(number);
-                    let mut board = lock();
+                    let mut board = board.lock();
                     finish(&mut board, number, outcome, followers, tasks);
                     changed.notify_all();
                 }
             });
         }
     });
-    let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let board = board.into_inner();
     match board.problem {
         Some(problem) => Err(problem),
         None if board.left > 0 => Err(Error::environment("the tasks have a dependency cycle")),
@@ -103,7 +103,7 @@ fn next(mut board: MutexGuard<'_, Board>, changed: &Condvar, lane: Lane) -> Opti
         if let Some((_, std::cmp::Reverse(number))) = board.ready[lane as usize].pop() {
             return Some(number);
         }
-        board = changed.wait(board).unwrap_or_else(PoisonError::into_inner);
+        changed.wait(&mut board);
     }
 }
 
@@ -136,11 +136,11 @@ mod tests {
         let tasks = [task(&[], 1), task(&[0], 0), task(&[], 9), task(&[2], 5), task(&[1, 3], 0)];
         let order = Mutex::new(Vec::new());
         run(&tasks, 1, &|number| {
-            order.lock().unwrap().push(number);
+            order.lock().push(number);
             Ok(())
         })
         .unwrap();
-        assert_eq!(*order.lock().unwrap(), [2, 3, 0, 1, 4]);
+        assert_eq!(*order.lock(), [2, 3, 0, 1, 4]);
     }
 
     #[test]
@@ -166,11 +166,11 @@ mod tests {
             if number == 0 {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            done.lock().unwrap().push(number);
+            done.lock().push(number);
             Ok(())
         })
         .unwrap();
-        assert_eq!(*done.lock().unwrap(), [2, 3, 4, 0, 1]);
+        assert_eq!(*done.lock(), [2, 3, 4, 0, 1]);
     }
 
     #[test]
@@ -182,11 +182,11 @@ mod tests {
             if number < 2 {
                 std::thread::sleep(Duration::from_millis(60));
             }
-            done.lock().unwrap().push(number);
+            done.lock().push(number);
             Ok(())
         })
         .unwrap();
-        assert_eq!(*done.lock().unwrap(), [2, 3, 0, 1]);
+        assert_eq!(*done.lock(), [2, 3, 0, 1]);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Every moment of a run counts once, so that the parts add up to the total. If several threads have
 //! different activities at the same moment, it counts for the first activity in the order of [`Activity`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 /// An activity during which a run waits. All other time is the run's own work.
@@ -133,7 +134,7 @@ impl Clock {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }
 

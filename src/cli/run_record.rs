@@ -1,8 +1,10 @@
 //! The record of this run, for `history`: begun when it is known which state it is about, ended by its result.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use base::Result;
 use base::events::AnnouncedStep;
@@ -160,11 +162,11 @@ impl RunRecord {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     fn stages(&self) -> MutexGuard<'_, Stages> {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stages.lock()
     }
 }
 

@@ -1,9 +1,9 @@
 //! A CPI on the bench: an executable, or the transcript of one, asked one thing at a time and put on record.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -58,7 +58,7 @@ impl Source {
         match self {
             Source::Program(_) => None,
             Source::Transcript(player) => {
-                let player = player.lock().unwrap_or_else(PoisonError::into_inner);
+                let player = player.lock();
                 Some(player.settings().clone()).filter(|settings| !settings.is_null())
             }
         }
@@ -84,7 +84,7 @@ impl Bench {
     pub fn exchange(&self, input: &[u8], watching: &Watching<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
             Source::Program(executable) => exchange::exchange(executable, input, watching)?,
-            Source::Transcript(player) => player.lock().unwrap_or_else(PoisonError::into_inner).play(input),
+            Source::Transcript(player) => player.lock().play(input),
         };
         if let Some(recorder) = &self.recorder {
             recorder.record(&exchange);

@@ -6,8 +6,10 @@
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use engine::cpi::{ANSWER_LIMIT, CpiError, Executable};
 
@@ -120,8 +122,8 @@ pub(super) fn exchange(
     show_lines(&log, watching.on_log);
     Ok(Exchange {
         input: input.to_vec(),
-        stdout: lock(&answer).clone(),
-        stderr: lock(&log).bytes.clone(),
+        stdout: answer.lock().clone(),
+        stderr: log.lock().bytes.clone(),
         ended: how,
         duration,
         held_open,
@@ -139,10 +141,6 @@ fn of_status(status: std::io::Result<ExitStatus>) -> Ended {
 }
 
 type Shared<T> = Arc<Mutex<T>>;
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Feeds `take` with all that comes, on a thread of its own; the receiver hears when it is over.
 fn pump(
@@ -168,7 +166,7 @@ fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiv
     let kept = Arc::clone(&answer);
     let limit = usize::try_from(ANSWER_LIMIT).unwrap_or(usize::MAX).saturating_add(1);
     let over = pump(stdout, move |chunk| {
-        let mut kept = lock(&kept);
+        let mut kept = kept.lock();
         let room = limit.saturating_sub(kept.len()).min(chunk.len());
         kept.extend_from_slice(&chunk[..room]);
     });
@@ -187,7 +185,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
     let log = Shared::<Log>::default();
     let kept = Arc::clone(&log);
     let over = pump(stderr, move |chunk| {
-        let mut log = lock(&kept);
+        let mut log = kept.lock();
         log.bytes.extend_from_slice(chunk);
         let excess = log.bytes.len().saturating_sub(LOG_LIMIT);
         log.bytes.drain(..excess);
@@ -205,7 +203,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
 }
 
 fn show_lines(log: &Mutex<Log>, on_log: &dyn Fn(&str)) {
-    let lines = std::mem::take(&mut lock(log).lines);
+    let lines = std::mem::take(&mut log.lock().lines);
     for line in lines {
         on_log(&line);
     }

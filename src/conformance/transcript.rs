@@ -16,11 +16,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -177,13 +177,13 @@ impl Recorder {
     /// told at the end.
     pub(super) fn record(&self, exchange: &Exchange) {
         if let Err(error) = self.line(&Entry::of(&self.redactor, exchange)) {
-            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.problem.lock().get_or_insert(error);
         }
     }
 
     /// Why not everything is on record, if so.
     pub fn problem(&self) -> Option<Error> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.problem.lock().take()
     }
 
     fn line(&self, line: &impl Serialize) -> Result<()> {
@@ -191,7 +191,7 @@ impl Recorder {
             Error::environment("a line of the transcript has no JSON form").with_source(error)
         })?;
         text.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         file.write_all(&text).map_err(|error| Error::io("writing the transcript", error))
     }
 }

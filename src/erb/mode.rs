@@ -1,7 +1,8 @@
 //! The choice between the native renderer and Ruby: `--templates`.
 
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::native::NativeRenderer;
 use super::ruby::RubyRenderer;
@@ -69,7 +70,7 @@ impl Renderer for ModeRenderer {
             other => return other,
         };
         let Ruby::Fallback { variables, started } = &self.ruby else { return Err(unsupported) };
-        let mut started = started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = started.lock();
         let ruby =
             started.get_or_insert_with(|| RubyRenderer::start(variables).map_err(|error| with_cause(&error)));
         match ruby {

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::context::Context;
 use super::error::{RenderError, TemplateError};
@@ -41,12 +43,11 @@ impl NativeRenderer {
         let mut hasher = DefaultHasher::new();
         source.hash(&mut hasher);
         let key = (hasher.finish(), source.len());
-        let lock = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&key) {
+        if let Some(known) = self.parsed.lock().get(&key) {
             return Arc::clone(known);
         }
         let parsed = Arc::new(parse::parse(source).map(Arc::new));
-        let mut cache = lock();
+        let mut cache = self.parsed.lock();
         if cache.len() < MAX_CACHED {
             cache.insert(key, Arc::clone(&parsed));
         }

@@ -8,11 +8,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -160,12 +160,7 @@ impl Renderer for RubyRenderer {
         let invalid = |error: &dyn std::fmt::Display| {
             failed(format!("the answer of the Ruby process is invalid: {error}"))
         };
-        let answer = self
-            .process
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .ask(&format!("{request}\n"))
-            .map_err(failed)?;
+        let answer = self.process.lock().ask(&format!("{request}\n")).map_err(failed)?;
         let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid(&error))?;
         match answer {
             Answer { output: Some(output), .. } => STANDARD.decode(output).map_err(|error| invalid(&error)),

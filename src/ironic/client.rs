@@ -1,8 +1,8 @@
 //! A connection to Ironic: authentication, the API version, and retries.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use ureq::http::Method;
 
@@ -166,7 +166,7 @@ impl Client {
         }
         // The token has expired. The server checks it before anything else, so the request is safe to repeat.
         let token = keystone::token(&self.http, keystone, Some(&self.base))?;
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.text);
+        *self.token.lock() = Some(token.text);
         self.send_once(method, path, body)
     }
 
@@ -178,7 +178,7 @@ impl Client {
                 Some(("Authorization", basic_authorization(user, password.expose())))
             }
             Auth::Keystone(_) => {
-                let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let token = self.token.lock().clone();
                 token.map(|token| ("X-Auth-Token", token))
             }
         };

@@ -5,9 +5,9 @@
 //! cursor along. While the lines are written, the terminal is told not to wrap.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::TermLike;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Columns and rows where the terminal does not know.
 const USUAL: (u16, u16) = (80, 24);
@@ -28,7 +28,7 @@ struct Drawing {
 
 impl Canvas {
     fn lock(&self) -> MutexGuard<'_, Drawing> {
-        self.drawing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.drawing.lock()
     }
 }
 

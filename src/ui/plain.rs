@@ -1,8 +1,10 @@
 //! Text for logs: a timestamped line for every stage's start and end, and for the result. A stage that takes
 //! long says every minute that it still runs, so that a CI system does not think the job dead.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::renderer::{Options, Screen};
 use super::stage_tree::StageTree;
@@ -50,7 +52,7 @@ impl Drop for Plain {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A stage's line. Commands that print a product are not followed stage by stage.
@@ -170,9 +172,8 @@ fn watch(inner: &Arc<Inner>) {
     let weak: Weak<Inner> = Arc::downgrade(inner);
     let thread = move || {
         while let Some(inner) = weak.upgrade() {
-            let state = inner.lock();
-            let wait = inner.over.wait_timeout_while(state, SIGN_OF_LIFE / 12, |state| !state.over);
-            let (mut state, _) = wait.unwrap_or_else(PoisonError::into_inner);
+            let mut state = inner.lock();
+            inner.over.wait_while_for(&mut state, |state| !state.over, SIGN_OF_LIFE / 12);
             if state.over {
                 return;
             }
@@ -237,7 +238,7 @@ mod tests {
             log: None,
             report: None,
         });
-        let lines = captured.lock().unwrap().join("\n");
+        let lines = captured.lock().join("\n");
         let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();
         let lines = time.replace_all(&lines, "T").into_owned();
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
@@ -301,11 +302,11 @@ mod tests {
         let plain = Plain::new(options, lines);
         let mut state = State { tree, ..State::default() };
         plain.inner.show_signs_of_life(&mut state);
-        assert_eq!(captured.lock().unwrap().len(), 0, "something was shown a moment ago");
+        assert_eq!(captured.lock().len(), 0, "something was shown a moment ago");
         state.tree.get_mut(2).unwrap().shown -= SIGN_OF_LIFE;
         plain.inner.show_signs_of_life(&mut state);
         plain.inner.show_signs_of_life(&mut state);
-        let captured = captured.lock().unwrap();
+        let captured = captured.lock();
         assert_eq!(captured.len(), 1, "{captured:?}");
         assert!(
             captured[0].ends_with(

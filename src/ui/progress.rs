@@ -4,10 +4,11 @@
 //! What stays goes to standard output and the live part to standard error. When standard error is no terminal
 //! (`--tty` in a CI job) the tree alone remains, with the starts of stages.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use parking_lot::Mutex;
 
 use super::canvas::{self, Canvas};
 use super::frame::{self, Space, StepOn};
@@ -46,10 +47,6 @@ struct State {
 /// What an event leaves above the live part, in lines. Further ones of the same text are indented by so much.
 type KeptLines = Vec<(Styled, usize)>;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Progress {
     pub(super) fn new(options: Options, lines: Lines) -> Self {
         let live = canvas::can_redraw() && !options.dumb;
@@ -71,7 +68,7 @@ impl Progress {
                 colors: options.color,
                 unicode: options.unicode,
             };
-            let state = lock(&shown);
+            let state = shown.lock();
             let _ = out
                 .write_str(&frame::lines(&state.tree, state.step.as_ref(), space, Instant::now()).join("\n"));
         };
@@ -181,7 +178,7 @@ impl Progress {
             return;
         };
         // A run that died amid a stage leaves nothing behind, and nothing is drawn after this.
-        *lock(&self.state) = State::default();
+        *self.state.lock() = State::default();
         self.bar.finish_and_clear();
         let report = report
             .as_deref()
@@ -215,8 +212,8 @@ impl Drop for Progress {
 
 impl Sink for Progress {
     fn emit(&self, event: &Event) {
-        let _order = lock(&self.order);
-        let mut state = lock(&self.state);
+        let _order = self.order.lock();
+        let mut state = self.state.lock();
         let kept = match event {
             Event::StageStarted { .. } => self.start(&mut state, event),
             Event::StageProgress { id, done, total, unit } => {
@@ -262,7 +259,7 @@ impl Sink for Progress {
 
 impl Screen for Progress {
     fn log_line(&self, line: &str) {
-        let _order = lock(&self.order);
+        let _order = self.order.lock();
         self.bar.suspend(|| self.lines.trouble(&base::text::clean(line)));
     }
 }
@@ -309,7 +306,7 @@ mod tests {
             log: None,
             report: None,
         });
-        let lines = captured.lock().unwrap().join("\n");
+        let lines = captured.lock().join("\n");
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
     }
 

@@ -74,7 +74,7 @@ pub(super) struct Lines {
     pub(super) product: bool,
     /// Instead of both, where tests look: `out` or `err` and the line.
     #[cfg(test)]
-    pub(super) captured: Option<std::sync::Arc<std::sync::Mutex<Vec<String>>>>,
+    pub(super) captured: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
 }
 
 impl Lines {
@@ -112,7 +112,7 @@ impl Lines {
     #[cfg(test)]
     fn capture(&self, stream: &str, line: &str) -> bool {
         let Some(captured) = &self.captured else { return false };
-        captured.lock().unwrap().push(format!("{stream} {line}"));
+        captured.lock().push(format!("{stream} {line}"));
         true
     }
 }

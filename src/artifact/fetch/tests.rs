@@ -1,5 +1,6 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::http::{Proxy, Server, answer, part};
@@ -18,7 +19,7 @@ struct Recorder(Arc<Mutex<Vec<Event>>>);
 
 impl Sink for Recorder {
     fn emit(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
+        self.0.lock().push(event.clone());
     }
 }
 
@@ -63,7 +64,7 @@ impl World {
     }
 
     fn log(&self) -> String {
-        format!("{:?}", self.events.lock().unwrap())
+        format!("{:?}", self.events.lock())
     }
 }
 
@@ -256,7 +257,7 @@ fn a_refused_connection_is_retried_until_interrupted() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
     let stop = |events: Arc<Mutex<Vec<Event>>>| {
-        move || match format!("{:?}", events.lock().unwrap()).contains("trying again in 1000 ms") {
+        move || match format!("{:?}", events.lock()).contains("trying again in 1000 ms") {
             true => Err(Error::new(ErrorKind::Interrupted(15), "interrupted")),
             false => Ok(()),
         }
@@ -289,7 +290,7 @@ fn an_https_proxy_is_asked_for_a_tunnel() {
     let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
     let events = Arc::clone(&world.events);
-    let stop = move || match format!("{:?}", events.lock().unwrap()).contains("trying again") {
+    let stop = move || match format!("{:?}", events.lock()).contains("trying again") {
         true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
         false => Ok(()),
     };

@@ -6,9 +6,10 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
@@ -106,7 +107,7 @@ impl Dialer {
             #[cfg(unix)]
             Route::Ssh { server, private_key } => {
                 let through = |error| about(error, &format!("the jumpbox {server}"));
-                let mut known = self.0.tunnel.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = self.0.tunnel.lock();
                 let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
                     Some(tunnel) => Arc::clone(tunnel),
                     None => {

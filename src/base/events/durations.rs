@@ -1,8 +1,10 @@
 //! Durations of stages by kind: the usual ones, and those of this run.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The durations of one run. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
@@ -16,7 +18,7 @@ struct Known {
 
 impl StageDurations {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {

@@ -18,13 +18,14 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use index::Index;
 pub use naming::Naming;
 
 use crate::text::clean;
 
+use parking_lot::RwLock;
 #[cfg(test)]
 use spellings::SHORTEST;
 
@@ -68,7 +69,7 @@ impl Redactor {
         if forms.is_empty() {
             return;
         }
-        let mut secrets = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.shared.write();
         for form in forms {
             secrets.forms.insert(form.as_bytes());
             if form.len() >= SHORTEST_BROKEN {
@@ -82,20 +83,20 @@ impl Redactor {
     /// or a dot is neither, and is not kept.
     pub fn keep(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
-            self.shared.write().unwrap_or_else(PoisonError::into_inner).kept.insert(text.as_bytes());
+            self.shared.write().kept.insert(text.as_bytes());
         }
     }
 
     /// Makes every value secret that a variable or key of this name holds.
     pub fn add_name(&self, name: &str) {
         let name = naming::normal(name);
-        self.shared.write().unwrap_or_else(PoisonError::into_inner).names.insert(name);
+        self.shared.write().names.insert(name);
     }
 
     /// Returns what the name of a variable or key says about its value.
     pub fn naming(&self, name: &str) -> Naming {
         let name = naming::normal(name);
-        let asked = self.shared.read().unwrap_or_else(PoisonError::into_inner).names.contains(&name);
+        let asked = self.shared.read().names.contains(&name);
         if asked { Naming::Asked } else { naming::of(&name) }
     }
 
@@ -121,7 +122,7 @@ impl Redactor {
     }
 
     fn redact<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
-        let secrets = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = self.shared.read();
         if secrets.forms.len() == 0 {
             return Cow::Borrowed(text);
         }
@@ -137,7 +138,7 @@ impl Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let secrets = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = self.shared.read();
         write!(f, "Redactor({} forms)", secrets.forms.len())
     }
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::Value;
@@ -96,7 +96,12 @@ impl Disks {
     }
 
     /// Unmounts a disk. Returns true if it was mounted, and a description of the disk.
-    pub(super) fn unmount(&self, settings: &AgentSettings, cid: &str, cancel: &Cancel) -> Result<(bool, String)> {
+    pub(super) fn unmount(
+        &self,
+        settings: &AgentSettings,
+        cid: &str,
+        cancel: &Cancel,
+    ) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let disk = format!("disk '{cid}'");
         let mount_point = match device(&hint) {
@@ -175,13 +180,13 @@ impl Disks {
     /// Returns all hints by CID. Hints from `add_persistent_disk` take precedence over those in the settings.
     fn all_hints(&self, settings: &AgentSettings) -> Result<BTreeMap<String, Value>> {
         let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
-        let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.hints.lock();
         hints.extend(spec::read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());
         Ok(hints)
     }
 
     fn change_hints(&self, change: impl FnOnce(&mut BTreeMap<String, Value>)) -> Result<()> {
-        let _guard = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.hints.lock();
         let mut hints = spec::read_json(&self.hints_path())?.unwrap_or_default();
         change(&mut hints);
         spec::write_json(&self.hints_path(), &hints)

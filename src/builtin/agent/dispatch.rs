@@ -262,16 +262,15 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
 impl Agent {
     /// Runs a task after the tasks that must not run at the same time.
     fn in_turn(self: &Arc<Self>, mode: &Mode, cancel: &Cancel, work: Work) -> Result<Value> {
-        use std::sync::PoisonError;
         match mode {
             Mode::Free => work(self, cancel),
             Mode::Shared => {
-                let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+                let _turn = self.turn.read();
                 cancel.check()?;
                 work(self, cancel)
             }
             Mode::Alone => {
-                let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+                let _turn = self.turn.write();
                 cancel.check()?;
                 work(self, cancel)
             }

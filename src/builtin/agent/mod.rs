@@ -30,8 +30,9 @@ mod tls;
 mod vitals;
 
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
@@ -40,7 +41,7 @@ use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
 pub(crate) use self::process::SCRIPT_PATH;
-use self::settings::{Endpoint, AgentSettings};
+use self::settings::{AgentSettings, Endpoint};
 use self::source::Source;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+
+use parking_lot::{Condvar, Mutex};
 
 use super::archive;
 use super::blobs::{Blobs, scratch};
@@ -94,9 +95,9 @@ pub(super) struct Hold<'a> {
 impl Links {
     /// Waits until no link is held with another target, then creates the links.
     pub(super) fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
-            held = self.released.wait(held).unwrap_or_else(PoisonError::into_inner);
+            self.released.wait(&mut held);
         }
         let mut hold = Hold { links: self, dirs, names: Vec::new() };
         for (name, target) in wanted {
@@ -120,7 +121,7 @@ impl Links {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        let mut held = self.links.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.links.held.lock();
         for name in &self.names {
             let Some(entry) = held.get_mut(name) else { continue };
             entry.users -= 1;

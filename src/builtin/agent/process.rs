@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use base::{Error, Result};
@@ -56,8 +57,7 @@ impl Cancel {
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
                 let left = deadline.saturating_duration_since(Instant::now());
-                state =
-                    this.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                this.shared.changed.wait_for(&mut state, left);
             }
             for group in &state.groups {
                 signal_group(*group, Signal::KILL);
@@ -95,7 +95,7 @@ impl Cancel {
                 Some(end) => end.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
-            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.changed.wait_for(&mut state, left);
         }
     }
 
@@ -129,7 +129,7 @@ impl Cancel {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

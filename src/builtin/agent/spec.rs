@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::settings::{Endpoint, AgentSettings};
+use super::settings::{AgentSettings, Endpoint};
 use super::{digest, dirs};
 use base::{Error, Result};
 
@@ -226,13 +226,13 @@ impl SpecStore {
 
     /// Returns the current spec, which is empty before the first `apply`.
     pub(super) fn get(&self) -> Spec {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().clone()
     }
 
     /// Replaces the current spec.
     pub(super) fn set(&self, spec: Spec) -> Result<()> {
         write_json(&self.path, &spec)?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = spec;
+        *self.current.lock() = spec;
         Ok(())
     }
 }

@@ -38,7 +38,12 @@ struct Document {
 }
 
 /// `create_disk`.
-pub(super) fn create(call: &mut LocalCall, store: &Store, size: u64, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    store: &Store,
+    size: u64,
+    cloud_properties: Hash,
+) -> Outcome<Value> {
     let cid = Resource::Disk.new_cid();
     let staged = store.stage(&cid)?;
     let data = staged.path.join(DATA);

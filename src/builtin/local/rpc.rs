@@ -142,9 +142,10 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             deleting(call, |call, store| snapshot::delete(call, store, &cid))
         }
         // The contract v1 requires this error; the caller then creates a new VM.
-        "configure_networks" => {
-            Err(Failure::new(FailureKind::NotSupported, "the networks of a VM of the 'local' CPI cannot be changed"))
-        }
+        "configure_networks" => Err(Failure::new(
+            FailureKind::NotSupported,
+            "the networks of a VM of the 'local' CPI cannot be changed",
+        )),
         _ => Err(Failure::new(
             FailureKind::NotImplemented,
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
@@ -154,7 +155,10 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
 
 /// Runs `create` in the cloud, which it creates if there is none. If `create` fails, removes an empty cloud
 /// again.
-fn creating(call: &mut LocalCall, create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>) -> Outcome<Value> {
+fn creating(
+    call: &mut LocalCall,
+    create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>,
+) -> Outcome<Value> {
     let store = Store::make(&call.config.root)?;
     sweep(call, &store)?;
     let created = create(call, &store);
@@ -182,7 +186,10 @@ fn sweep(call: &mut LocalCall, store: &Store) -> Outcome<()> {
 }
 
 /// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
-fn deleting(call: &mut LocalCall, delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>) -> Outcome<Value> {
+fn deleting(
+    call: &mut LocalCall,
+    delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>,
+) -> Outcome<Value> {
     let Some(store) = existing(call)? else {
         let root = call.config.root.display().to_string();
         call.log(format_args!("nothing to delete: '{root}' does not exist"));

@@ -18,7 +18,12 @@ use artifact::archive::{Links, Options, unpack_file};
 pub(super) const IMAGE: &str = "image";
 
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
-pub(super) fn create(call: &mut LocalCall, store: &Store, image: &Path, cloud_properties: Hash) -> Outcome<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    store: &Store,
+    image: &Path,
+    cloud_properties: Hash,
+) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
     })?;

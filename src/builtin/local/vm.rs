@@ -360,8 +360,14 @@ mod tests {
         let assigned = assign_addresses(networks.clone()).unwrap();
         assert_eq!(assigned["a"], networks["a"]);
         assert_eq!(assigned["b"], json!({"type": "dynamic", "ip": "127.0.0.1"}));
-        assert_eq!(assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind, FailureKind::InvalidCall);
-        assert_eq!(assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind, FailureKind::InvalidCall);
+        assert_eq!(
+            assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind,
+            FailureKind::InvalidCall
+        );
+        assert_eq!(
+            assign_addresses(hash(json!({"a": {"type": "x"}}))).unwrap_err().kind,
+            FailureKind::InvalidCall
+        );
         // TEST-NET-1 is not assigned to any machine.
         let foreign = assign_addresses(hash(json!({"a": {"ip": "192.0.2.7"}}))).unwrap_err();
         assert_eq!(foreign.kind, FailureKind::VmCreationFailed);

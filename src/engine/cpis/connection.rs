@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::source::Located;
 use crate::cpi::install::Installed;
-use crate::cpi::{Answer, CpiRequest, Cpi, CpiError, CpiErrorKind, Files, Method, Setup, Stop, Watch};
+use crate::cpi::{Answer, Cpi, CpiError, CpiErrorKind, CpiRequest, Files, Method, Setup, Stop, Watch};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::protocol::{Contract, Terms};

@@ -1,12 +1,11 @@
 //! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::effect::Effect;
 use super::open_call_errors::{still_at_work, unknown_outcome};
-use crate::cpi::{Answer, CpiRequest, CpiError, Files, Method};
+use crate::cpi::{Answer, CpiError, CpiRequest, Files, Method};
 use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
 use crate::environment::{Environment, signals};
 use crate::protocol::RegistryEndpoint;
@@ -110,10 +109,10 @@ impl<'a> Cloud<'a> {
             if outcome.is_ok() {
                 calling.finish();
             }
-            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
+            outcomes.lock().push((number, outcome));
             Ok(())
         })?;
-        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = outcomes.into_inner();
         outcomes.sort_by_key(|(number, _)| *number);
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
@@ -231,7 +230,7 @@ fn announce_and_make(
 
 fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
     // What a call that panicked left is what is on disk: a change is applied once it is written.
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+    store.lock()
 }
 
 /// Records a suspect if a failed call may have made something.

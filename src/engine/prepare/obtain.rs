@@ -1,9 +1,11 @@
 //! Brings the artifacts of a manifest to this machine, several at once, and says what they are.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use crate::environment::{Environment, signals};
 use crate::state::State;
@@ -204,14 +206,14 @@ fn obtain(
                 {
                     let result = one.obtain(&context);
                     let result = result.context(|| format!("{} cannot be used", one.what()));
-                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut results = results.lock();
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);
                     results.push((index, result));
                 }
             });
         }
     });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let results = results.into_inner();
     // The first failure is the reason for any that came after it.
     let mut obtained = results
         .into_iter()

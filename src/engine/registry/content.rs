@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::state::Document;
 
@@ -44,7 +45,7 @@ impl Content {
     }
 
     pub(super) fn put(&self, id: &str, settings: String) -> io::Result<Stored> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         let mut entries = self.read()?;
         if !entries.contains_key(id) && entries.len() >= MOST_ENTRIES {
             return Ok(Stored::Full);
@@ -59,7 +60,7 @@ impl Content {
 
     /// Nothing is as good as gone.
     pub(super) fn delete(&self, id: &str) -> io::Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         let mut entries = self.read()?;
         match entries.remove(id) {
             Some(_) if entries.is_empty() => self.document.remove(),

@@ -183,8 +183,8 @@ impl KeyPool {
         // The longest jobs first, so that no processor is left with one at the end.
         sizes.sort_unstable();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
-        let queue = std::sync::Mutex::new(sizes);
-        let next = || queue.lock().map_or(None, |mut queue| queue.pop());
+        let queue = parking_lot::Mutex::new(sizes);
+        let next = || queue.lock().pop();
         let made = std::thread::scope(|scope| {
             let work = || {
                 let mut made = Vec::new();

@@ -1,9 +1,10 @@
 //! Connects to an SSH server and logs in.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use russh::client::{self, AuthResult, ChannelOpenHandle, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, MethodKind, client::Msg};
@@ -67,7 +68,7 @@ impl client::Handler for Client {
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
         let PublicKeyOrCertificate::PublicKey { key, .. } = server else { return Ok(self.known.is_none()) };
         let accepted = self.known.as_ref().is_none_or(|known| known.key_data() == key.key_data());
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        *self.shown.lock() = Some(key.clone());
         Ok(accepted)
     }
 
@@ -147,7 +148,7 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
         Client { shown: Arc::clone(&shown), known: known.clone(), forwarded: server.forwarded.clone() };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
     let outcome = timeout(STEP, shaking).await;
-    let shown = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let shown = shown.lock().take();
     if let (Some(known), Some(shown)) = (&known, &shown)
         && known.key_data() != shown.key_data()
     {

@@ -61,7 +61,11 @@ fn disks_are_also_found_in_the_settings_and_in_a_mount_with_hint() {
 fn what_is_no_disk_is_not_mounted() {
     let world = World::new();
     for (cid, hint, text) in [
-        ("a", json!({"volume_id": "v"}), "the disk hint has no 'path', which this agent needs (keys: volume_id)"),
+        (
+            "a",
+            json!({"volume_id": "v"}),
+            "the disk hint has no 'path', which this agent needs (keys: volume_id)",
+        ),
         ("b", json!({"path": "/nowhere/at/all"}), "device '/nowhere/at/all' is missing"),
         ("c", json!({"path": world.settings()}), "is not a directory"),
         ("d", json!(null), "the disk hint has no 'path'"),

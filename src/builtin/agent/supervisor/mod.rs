@@ -11,9 +11,10 @@ mod service;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use self::proc::ProcessId;
@@ -240,7 +241,7 @@ impl Supervisor {
         let mut state = self.lock();
         loop {
             let wait = if state.tick() { BUSY } else { IDLE };
-            state = self.shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.changed.wait_for(&mut state, wait);
         }
     }
 
@@ -312,7 +313,7 @@ impl Supervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 
@@ -356,7 +357,9 @@ impl State {
 impl service::Wake for Supervisor {
     fn wake(&self) -> Box<dyn Fn() + Send> {
         let shared = self.shared.clone();
-        Box::new(move || shared.changed.notify_all())
+        Box::new(move || {
+            shared.changed.notify_all();
+        })
     }
 }
 

@@ -107,13 +107,13 @@ fn install_in_cache(
     let package_store = PackageStore::cache(&workshop.cache.join("cpi"))?;
     let needed = needed::find(jobs, package_store.root())?;
     preflight::check(&needed, &package_store, workshop)?;
-    let locks = std::sync::Mutex::new(Vec::new());
+    let locks = parking_lot::Mutex::new(Vec::new());
     task_graph::run(&tasks(&needed), workshop.parallel, &|index| {
         let result = compile::provide(&needed, index, &package_store, workshop, halt, stage);
         if result.is_err() {
             halt.failed.store(true, Ordering::SeqCst);
         }
-        locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(result?);
+        locks.lock().extend(result?);
         Ok(())
     })?;
     let packages = workshop.work.join("packages");
@@ -122,7 +122,7 @@ fn install_in_cache(
     for package in needed::visible(&needed)? {
         symlink(package_store.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
     }
-    let locks = locks.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let locks = locks.into_inner();
     Ok(Installed { packages, _locks: locks, _cache: Some(cache) })
 }
 

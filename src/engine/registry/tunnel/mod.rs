@@ -12,9 +12,10 @@
 //! the agent has not yet installed the key. So all of them are tried again, each as long as it can be a matter of
 //! booting; only a host key that has changed is final at once. A tunnel that breaks is opened again.
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use russh::ChannelStream;
 use russh::client::Msg;
 use tokio::runtime::Handle;
@@ -131,7 +132,7 @@ impl Tunnel {
 
     /// Why the tunnel will not be opened again, if that is so.
     pub(crate) fn failure(&self) -> Option<SshError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 }
 
@@ -216,7 +217,7 @@ impl Worker {
             tracing::debug!(%error, "no ssh tunnel");
             // Once it was open, the VM is there: a break is mended for as long as somebody waits.
             if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
-                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+                *self.failure.lock() = Some(error.clone());
                 self.tell(Event::Failed(error));
                 return;
             }

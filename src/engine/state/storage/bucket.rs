@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use object_store::UpdateVersion;
+use parking_lot::Mutex;
 
 use super::lease::{Lease, Tenure};
 use super::objects::{Objects, Over, Written};
@@ -44,7 +45,7 @@ impl Bucket {
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(document).cloned();
+        let known = self.known.lock().get(document).cloned();
         let over = known.map_or(Over::Nothing, Over::This);
         match self.objects.put(document, bytes, &over)? {
             Written::Done(version) => {
@@ -56,7 +57,7 @@ impl Bucket {
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(document).cloned();
+        let known = self.known.lock().get(document).cloned();
         if !self.objects.delete(document, known.as_ref())? {
             return Err(self.changed(document));
         }
@@ -76,7 +77,7 @@ impl Bucket {
     }
 
     fn know(&self, document: &str, version: Option<UpdateVersion>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         match version {
             Some(version) => known.insert(document.to_owned(), version),
             None => known.remove(document),
@@ -93,7 +94,7 @@ impl Bucket {
         let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
         *self.tenure() = Some(Arc::clone(lease.tenure()));
         // What was read before is of somebody else's time.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.known.lock().clear();
         Ok(lease)
     }
 
@@ -126,7 +127,7 @@ impl Bucket {
         }
     }
 
-    fn tenure(&self) -> std::sync::MutexGuard<'_, Option<Arc<Tenure>>> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tenure(&self) -> parking_lot::MutexGuard<'_, Option<Arc<Tenure>>> {
+        self.tenure.lock()
     }
 }

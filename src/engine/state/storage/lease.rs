@@ -7,11 +7,12 @@
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use object_store::UpdateVersion;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -157,7 +158,7 @@ impl Drop for Lease {
         if let Some(renewing) = self.renewing.take() {
             let _ = renewing.join();
         }
-        let keeper = tenure.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let keeper = tenure.keeper.lock().take();
         match keeper {
             // It makes known what the calls came to, and lets the lease go then.
             Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
@@ -187,7 +188,7 @@ impl Tenure {
     }
 
     fn terms(&self) -> MutexGuard<'_, Terms> {
-        self.terms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.terms.lock()
     }
 
     /// Whether nobody else can have taken it yet, with some time to spare for what is begun now.
@@ -236,14 +237,14 @@ impl Tenure {
         let Some(executable) = &shared.executable else { return Ok(()) };
         let owner = self.terms().text.owner;
         let started = Keeper::start(executable, shared, owner, &self.calls, &self.encryption)?;
-        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        *self.keeper.lock() = Some(started);
         Ok(())
     }
 
     /// Makes sure, once, that the server heeds conditions, by two writes that it must refuse: one that takes every write
     /// keeps nobody from anything. For whoever is about to have an effect, so that a run that has none does not pay for it.
     pub(super) fn prove_conditions(&self) -> Result<()> {
-        let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proven = self.proven.lock();
         if *proven {
             return Ok(());
         }
@@ -277,9 +278,8 @@ impl Tenure {
         let lasts = self.terms().text.lasts();
         let mut pause = lasts / 3;
         loop {
-            let terms = self.terms();
-            let waited = self.over.wait_timeout_while(terms, pause, |terms| !terms.over);
-            let (terms, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut terms = self.terms();
+            self.over.wait_while_for(&mut terms, |terms| !terms.over, pause);
             if terms.over || terms.lost.is_some() {
                 return;
             }

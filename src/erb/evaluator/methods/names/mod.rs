@@ -4,9 +4,10 @@
 
 mod facts;
 
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
 use facts::FACTS;
+use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
 /// The facts about one class or module.
@@ -62,12 +63,12 @@ pub(crate) type Arity = (usize, Option<usize>);
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     type Arities = FxHashMap<&'static str, Arity>;
     static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(class).cloned();
+    let known = KNOWN.read().get(class).cloned();
     let arities = known.unwrap_or_else(|| {
         let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);
-        KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(class, Arc::clone(&arities));
+        KNOWN.write().insert(class, Arc::clone(&arities));
         arities
     });
     arities.get(name).copied()
