@@ -47,7 +47,7 @@ impl CloudCheckArgs {
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
         let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
         let checked = inspection::cloud_check(&request, &surroundings.environment, choose)?;
-        let hide = |text: &str| session.redactor.apply(text).into_owned();
+        let hide = |text: &str| session.redactor.show(text);
         let output = match session.globals.json {
             true => Finished::json(&checked.problems)?,
             false => Finished::Output(hide(&shown(&checked)).into_bytes()),
@@ -73,7 +73,7 @@ impl CloudCheckArgs {
         if !session.interactive() {
             return Ok(None);
         }
-        let description = session.redactor.apply(&problem.description).into_owned();
+        let description = session.redactor.show(&problem.description);
         for repair in left {
             if ui::prompt::confirm(&format!("{description}. {}", repair.question(problem)))? {
                 return Ok(Some(*repair));

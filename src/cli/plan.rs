@@ -58,5 +58,5 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finish
     for line in plan_report.summary() {
         text.push_str(&format!("  {line}\n"));
     }
-    Ok(Finished::Output(session.redactor.apply(&text).into_owned().into_bytes()))
+    Ok(Finished::Output(session.redactor.show(&text).into_bytes()))
 }

@@ -121,7 +121,7 @@ impl StatusArgs {
                 // The state may be being deleted: that is worth watching, too.
                 Err(error) => match session.globals.json {
                     true => return Err(error),
-                    false => format!("{}\n", session.redactor.apply(&error.chain().join(": "))),
+                    false => format!("{}\n", session.redactor.show(&error.chain().join(": "))),
                 },
             };
             if !screen.show(frame, self.interval, &|| environment.interrupted().is_some()) {

@@ -58,7 +58,7 @@ pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<Lis
             Err(error) => {
                 // An interrupted run is no finding about a CPI.
                 signals::check(environment)?;
-                let problem = environment.redactor.apply(&error.chain().join(": ")).into_owned();
+                let problem = environment.redactor.show(&error.chain().join(": "));
                 ListedCpi {
                     name,
                     kind,
