@@ -143,6 +143,7 @@ pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     // An error in the inputs is told when they are loaded.
     let _ = draft.sources.fill(inputs);
     let _ = read_outline(inputs, &mut draft.root);
+    draft.urls = secrets::literal_urls(&draft.root);
     draft.definitions = Definitions::of(&draft.root).unwrap_or_default();
     draft.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
     draft.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
@@ -383,5 +384,64 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
             names.len(),
             names.join(", ")
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Inputs with a manifest, an ops file if there is one, and variables.
+    fn inputs(directory: &Path, manifest: &str, ops: Option<&str>, vars: &[&str]) -> Inputs {
+        std::fs::write(directory.join("m.yml"), manifest).unwrap();
+        let ops = ops.map(|text| {
+            std::fs::write(directory.join("ops.yml"), text).unwrap();
+            directory.join("ops.yml")
+        });
+        Inputs {
+            manifest: directory.join("m.yml"),
+            ops_files: ops.into_iter().collect(),
+            vars: vars.iter().map(ToString::to_string).collect(),
+            vars_store: Some(directory.join("vars.yml")),
+            ..Inputs::default()
+        }
+    }
+
+    #[test]
+    fn secrets_are_known_although_loading_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest = "name: env\nhost_password: in-the-manifest\nx: ((given)) ((absent))\n";
+        let missing_path = "- {type: replace, path: /no/where, value: 1}\n";
+        for (ops, vars) in [
+            (None, &["given=a-secret-value"][..]),
+            (Some(missing_path), &["given=a-secret-value"]),
+            (Some("- [\n"), &["given=a-secret-value"]),
+            (None, &["given=a-secret-value", "given.part=1"]),
+        ] {
+            let redactor = Redactor::default();
+            let inputs = inputs(directory.path(), manifest, ops, vars);
+            let error = load(&inputs, &redactor).unwrap_err();
+            let shown = redactor.apply("a-secret-value in-the-manifest").into_owned();
+            let manifest_is_read = !shown.contains("in-the-manifest") || vars.len() > 1;
+            assert!(!shown.contains("a-secret-value") && manifest_is_read, "{error}: {shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_generated_is_secret_and_paths_stay_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest =
+            "name: env\nx: ((pin))\nvariables:\n- {name: pin, type: password, options: {length: 6}}\n";
+        let inputs = inputs(directory.path(), manifest, None, &["v=vars.yml and so on", "w=m.yml"]);
+        let redactor = Redactor::default();
+        let loaded = load(&inputs, &redactor).unwrap();
+        let pin = loaded.root.get("x").and_then(Node::as_str).unwrap().to_owned();
+        assert_eq!(redactor.apply(&format!("the pin is {pin}!")), "the pin is <redacted>!");
+        let path = inputs.manifest.display().to_string();
+        assert_eq!(redactor.apply(&path), path);
+        // A run that shows what an earlier one wrote learns the same without loading.
+        let other = Redactor::default();
+        learn_secrets(&inputs, &other);
+        assert_eq!(other.apply(&format!("{path}: {pin}")), format!("{path}: <redacted>"));
     }
 }
