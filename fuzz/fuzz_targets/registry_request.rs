@@ -34,7 +34,8 @@ struct Served {
 static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
-    let credentials = Credentials { username: "registry".into(), password: Secret::new("s3cret", &Redactor::default()) };
+    let password = Secret::new("s3cret", &Redactor::default());
+    let credentials = Credentials { username: "registry".into(), password };
     let address = "127.0.0.1:0".parse().unwrap();
     let registry = Registry::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
     Served { runtime, registry, file }

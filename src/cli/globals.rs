@@ -51,7 +51,8 @@ pub(super) struct Globals {
           value_hint = ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
 
-    /// Redact the values of variables and properties of this name, besides those that are named like a password
+    /// Redact the values of variables and properties of this name, besides those that are named like a
+    /// password
     #[arg(long, global = true, value_name = "NAME", value_hint = ValueHint::Other)]
     pub redact: Vec<String>,
 

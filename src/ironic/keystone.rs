@@ -26,7 +26,8 @@ pub(super) fn token(
         Scope::Project { name, domain } => json!({"project": {"name": name, "domain": {"name": domain}}}),
     };
     let user = json!({
-        "name": keystone.user, "domain": {"name": keystone.user_domain}, "password": keystone.password.expose(),
+        "name": keystone.user, "domain": {"name": keystone.user_domain},
+        "password": keystone.password.expose(),
     });
     let identity = json!({"methods": ["password"], "password": {"user": user}});
     let body = json!({"auth": {"identity": identity, "scope": scope}});

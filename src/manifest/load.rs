@@ -102,8 +102,8 @@ pub struct Options {
 }
 
 /// Reads the manifest, applies the ops files in order, and puts in the variables; each must have a value.
-/// Missing values that the manifest declares are generated when there is a vars store. The redactor knows all secrets
-/// afterwards, also if that fails.
+/// Missing values that the manifest declares are generated when there is a vars store. The redactor knows all
+/// secrets afterwards, also if that fails.
 pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
     load_with(inputs, &Options { all_found: true, ..Options::default() }, redactor)
 }
@@ -135,8 +135,8 @@ pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Res
     })
 }
 
-/// Tells the redactor of the secrets in the inputs, as far as these can be read: for a run that shows what an earlier
-/// one wrote before it loads the manifest. Nothing is generated or written.
+/// Tells the redactor of the secrets in the inputs, as far as these can be read: for a run that shows what an
+/// earlier one wrote before it loads the manifest. Nothing is generated or written.
 pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     keep_paths(inputs, redactor);
     let mut draft = Draft::default();

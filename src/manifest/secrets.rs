@@ -1,18 +1,20 @@
 //! Which values are secret, and the only place that tells the redactor of them.
 //!
 //! Always secret are:
-//! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys, public keys
-//!   and certificates;
+//! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
+//!   public keys and certificates;
 //! - private keys, and passwords that were generated;
 //! - the user and password of URLs, those of the mbus included;
 //! - what the operator calls secret (`--redact`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - is the name of the environment, or of a CPI, release, stemcell, job, network or availability zone;
-//! - has fewer than [`SHORTEST`] characters, and stands in the manifest under a key that is not named like a secret;
+//! - has fewer than [`SHORTEST`] characters, and stands in the manifest under a key that is not named like a
+//!   secret;
 //! - is the path of a key.
 //!
-//! Numbers and booleans are no secrets, and addresses, ranges and ports never are: they say where, not what with.
+//! Other numbers and booleans are no secrets, and neither are addresses, ranges and ports, whatever their key is
+//! called: they say where, not what with.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -179,8 +181,8 @@ fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     }
 }
 
-/// The properties of CPIs, one by one. Those of a built-in CPI in the manifest are known, and nothing of them is secret
-/// but what always is.
+/// The properties of CPIs, one by one. Those of a built-in CPI in the manifest are known, and nothing of them
+/// is secret but what always is.
 fn properties(document: &Node) -> Vec<(&str, &Node)> {
     let of_config = list(document, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
     let provider = document.get("cloud_provider");
@@ -243,8 +245,8 @@ fn harmless<'n>(node: &'n Node, naming: Naming, names: &mut Names<'n>, found: &m
     }
 }
 
-/// The URLs of artifacts that a manifest without its variables spells out, as far as they are shown: without user and
-/// query.
+/// The URLs of artifacts that a manifest without its variables spells out, as far as they are shown: without
+/// user and query.
 pub(crate) fn literal_urls(manifest: &Node) -> Vec<String> {
     let releases = list(manifest, "releases").iter();
     let pools = list(manifest, "resource_pools").iter().filter_map(|pool| pool.get("stemcell"));
@@ -258,8 +260,8 @@ fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     node.get(key).and_then(Node::as_seq).unwrap_or_default()
 }
 
-/// The credentials in a URL, as they are written and as they are meant. A user without a password is a token where the
-/// URL is one of the web, and a name elsewhere.
+/// The credentials in a URL, as they are written and as they are meant. A user without a password is a token
+/// where the URL is one of the web, and a name elsewhere.
 fn credentials(text: &str) -> Vec<String> {
     let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
     // A reference to a variable is no password.
@@ -338,8 +340,8 @@ mod tests {
             "instance_groups": [{"name": "directors", "azs": ["zone-west"], "jobs": [{"name": "blackbox"}]}],
             "cloud_provider": {"template": {"name": "the-cpi-job"}},
         });
-        let names = "production openstack-cpi privately zone-east east-cloud openstack jammy-stemcell directors \
-                     zone-west blackbox the-cpi-job";
+        let names = "production openstack-cpi privately zone-east east-cloud openstack jammy-stemcell \
+                     directors zone-west blackbox the-cpi-job";
         let variables: Map<String, Value> =
             names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
         let variables = Value::Object(variables);
@@ -359,7 +361,9 @@ mod tests {
                 "default_key_name": "bosh", "mode": "quick", "listed": ["fifty"], "secret": "hush1",
                 "text": "x-embed-x", "both": "twice", "password": "twice",
             }}],
-            "cloud_provider": {"cpi": {"path": "x", "properties": {"provider": "local", "region": "eu-central-1"}}},
+            "cloud_provider": {"cpi": {"path": "x", "properties": {
+                "provider": "local", "region": "eu-central-1",
+            }}},
         });
         let variables = json!({
             "default_key_name": "bosh", "mode": "quick", "item": "fifty", "v": "hush1", "part": "embed",
@@ -369,10 +373,11 @@ mod tests {
             shown(
                 manifest,
                 variables,
-                "bosh/0 bosh-state.json quick fifty hush1 embed twice nosee true 71234567 quite long local eu-central-1"
+                "bosh/0 bosh-state.json quick fifty hush1 embed twice nosee true 71234567 quite long local \
+                 eu-central-1"
             ),
-            "bosh/0 bosh-state.json quick fifty <redacted> <redacted> <redacted> <redacted> true 71234567 <redacted> \
-             local <redacted>"
+            "bosh/0 bosh-state.json quick fifty <redacted> <redacted> <redacted> <redacted> true 71234567 \
+             <redacted> local <redacted>"
         );
     }
 
@@ -384,10 +389,12 @@ mod tests {
                 "mbus": "https://mbus:p%40ss-w@10.0.0.6:6868",
                 "ssh_tunnel": {"private_key": "~/keys/bosh.pem", "password": "t-p-w"},
             },
-            "token": "((reference))", "url": "https://t0ken@git.example/x", "ssh": "ssh://jumpbox@h", "plain": "literal",
+            "token": "((reference))", "url": "https://t0ken@git.example/x", "ssh": "ssh://jumpbox@h",
+            "plain": "literal",
         });
         let variables = json!({
-            "pin": "4711x", "uaa_secret": ["one-of", "two-of"], "ports": {"password": 25555, "token": 12_345_678},
+            "pin": "4711x", "uaa_secret": ["one-of", "two-of"],
+            "ports": {"password": 25555, "token": 12_345_678},
             "key_file": "~/keys/bosh.pem", "ssh_key": "/base64/that/begins/with/a/slash/aaaaaaaaaaaa",
         });
         for secret in
@@ -430,15 +437,18 @@ mod tests {
             "cpis": [
                 {"name": "east", "type": "openstack", "properties": {
                     "auth_url": "https://cloud", "project": "east", "deep": [{"item": "s3cret-item"}],
-                    "port": "5000", "later": "((var))", "stemcell_formats": ["raw-format"], "range": "10.0.0.0/24",
+                    "port": "5000", "later": "((var))", "stemcell_formats": ["raw-format"],
+                    "range": "10.0.0.0/24",
                 }},
                 {"name": "west", "type": "openstack", "properties": 7},
             ],
             "cloud_provider": {"properties": {"registry": {
-                "host": "reg.example.com", "username": "registry-user", "password": "r-p-w", "endpoint": "http://r",
+                "host": "reg.example.com", "username": "registry-user", "password": "r-p-w",
+                "endpoint": "http://r",
             }}},
         });
-        let text = "east https://cloud s3cret-item 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com registry-user";
+        let text = "east https://cloud s3cret-item 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com \
+                    registry-user";
         assert_eq!(
             shown(manifest.clone(), json!({}), text),
             "east <redacted> <redacted> 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com registry-user"
@@ -457,8 +467,10 @@ mod tests {
     fn literal_urls_stay_whole_and_others_do_not() {
         let manifest = json!({
             "releases": [
-                {"url": "https://bosh.io/d/github.com/cloudfoundry/bosh?v=1"}, {"url": "https://h/cloudfoundry/((token))"},
-                {"url": "https://user:pass-word@h/cloudfoundry/x"}, {"url": "https://h/cloudfoundry/pass-word"},
+                {"url": "https://bosh.io/d/github.com/cloudfoundry/bosh?v=1"},
+                {"url": "https://h/cloudfoundry/((token))"},
+                {"url": "https://user:pass-word@h/cloudfoundry/x"},
+                {"url": "https://h/cloudfoundry/pass-word"},
             ],
             "resource_pools": [{"stemcell": {"url": "https://bosh.io/d/stemcells/cloudfoundry"}}],
         });
@@ -476,7 +488,8 @@ mod tests {
     fn hints_are_read_by_their_names() {
         let redactor = Redactor::default();
         let hint = json!({
-            "path": "/dev/sdb", "Private-Key": "k-e-y", "private_key_path": "/home/me/key", "secret": ["one-of-two"],
+            "path": "/dev/sdb", "Private-Key": "k-e-y", "private_key_path": "/home/me/key",
+            "secret": ["one-of-two"],
             "iscsi_settings": {"username": "u", "password": "chap-secret", "target": "iqn.2004-04.com:1"},
         });
         learn_named(&hint, &redactor);
@@ -498,7 +511,8 @@ mod tests {
             "MIIE abcd hunter2-long true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me";
         assert_eq!(
             shown(json!({}), variables, text),
-            "<redacted> <redacted> <redacted> true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me"
+            "<redacted> <redacted> <redacted> true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 \
+             AAAAC3NzaC1lZDI1NTE5 me"
         );
     }
 }

@@ -81,8 +81,8 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { screen, redactor }
 }
 
-/// `event` with every text in it cleaned and redacted. Texts are redacted before they are rendered, so that a secret that
-/// happens to be `event` or a digit of the time cannot garble the format.
+/// `event` with every text in it cleaned and redacted. Texts are redacted before they are rendered, so that a
+/// secret that happens to be `event` or a digit of the time cannot garble the format.
 fn redacted(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.show(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();

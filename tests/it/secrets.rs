@@ -1,5 +1,5 @@
-//! What is secret and what is not: the places that see secrets as they are, and runs whose values look like names,
-//! paths and addresses.
+//! What is secret and what is not: the places that see secrets as they are, and runs whose values look like
+//! names, paths and addresses.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 use super::support::hello::Hello;
 use super::support::scripted::{Deed, Script, Speaks};
 
-/// The files that may call `Secret::expose`, by their crate and name: those that hand a secret to a CPI, an agent, a
-/// server or a key reader. Each use is one that a review has seen.
+/// The files that may call `Secret::expose`, by their crate and name: those that hand a secret to a CPI, an
+/// agent, a server or a key reader. Each use is one that a review has seen.
 const EXPOSE: [(&str, &str); 12] = [
     // Into the settings of the agent and the digests of the state, which a CPI gets as JSON.
     ("engine", "cpi_source/mod.rs"),

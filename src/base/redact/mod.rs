@@ -1,5 +1,6 @@
-//! Redaction by value: a secret is never shown, wherever it turns up and in whatever common spelling (`spellings`).
-//! [`Redactor::naming`] says which keys and variables hold secrets; `manifest::secrets` says which values are some.
+//! Redaction by value: a secret is never shown, wherever it turns up and in whatever common spelling
+//! (`spellings`). [`Redactor::naming`] says which keys and variables hold secrets; `manifest::secrets` says
+//! which values are some.
 //!
 //! Every line of a secret that has several is a secret too, because logs come line by line. A secret that was
 //! wrapped (base64 in columns, say) is found across the line breaks of a text; where the lines come one by one,
@@ -79,8 +80,8 @@ impl Redactor {
         }
     }
 
-    /// Keeps a path or an address whole: a secret that occurs inside it is not replaced there. A text without a slash
-    /// or a dot is neither, and is not kept.
+    /// Keeps a path or an address whole: a secret that occurs inside it is not replaced there. A text without
+    /// a slash or a dot is neither, and is not kept.
     pub fn keep(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
             self.shared.write().kept.insert(text.as_bytes());
@@ -110,8 +111,8 @@ impl Redactor {
         self.redact(line, true)
     }
 
-    /// Text from outside as it may be shown: first without control characters, then without secrets. In this order,
-    /// because an escape sequence in the middle of a secret would hide it.
+    /// Text from outside as it may be shown: first without control characters, then without secrets. In this
+    /// order, because an escape sequence in the middle of a secret would hide it.
     pub fn show(&self, text: &str) -> String {
         self.apply(&clean(text)).into_owned()
     }

@@ -43,8 +43,8 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The state at `address`; `variables` (an environment) say how to get there. The redactor learns the secrets among
-    /// them.
+    /// The state at `address`; `variables` (an environment) say how to get there. The redactor learns the
+    /// secrets among them.
     pub fn new(
         address: Address,
         variables: &[(String, String)],
