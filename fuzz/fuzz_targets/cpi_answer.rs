@@ -4,15 +4,18 @@
 #![no_main]
 
 use engine::cpi::{Answer, Method, read_answer};
-use engine::protocol::{Contract, Terms};
+use engine::protocol::{Contract, RequestId, Terms};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
+    let request_id = RequestId::fresh();
     for (api_version, contract) in [(1, Contract::V1), (2, Contract::V2)] {
         for method in Method::all() {
-            match read_answer(bytes, method, "request", Terms { api_version, contract }) {
-                Ok(Answer::Cid(cid)) => assert!(!cid.trim().is_empty()),
-                Ok(Answer::Vm(vm)) => assert!(!vm.cid.trim().is_empty()),
+            match read_answer(bytes, method, &request_id, Terms { api_version, contract }) {
+                Ok(Answer::Stemcell(cid)) => assert!(!cid.as_str().trim().is_empty()),
+                Ok(Answer::Vm(vm)) => assert!(!vm.cid.as_str().trim().is_empty()),
+                Ok(Answer::Disk(cid)) => assert!(!cid.as_str().trim().is_empty()),
+                Ok(Answer::Snapshot(cid)) => assert!(!cid.as_str().trim().is_empty()),
                 Ok(Answer::Info(info)) => assert!(info.api_version > 0),
                 Ok(_) => {}
                 Err(error) => {

@@ -8,10 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(state) = State::parse(bytes) else { return };
-    assert!(state.vm_cid().is_none_or(|cid| !cid.trim().is_empty()));
-    for cid in state.disks.iter().map(|disk| &disk.cid).chain(state.stemcells.iter().map(|known| &known.cid)) {
-        assert!(!cid.trim().is_empty());
-    }
+    assert!(state.resources().all(|resource| !resource.cid().trim().is_empty()));
     assert_eq!(state.current_disk().is_some(), !state.current_disk_id.is_empty());
     assert_eq!(state.current_stemcell().is_some(), !state.current_stemcell_id.is_empty());
     let _ = (state.vm(), state.current_releases().count(), state.is_empty_of_resources());

@@ -8,6 +8,7 @@ mod agent_args;
 mod baremetal;
 mod cache;
 mod choices;
+mod cid;
 mod cloud_check;
 mod complete;
 mod completion;
@@ -72,7 +73,7 @@ use clap::{Parser, Subcommand};
 use artifact::Algorithm;
 use base::Result;
 use base::exit_code;
-use engine::state::Kind;
+use engine::protocol::ResourceKind;
 use env_file::CommandLine;
 use finish::Finished;
 use globals::Globals;
@@ -234,13 +235,13 @@ impl Command {
             Command::UploadStemcell(args) => args.0.run(session),
             Command::Stemcells(args) => args.0.run(session),
             Command::DeleteStemcell(args) => args.0.run(session),
-            Command::DeleteVm(args) => args.0.run(session, Kind::Vm),
+            Command::DeleteVm(args) => args.0.run(session, ResourceKind::Vm),
             Command::Disks(args) => args.0.run(session),
             Command::AttachDisk(args) => args.0.run(session),
-            Command::DeleteDisk(args) => args.0.run(session, Kind::Disk),
+            Command::DeleteDisk(args) => args.0.run(session, ResourceKind::Disk),
             Command::Snapshots(args) => args.0.run(session),
             Command::TakeSnapshot(args) => args.0.run(session),
-            Command::DeleteSnapshot(args) => args.0.run(session, Kind::Snapshot),
+            Command::DeleteSnapshot(args) => args.0.run(session, ResourceKind::Snapshot),
             Command::Cpis(args) => args.0.run(session),
             Command::Cpi(args) => args.0.run(session),
             Command::Cache(args) => args.0.run(session),

@@ -169,7 +169,7 @@ fn shown(status: &Status) -> String {
         facts.push(("Open call", format!("`{}`, {}", call.method, call.why)));
     }
     for one in &record.undeleted {
-        facts.push(("Undeleted", format!("{} {}: {}", one.what, one.handle(), one.said)));
+        facts.push(("Undeleted", format!("{}: {}", one.resource, one.said)));
     }
     let mut sections: Vec<String> =
         vec![facts.iter().map(|(name, fact)| format!("{name:<10} {fact}\n")).collect()];

@@ -13,6 +13,7 @@ use super::transcript::Recorder;
 use base::Result;
 use base::redact::Redactor;
 use engine::cpi::{Executable, RequestEnvelope};
+use engine::protocol::RequestId;
 
 /// What answers.
 pub enum Source {
@@ -74,7 +75,7 @@ impl Bench {
             api_version: versions.api,
             properties: &self.context,
             director_uuid: &self.director_uuid,
-            request_id: &uuid::Uuid::new_v4().to_string(),
+            request_id: &RequestId::fresh(),
             stemcell_api_version: versions.stemcell,
         };
         envelope.to_json()

@@ -1,8 +1,9 @@
 //! What the state of a command line that is still being typed offers: whatever a CID or a CPI's name names.
 
 use super::typed::Typed;
+use engine::protocol::ResourceKind;
 use engine::records::{self, Overview};
-use engine::state::{Kind, Storage};
+use engine::state::{Resource, Storage};
 
 /// Something that can be named, and what it is.
 pub(super) struct Named {
@@ -23,7 +24,7 @@ impl Typed {
     }
 
     /// What of this kind is on record.
-    pub(super) fn recorded(&self, kind: Kind) -> Vec<Named> {
+    pub(super) fn recorded(&self, kind: ResourceKind) -> Vec<Named> {
         self.record().map(|record| recorded(&record, kind)).unwrap_or_default()
     }
 
@@ -34,7 +35,7 @@ impl Typed {
             .stemcells
             .iter()
             .map(|one| Named::new(&format!("{}/{}", one.name, one.version), "stemcell".to_owned()));
-        by_name.chain(recorded(&record, Kind::Stemcell)).collect()
+        by_name.chain(recorded(&record, ResourceKind::Stemcell)).collect()
     }
 
     /// Calls that are open, or that failed and may have made something.
@@ -43,11 +44,11 @@ impl Typed {
         let open = record
             .open_calls
             .iter()
-            .map(|call| Named::new(&call.request_id, format!("{}, {}", call.method, call.why)));
+            .map(|call| Named::new(call.request_id.as_str(), format!("{}, {}", call.method, call.why)));
         let suspects = record
             .suspects
             .iter()
-            .map(|one| Named::new(&one.request_id, format!("may have made {}", one.looks_like)));
+            .map(|one| Named::new(one.request_id.as_str(), format!("may have made {}", one.looks_like)));
         open.chain(suspects).collect()
     }
 
@@ -58,44 +59,49 @@ impl Typed {
         let disks = record.disks.iter().filter_map(|disk| disk.cpi.clone());
         let stemcells = record.stemcells.iter().filter_map(|stemcell| stemcell.cpi.clone());
         let snapshots = record.snapshots.iter().filter_map(|snapshot| snapshot.cpi.clone());
-        let undeleted = record.undeleted.iter().filter_map(|one| one.cpi.clone());
+        let undeleted = record.undeleted.iter().filter_map(|one| one.resource.cpi().map(str::to_owned));
         vm.chain(disks).chain(stemcells).chain(snapshots).chain(undeleted).collect()
     }
 }
 
-fn recorded(record: &Overview, kind: Kind) -> Vec<Named> {
-    let of = |cpi: &Option<String>| cpi.as_ref().map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
+fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
+    let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let used = |yes: bool| if yes { ", in use" } else { "" };
     match kind {
-        Kind::Vm => {
+        ResourceKind::Vm => {
             let vm = record.vm.iter().map(|vm| {
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-                Named::new(&vm.cid, format!("VM{instance}{}", of(&vm.cpi)))
+                Named::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
             });
             // Those that came before it are on record for that alone.
-            let earlier = record.undeleted.iter().filter(|one| one.what == Kind::Vm);
-            vm.chain(earlier.map(|one| Named::new(&one.cid, format!("to be deleted{}", of(&one.cpi)))))
+            let earlier = record.undeleted.iter().map(|one| &one.resource);
+            let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
+            vm.chain(earlier.map(|vm| Named::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
                 .collect()
         }
-        Kind::Disk => {
+        ResourceKind::Disk => {
             let is = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), of(cpi));
             let disks = record.disks.iter();
-            disks.map(|disk| Named::new(&disk.cid, is(disk.size, disk.in_use, &disk.cpi))).collect()
+            disks
+                .map(|disk| Named::new(disk.cid.as_str(), is(disk.size, disk.in_use, disk.cpi.as_deref())))
+                .collect()
         }
-        Kind::Stemcell => {
+        ResourceKind::Stemcell => {
             let stemcells = record.stemcells.iter();
             stemcells
                 .map(|one| {
-                    let is = format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(&one.cpi));
-                    Named::new(&one.cid, is)
+                    let is =
+                        format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(one.cpi.as_deref()));
+                    Named::new(one.cid.as_str(), is)
                 })
                 .collect()
         }
-        Kind::Snapshot => {
+        ResourceKind::Snapshot => {
             let snapshots = record.snapshots.iter();
             snapshots
                 .map(|one| {
-                    Named::new(&one.cid, format!("of disk {}, {}{}", one.disk, one.created_at, of(&one.cpi)))
+                    let is = format!("of disk {}, {}{}", one.disk, one.created_at, of(one.cpi.as_deref()));
+                    Named::new(one.cid.as_str(), is)
                 })
                 .collect()
         }

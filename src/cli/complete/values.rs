@@ -13,7 +13,7 @@ use super::typed::Typed;
 use crate::cli::env_file;
 use base::encryption::Encryption;
 use engine::cpi::Method;
-use engine::state::Kind;
+use engine::protocol::ResourceKind;
 use manifest::vars_store::Store;
 
 const YAML: &[&str] = &["yml", "yaml"];
@@ -39,24 +39,24 @@ fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
         | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
         "state" | "context" => arg.add(files(&["json"])),
-        "vm" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Vm))),
-        "snapshot" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Snapshot))),
-        "disk" => offer(arg, |word, typed| described(word, typed.recorded(Kind::Disk))),
+        "vm" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Vm))),
+        "snapshot" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Snapshot))),
+        "disk" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Disk))),
         "call" => offer(arg, |word, typed| described(word, typed.calls())),
         "cid" if typed.is(&["delete-vm"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(Kind::Vm)))
+            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Vm)))
         }
         "cid" if typed.is(&["delete-disk"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(Kind::Disk)))
+            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Disk)))
         }
         "cid" if typed.is(&["delete-snapshot"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(Kind::Snapshot)))
+            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Snapshot)))
         }
         "stemcell" if typed.is(&["delete-stemcell"]) => {
             offer(arg, |word, typed| described(word, typed.stemcells()))
         }
         "stemcell" if typed.is(&["state", "forget"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(Kind::Stemcell)))
+            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Stemcell)))
         }
         "stemcell" | "release" => arg.add(files(TARBALLS)),
         "job" => offer(arg, |word, typed| offered(word, typed.jobs())),
@@ -114,7 +114,7 @@ fn cpis(typed: &Typed) -> Vec<String> {
 fn word_of_call(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
     if typed.words().iter().any(is_method) {
-        let kinds = [Kind::Vm, Kind::Disk, Kind::Stemcell, Kind::Snapshot];
+        let kinds = [ResourceKind::Vm, ResourceKind::Disk, ResourceKind::Stemcell, ResourceKind::Snapshot];
         return described(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
     }
     let mut found = paths(YAML).complete(word);

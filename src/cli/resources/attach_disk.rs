@@ -1,12 +1,13 @@
 //! `monopile attach-disk`.
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 
 use super::{ChangeArgs, OfCpiArgs};
+use crate::cli::cid::cid;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
+use engine::protocol::{DiskCid, DiskKind};
 use engine::resources::{self, AttachDisk};
 
 #[derive(Debug, Clone, Args)]
@@ -15,8 +16,8 @@ pub(crate) struct AttachDiskArgs {
     change: ChangeArgs,
 
     /// The disk; one that is not on record must be of the size that the manifest says
-    #[arg(value_name = "CID", value_parser = NonEmptyStringValueParser::new())]
-    disk: String,
+    #[arg(value_name = "CID", value_parser = cid::<DiskKind>())]
+    disk: DiskCid,
 
     #[command(flatten)]
     cpi: OfCpiArgs,

@@ -6,9 +6,9 @@ use clap::builder::NonEmptyStringValueParser;
 use super::{ChangeArgs, OfCpiArgs};
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use base::Result;
-use engine::resources::{self, Delete};
-use engine::state::Kind;
+use base::{Error, Result};
+use engine::protocol::{AnyCid, ResourceKind};
+use engine::resources::{self, Delete, Target};
 
 // What each of the commands is for, their list in `cli` says.
 #[derive(Debug, Clone, Args)]
@@ -25,10 +25,11 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    pub(in crate::cli) fn run(self, session: &Session, what: Kind) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<Finished> {
+        let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", what.name().to_lowercase());
         let (on, surroundings) = self.change.begin(session, &command)?;
-        let request = Delete { on, what, name: self.cid, cpi: self.cpi.cpi };
+        let request = Delete { on, target: Target::Cid(cid), cpi: self.cpi.cpi };
         resources::delete(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -7,8 +7,7 @@ use super::ChangeArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
-use engine::resources::{self, Delete};
-use engine::state::Kind;
+use engine::resources::{self, Delete, Target};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeleteStemcellArgs {
@@ -27,7 +26,7 @@ pub(crate) struct DeleteStemcellArgs {
 impl DeleteStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
         let (on, surroundings) = self.change.begin(session, "delete-stemcell")?;
-        let request = Delete { on, what: Kind::Stemcell, name: self.stemcell, cpi: self.cpi };
+        let request = Delete { on, target: Target::Stemcell(self.stemcell), cpi: self.cpi };
         resources::delete(&request, &surroundings.environment).map(Finished::Summary)
     }
 }

@@ -31,7 +31,7 @@ impl DisksArgs {
             };
             let note = disk.undeleted.map(|said| format!("to be deleted: {said}"));
             table.row([
-                disk.cid,
+                disk.cid.to_string(),
                 format!("{} MiB", disk.size),
                 disk.cpi.unwrap_or_default(),
                 disk.az.unwrap_or_default(),

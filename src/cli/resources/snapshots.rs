@@ -23,7 +23,12 @@ impl SnapshotsArgs {
         }
         let mut table = Table::new(["CID", "Disk", "CPI", "Taken at"]);
         for one in listed {
-            table.row([one.cid, one.disk, one.cpi.unwrap_or_default(), one.created_at]);
+            table.row([
+                one.cid.to_string(),
+                one.disk.to_string(),
+                one.cpi.unwrap_or_default(),
+                one.created_at,
+            ]);
         }
         Ok(Finished::Output(table.print().into_bytes()))
     }

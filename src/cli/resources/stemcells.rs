@@ -29,7 +29,7 @@ impl StemcellsArgs {
             table.row([
                 one.name,
                 one.version,
-                one.cid,
+                one.cid.to_string(),
                 cpi,
                 yes_or_no(one.in_use),
                 yes_or_no(one.kept),

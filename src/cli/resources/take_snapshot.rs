@@ -1,12 +1,13 @@
 //! `monopile take-snapshot`.
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 
 use super::{ChangeArgs, OfCpiArgs};
+use crate::cli::cid::cid;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use base::Result;
+use engine::protocol::{DiskCid, DiskKind};
 use engine::resources::{self, TakeSnapshot};
 
 #[derive(Debug, Clone, Args)]
@@ -15,8 +16,8 @@ pub(crate) struct TakeSnapshotArgs {
     change: ChangeArgs,
 
     /// The disk [default: the persistent disk]
-    #[arg(value_name = "DISK-CID", value_parser = NonEmptyStringValueParser::new())]
-    disk: Option<String>,
+    #[arg(value_name = "DISK-CID", value_parser = cid::<DiskKind>())]
+    disk: Option<DiskCid>,
 
     #[command(flatten)]
     cpi: OfCpiArgs,

@@ -10,6 +10,7 @@ use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::{Result, encoding};
+use engine::protocol::{Cid, DiskCid, StemcellCid, VmCid};
 use engine::records;
 use engine::state::{self, Version};
 
@@ -62,9 +63,9 @@ struct Listed {
     version: String,
     path: String,
     written: String,
-    vm: Option<String>,
-    disks: Vec<String>,
-    stemcells: Vec<String>,
+    vm: Option<VmCid>,
+    disks: Vec<DiskCid>,
+    stemcells: Vec<StemcellCid>,
     deployed: bool,
     problem: Option<String>,
 }
@@ -77,7 +78,7 @@ impl From<Version> for Listed {
             version: version.name,
             path: version.place,
             written: encoding::rfc3339(OffsetDateTime::from(version.written)),
-            vm: state.vm_cid().map(str::to_owned),
+            vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),
             deployed: !state.current_manifest_sha.is_empty(),
@@ -100,11 +101,15 @@ fn shown(versions: &[Listed]) -> String {
         table.row([
             version.version.clone(),
             version.written.clone(),
-            version.vm.clone().unwrap_or_default(),
-            version.disks.join("\n"),
-            version.stemcells.join("\n"),
+            version.vm.as_ref().map(VmCid::to_string).unwrap_or_default(),
+            lines(&version.disks),
+            lines(&version.stemcells),
             deployed,
         ]);
     }
     table.print()
+}
+
+fn lines<K>(cids: &[Cid<K>]) -> String {
+    cids.iter().map(Cid::as_str).collect::<Vec<_>>().join("\n")
 }

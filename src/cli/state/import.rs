@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::cli::cid::cid;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
 use crate::cli::{AgentArgs, duration};
 use base::Result;
+use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::records::{self, ImportedStemcell};
 
 /// Make a state file from CIDs, for an environment whose state is lost
@@ -19,12 +21,12 @@ pub(super) struct ImportArgs {
     on: EnvironmentArgs,
 
     /// The VM
-    #[arg(long, value_name = "CID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    vm: Option<String>,
+    #[arg(long, value_name = "CID", value_parser = cid::<VmKind>())]
+    vm: Option<VmCid>,
 
     /// The persistent disk, of the size that the manifest says
-    #[arg(long, value_name = "CID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    disk: Option<String>,
+    #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>())]
+    disk: Option<DiskCid>,
 
     /// A stemcell; the first is the one the VM was made from, the next create-env deletes the others
     #[arg(long = "stemcell", value_name = "CID=NAME/VERSION")]

@@ -8,7 +8,7 @@ use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::Result;
 use engine::records::{self, Overview};
-use engine::state::{Kind, Undeleted};
+use engine::state::{DiskHandle, Resource, StemcellHandle};
 
 /// Show what is on record: VM, disks, stemcells, releases, calls that are open
 #[derive(Debug, Clone, Args)]
@@ -29,9 +29,8 @@ impl ShowArgs {
 
 fn shown(overview: &Overview) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
-    let mark = |kind: Kind, cid: &str, cpi: Option<&str>| {
-        let known = |one: &&Undeleted| one.what == kind && one.cid == cid && one.cpi.as_deref() == cpi;
-        let mark = overview.undeleted.iter().find(known);
+    let mark = |resource: &Resource| {
+        let mark = overview.undeleted.iter().find(|one| one.resource == *resource);
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.said)).unwrap_or_default()
     };
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
@@ -42,31 +41,32 @@ fn shown(overview: &Overview) -> String {
         details.extend(vm.agent_id.iter().map(|id| format!("agent {id}")));
         details.extend(vm.contract.iter().map(|contract| format!("contract {contract}")));
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
-        table.row(["VM".to_owned(), vm.cid.clone(), used(true), details.join(", ")]);
+        table.row(["VM".to_owned(), vm.cid.to_string(), used(true), details.join(", ")]);
     }
-    for earlier in overview.undeleted.iter().filter(|one| one.what == Kind::Vm) {
-        let cpi = earlier.cpi.as_deref();
-        let details = format!("{}{}", of(cpi), mark(Kind::Vm, &earlier.cid, cpi));
+    let earlier = overview.undeleted.iter().map(|one| &one.resource);
+    for earlier in earlier.filter(|resource| matches!(resource, Resource::Vm(_))) {
+        let details = format!("{}{}", of(earlier.cpi()), mark(earlier));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
-        table.row(["VM".to_owned(), earlier.cid.clone(), used(false), details]);
+        table.row(["VM".to_owned(), earlier.cid().to_owned(), used(false), details]);
     }
     for disk in &overview.disks {
         let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
         let cpi = disk.cpi.as_deref();
-        let details = format!("{} MiB{hint}{}{}", disk.size, of(cpi), mark(Kind::Disk, &disk.cid, cpi));
-        table.row(["disk".to_owned(), disk.cid.clone(), used(disk.in_use), details]);
+        let marked = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
+        let details = format!("{} MiB{hint}{}{marked}", disk.size, of(cpi));
+        table.row(["disk".to_owned(), disk.cid.to_string(), used(disk.in_use), details]);
     }
     for snapshot in &overview.snapshots {
         let cpi = snapshot.cpi.as_deref();
-        let marked = mark(Kind::Snapshot, &snapshot.cid, cpi);
+        let marked = mark(&snapshot.handle().into());
         let details = format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, of(cpi));
-        table.row(["snapshot".to_owned(), snapshot.cid.clone(), used(false), details]);
+        table.row(["snapshot".to_owned(), snapshot.cid.to_string(), used(false), details]);
     }
     for stemcell in &overview.stemcells {
         let cpi = stemcell.cpi.as_deref();
-        let marked = mark(Kind::Stemcell, &stemcell.cid, cpi);
+        let marked = mark(&StemcellHandle::new(stemcell.cid.clone(), cpi).into());
         let details = format!("{}/{}{}{marked}", stemcell.name, stemcell.version, of(cpi));
-        table.row(["stemcell".to_owned(), stemcell.cid.clone(), used(stemcell.in_use), details]);
+        table.row(["stemcell".to_owned(), stemcell.cid.to_string(), used(stemcell.in_use), details]);
     }
     for release in &overview.releases {
         table.row(["release".to_owned(), String::new(), used(true), release.clone()]);

@@ -9,7 +9,7 @@ use super::run::Run;
 use super::step::{Checked, Halt, Heard, Step, failed, is};
 use crate::conformance::bench::Versions;
 use engine::cpi::{Answer, Method};
-use engine::protocol::{Contract, HIGHEST_API_VERSION};
+use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
 /// How much a disk grows, in MiB: the smallest step that IaaSes know.
 const GROWTH: u64 = 1024;
@@ -243,7 +243,7 @@ impl Life<'_, '_> {
             let answer =
                 step.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
             match answer {
-                Answer::Cid(cid) if cid != disk.cid => step.gone_if_so(disk),
+                Answer::Disk(cid) if cid.as_str() != disk.cid => step.gone_if_so(disk),
                 _ => Ok(()),
             }
         });
@@ -359,8 +359,8 @@ pub(super) fn there(step: &mut Step<'_, '_>, thing: &Thing, expected: bool) -> C
 
 /// Whether exactly these disks are attached.
 fn disks(step: &mut Step<'_, '_>, vm: &Thing, expected: &[&str]) -> Checked {
-    let Answer::Cids(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
-    if found == expected {
+    let Answer::Disks(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
+    if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
     failed(format!("`get_disks` answered {} and not {}", json!(found), json!(expected)))

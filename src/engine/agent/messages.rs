@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::client::Agent;
 use super::error::AgentError;
+use crate::protocol::{DiskCid, DiskHint};
 
 /// A compiled package in the agent's blobstore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +131,7 @@ impl Agent {
     }
 
     /// Tells the agent about a disk. An agent that does not know the message gets the hint when it mounts.
-    pub fn add_persistent_disk(&self, cid: &str, hint: &Value) -> Result<bool, AgentError> {
+    pub fn add_persistent_disk(&self, cid: &DiskCid, hint: &DiskHint) -> Result<bool, AgentError> {
         match self.perform("add_persistent_disk", json!([cid, hint])) {
             Ok(_) => Ok(true),
             Err(error) if error.is_unknown_message() => Ok(false),
@@ -139,7 +140,7 @@ impl Agent {
     }
 
     /// Takes a disk out of the agent's settings.
-    pub fn remove_persistent_disk(&self, cid: &str) -> Result<(), AgentError> {
+    pub fn remove_persistent_disk(&self, cid: &DiskCid) -> Result<(), AgentError> {
         match self.perform("remove_persistent_disk", json!([cid])) {
             Ok(_) => Ok(()),
             Err(error) if error.is_unknown_message() => Ok(()),
@@ -148,7 +149,7 @@ impl Agent {
     }
 
     /// Mounts a disk; with a hint for agents that were not told before.
-    pub fn mount_disk(&self, cid: &str, hint: Option<&Value>) -> Result<(), AgentError> {
+    pub fn mount_disk(&self, cid: &DiskCid, hint: Option<&DiskHint>) -> Result<(), AgentError> {
         let arguments = match hint {
             Some(hint) => json!([cid, hint]),
             None => json!([cid]),
@@ -157,17 +158,19 @@ impl Agent {
     }
 
     /// Unmounts a disk.
-    pub fn unmount_disk(&self, cid: &str) -> Result<(), AgentError> {
+    pub fn unmount_disk(&self, cid: &DiskCid) -> Result<(), AgentError> {
         self.perform("unmount_disk", json!([cid])).map(drop)
     }
 
     /// The disks the agent has mounted.
-    pub fn list_disk(&self) -> Result<Vec<String>, AgentError> {
+    pub fn list_disk(&self) -> Result<Vec<DiskCid>, AgentError> {
         let value = self.perform("list_disk", json!([]))?;
-        serde_json::from_value(value).map_err(|error| AgentError::Protocol {
+        let listed: Vec<String> = serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "list_disk".to_owned(),
             problem: error.to_string(),
-        })
+        })?;
+        // An empty name names no disk.
+        Ok(listed.iter().filter_map(|cid| cid.parse().ok()).collect())
     }
 
     /// Copies what is on the mounted disk to the one attached last.

@@ -4,7 +4,9 @@ use base::encoding::shortened;
 use serde_json::{Map, Value};
 
 use super::methods::Method;
-use crate::protocol::{Contract, Terms};
+use crate::protocol::{
+    Cid, CidKind, Contract, DiskCid, DiskHint, Networks, ResourceKind, SnapshotCid, StemcellCid, Terms, VmCid,
+};
 
 /// The shape of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,18 +17,18 @@ pub enum Shape {
     Anything,
     /// What `info` answers.
     Info,
-    /// A cloud ID.
-    Cid,
-    /// A cloud ID, or null.
-    CidOrNothing,
+    /// The CID of a resource of this kind.
+    Cid(ResourceKind),
+    /// The CID of a disk, or null.
+    DiskCidOrNothing,
     /// `[cid, networks]`.
     CidAndNetworks,
     /// A string or a hash that tells the agent where a disk is; null when it finds the disk without.
     Hint,
     /// True or false.
     Boolean,
-    /// An array of cloud IDs.
-    Cids,
+    /// An array of the CIDs of disks.
+    DiskCids,
     /// A hash.
     Hash,
     /// `[id, addresses, cloud_properties]`.
@@ -42,16 +44,20 @@ pub enum Answer {
     Anything(Value),
     /// What the CPI is.
     Info(Info),
-    /// A cloud ID, never empty.
-    Cid(String),
+    /// A stemcell.
+    Stemcell(StemcellCid),
     /// A VM.
     Vm(CreatedVm),
+    /// A disk.
+    Disk(DiskCid),
+    /// A snapshot of a disk.
+    Snapshot(SnapshotCid),
     /// Where a disk is, for the agent.
-    Hint(Option<Value>),
+    Hint(Option<DiskHint>),
     /// Yes or no.
     Boolean(bool),
-    /// Cloud IDs, none empty.
-    Cids(Vec<String>),
+    /// Disks.
+    Disks(Vec<DiskCid>),
     /// A hash.
     Hash(Map<String, Value>),
     /// A network's id, addresses and cloud properties.
@@ -62,9 +68,9 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatedVm {
     /// The VM's CID.
-    pub cid: String,
+    pub cid: VmCid,
     /// The networks as the IaaS gave them.
-    pub networks: Option<Value>,
+    pub networks: Option<Networks>,
 }
 
 /// What `info` says.
@@ -100,42 +106,40 @@ impl Reading {
             (Shape::Nothing, _) => Answer::Nothing.into(),
             (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
             (Shape::Info, value) => Answer::Info(Info::from_result(value)?).into(),
-            (Shape::CidOrNothing, Value::Null) => Answer::Nothing.into(),
+            (Shape::DiskCidOrNothing, Value::Null) => Answer::Nothing.into(),
             // A VM is never forgotten because of the form its CID comes in.
-            (Shape::Cid, Value::Array(pair)) if method == Method::CreateVm => {
+            (Shape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
                 let cid = created_vm(pair).ok_or_else(wrong)?.cid;
                 let remark = "`create_vm` answered networks, which API version 1 does not have";
                 Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark: Some(remark.into()) }
             }
-            (Shape::Cid, value) if method == Method::CreateVm => {
-                let Reading { answer, remark } = cid(method, value).ok_or_else(wrong)?;
-                let Answer::Cid(cid) = answer else { return Err(wrong()) };
-                Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark }
-            }
             (Shape::CidAndNetworks, Value::Array(pair)) => {
                 Answer::Vm(created_vm(pair).ok_or_else(wrong)?).into()
             }
-            (Shape::CidAndNetworks, Value::String(cid)) if is_cid(cid) => Reading {
-                answer: Answer::Vm(CreatedVm { cid: cid.clone(), networks: None }),
-                remark: (terms.contract == Contract::V2)
-                    .then(|| "`create_vm` answered a CID alone, without networks".to_owned()),
-            },
-            (Shape::Cid | Shape::CidOrNothing, value) => cid(method, value).ok_or_else(wrong)?,
+            (Shape::CidAndNetworks, Value::String(cid)) => {
+                let cid = cid.parse().map_err(|_| wrong())?;
+                Reading {
+                    answer: Answer::Vm(CreatedVm { cid, networks: None }),
+                    remark: (terms.contract == Contract::V2)
+                        .then(|| "`create_vm` answered a CID alone, without networks".to_owned()),
+                }
+            }
+            (Shape::Cid(kind), value) => resource(method, kind, value).ok_or_else(wrong)?,
+            (Shape::DiskCidOrNothing, value) => {
+                resource(method, ResourceKind::Disk, value).ok_or_else(wrong)?
+            }
             (Shape::Hint, Value::Null) => Answer::Hint(None).into(),
             (Shape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
-            (Shape::Hint, hint @ (Value::String(_) | Value::Object(_))) => {
-                Answer::Hint(Some(hint.clone())).into()
-            }
+            (Shape::Hint, hint) => Answer::Hint(Some(DiskHint::new(hint).ok_or_else(wrong)?)).into(),
             (Shape::Boolean, Value::Bool(yes)) => Answer::Boolean(*yes).into(),
-            (Shape::Cids, Value::Array(values)) => {
-                let cids = values.iter().map(|value| value.as_str().filter(|cid| is_cid(cid)));
-                let cids: Option<Vec<&str>> = cids.collect();
-                Answer::Cids(cids.ok_or_else(wrong)?.into_iter().map(str::to_owned).collect()).into()
+            (Shape::DiskCids, Value::Array(values)) => {
+                let cids = values.iter().map(|value| value.as_str()?.parse().ok());
+                Answer::Disks(cids.collect::<Option<_>>().ok_or_else(wrong)?).into()
             }
             (Shape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
             (Shape::Network, Value::Array(values)) => match values.as_slice() {
                 [Value::String(id), addresses, Value::Object(properties)]
-                    if is_cid(id) && (addresses.is_object() || addresses.is_null()) =>
+                    if !id.trim().is_empty() && (addresses.is_object() || addresses.is_null()) =>
                 {
                     Answer::Network(id.clone(), addresses.clone(), properties.clone()).into()
                 }
@@ -153,12 +157,12 @@ impl Shape {
             Shape::Nothing => "nothing",
             Shape::Anything => "something",
             Shape::Info => "a hash with `api_version` and `stemcell_formats`",
-            Shape::Cid => "a CID that is not empty",
-            Shape::CidOrNothing => "a CID that is not empty, or null",
+            Shape::Cid(_) => "a CID that is not empty",
+            Shape::DiskCidOrNothing => "a CID that is not empty, or null",
             Shape::CidAndNetworks => "a CID that is not empty, with networks",
             Shape::Hint => "a string or a hash, or null",
             Shape::Boolean => "true or false",
-            Shape::Cids => "an array of CIDs that are not empty",
+            Shape::DiskCids => "an array of CIDs that are not empty",
             Shape::Hash => "a hash",
             Shape::Network => "an id, addresses and cloud properties",
         }
@@ -189,29 +193,40 @@ impl Info {
     }
 }
 
-fn is_cid(text: &str) -> bool {
-    !text.trim().is_empty()
+/// Reads the CID of a resource of this kind.
+fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<Reading> {
+    let (answer, remark) = match kind {
+        ResourceKind::Vm => {
+            let (cid, remark) = cid(method, value)?;
+            (Answer::Vm(CreatedVm { cid, networks: None }), remark)
+        }
+        ResourceKind::Disk => cid(method, value).map(|(cid, remark)| (Answer::Disk(cid), remark))?,
+        ResourceKind::Stemcell => cid(method, value).map(|(cid, remark)| (Answer::Stemcell(cid), remark))?,
+        ResourceKind::Snapshot => cid(method, value).map(|(cid, remark)| (Answer::Snapshot(cid), remark))?,
+    };
+    Some(Reading { answer, remark })
 }
 
-fn cid(method: Method, value: &Value) -> Option<Reading> {
+/// Reads a CID; a number is one as well, with a remark.
+fn cid<K: CidKind>(method: Method, value: &Value) -> Option<(Cid<K>, Option<String>)> {
     match value {
-        Value::String(cid) if is_cid(cid) => Some(Answer::Cid(cid.clone()).into()),
-        Value::Number(number) if number.is_u64() => Some(Reading {
-            answer: Answer::Cid(number.to_string()),
-            remark: Some(format!("`{method}` answered a number where a CID is a string")),
-        }),
+        Value::String(text) => Some((text.parse().ok()?, None)),
+        Value::Number(number) if number.is_u64() => {
+            let remark = format!("`{method}` answered a number where a CID is a string");
+            Some((number.to_string().parse().ok()?, Some(remark)))
+        }
         _ => None,
     }
 }
 
 fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
-    match pair {
-        [Value::String(cid), networks @ (Value::Object(_) | Value::Null)] if is_cid(cid) => {
-            let networks = Some(networks).filter(|networks| !networks.is_null()).cloned();
-            Some(CreatedVm { cid: cid.clone(), networks })
-        }
-        _ => None,
-    }
+    let [Value::String(cid), networks] = pair else { return None };
+    let networks = match networks {
+        Value::Null => None,
+        Value::Object(networks) => Some(Networks::from(networks.clone())),
+        _ => return None,
+    };
+    Some(CreatedVm { cid: cid.parse().ok()?, networks })
 }
 
 /// A value as it stands in an error.
@@ -240,8 +255,9 @@ mod tests {
 
     #[test]
     fn vms_come_as_the_terms_say_but_never_without_a_cid() {
-        let alone = CreatedVm { cid: "vm".into(), networks: None };
-        let with = CreatedVm { cid: "vm".into(), networks: Some(json!({"a": {}})) };
+        let alone = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
+        let networks = Map::from_iter([("a".to_owned(), json!({}))]);
+        let with = CreatedVm { networks: Some(networks.into()), ..alone.clone() };
         let pair = json!(["vm", {"a": {}}]);
         assert_eq!(vm(V1, json!("vm")), Some((alone.clone(), false)));
         assert_eq!(vm(V1, pair.clone()), Some((alone.clone(), true)), "no networks in v1, but a VM");
@@ -269,8 +285,8 @@ mod tests {
     #[test]
     fn hints_are_only_in_answers_to_version_2() {
         let hint = |terms, result| Reading::of(Method::AttachDisk, terms, &result).map(|read| read.answer);
-        assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(Some(json!("/dev/sdb")))));
-        assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(Some(json!({"lun": "0"})))));
+        assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(DiskHint::new(&json!("/dev/sdb")))));
+        assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(DiskHint::new(&json!({"lun": "0"})))));
         assert_eq!(hint(V2, json!(null)), Ok(Answer::Hint(None)));
         assert_eq!(hint(V2, json!("")), Ok(Answer::Hint(None)));
         assert!(

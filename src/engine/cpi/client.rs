@@ -11,8 +11,7 @@ use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use super::process::{Executable, Files, Outcome, scratch_files};
 use super::rpc::parse_answer;
-use crate::protocol::Terms;
-use crate::protocol::{Contract, HIGHEST_API_VERSION};
+use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
 /// What the context of a request carries in any case.
 const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];
@@ -49,14 +48,13 @@ pub struct CpiRequest {
     /// The `api_version` of the stemcell the call is about, where there is one.
     pub stemcell_api_version: Option<u32>,
     /// The request's id: fresh for every process.
-    pub request_id: String,
+    pub request_id: RequestId,
 }
 
 impl CpiRequest {
     /// Creates a request with an id of its own.
     pub fn new(method: Method, arguments: Vec<Value>, stemcell_api_version: Option<u32>) -> Self {
-        let request_id = uuid::Uuid::new_v4().to_string();
-        CpiRequest { method, arguments, stemcell_api_version, request_id }
+        CpiRequest { method, arguments, stemcell_api_version, request_id: RequestId::fresh() }
     }
 }
 
@@ -174,7 +172,7 @@ impl Cpi {
             }
             Outcome::Answer { bytes, log_tail, status } => {
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
-                tracing::debug!(%method, request_id, ok = answer.is_ok(), ?status, "the CPI answered");
+                tracing::debug!(%method, request_id = request_id.as_str(), ok = answer.is_ok(), ?status, "the CPI answered");
                 answer.map_err(|error| error.with_end(status, log_tail))
             }
         }
@@ -182,12 +180,17 @@ impl Cpi {
 }
 
 /// Reads all that a CPI wrote, be it to this run or to an earlier one: the result of a call, or why there is none.
-pub fn read_answer(bytes: &[u8], method: Method, request_id: &str, terms: Terms) -> Result<Answer, CpiError> {
+pub fn read_answer(
+    bytes: &[u8],
+    method: Method,
+    request_id: &RequestId,
+    terms: Terms,
+) -> Result<Answer, CpiError> {
     let result = parse_answer(bytes, method, request_id)?;
     let Reading { answer, remark } = Reading::of(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
     if let Some(remark) = remark {
-        tracing::warn!(request_id, "the CPI departs from the contract: {remark}");
+        tracing::warn!(request_id = request_id.as_str(), "the CPI departs from the contract: {remark}");
     }
     Ok(answer)
 }

@@ -1,5 +1,7 @@
 use serde_json::{Map, Value, json};
 
+use crate::protocol::RequestId;
+
 /// A request as a CPI reads it on standard input.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestEnvelope<'a> {
@@ -14,7 +16,7 @@ pub struct RequestEnvelope<'a> {
     /// The id of the caller.
     pub director_uuid: &'a str,
     /// The id of the request.
-    pub request_id: &'a str,
+    pub request_id: &'a RequestId,
     /// The `api_version` of the stemcell that the call is about.
     pub stemcell_api_version: Option<u32>,
 }

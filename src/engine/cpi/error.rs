@@ -4,6 +4,7 @@ use std::process::ExitStatus;
 
 use super::client::Stop;
 use super::methods::Method;
+use crate::protocol::RequestId;
 use base::Error;
 
 /// The error a CPI answered with, by its `type`.
@@ -113,7 +114,7 @@ pub enum CpiError {
         /// The method called.
         method: Method,
         /// The request's id.
-        request_id: String,
+        request_id: RequestId,
         /// What kind of error it is.
         kind: CpiErrorKind,
         /// The CPI's message.
@@ -127,7 +128,7 @@ pub enum CpiError {
         /// The method called.
         method: Method,
         /// The request's id.
-        request_id: String,
+        request_id: RequestId,
         /// What is wrong with the answer.
         problem: String,
         /// The last lines of its log.
@@ -156,7 +157,7 @@ pub enum CpiError {
         /// The method called.
         method: Method,
         /// The request's id.
-        request_id: String,
+        request_id: RequestId,
         /// What ended the wait.
         stop: Stop,
     },
@@ -181,8 +182,8 @@ impl CpiError {
     }
 
     /// There is no usable answer, because of `problem`.
-    pub fn no_answer(method: Method, request_id: &str, problem: impl Into<String>) -> Self {
-        let (request_id, problem) = (request_id.to_owned(), problem.into());
+    pub fn no_answer(method: Method, request_id: &RequestId, problem: impl Into<String>) -> Self {
+        let (request_id, problem) = (request_id.clone(), problem.into());
         CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
     }
 
@@ -282,7 +283,7 @@ mod tests {
             for ok_to_retry in [false, true] {
                 let answered = CpiError::Answered {
                     method: Method::AttachDisk,
-                    request_id: "r".into(),
+                    request_id: RequestId::fresh(),
                     kind: kind.clone(),
                     message: "x".into(),
                     ok_to_retry,

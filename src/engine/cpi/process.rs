@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::client::Stop;
 use super::error::CpiError;
+use crate::protocol::RequestId;
 
 /// How a CPI is started.
 #[derive(Debug, Clone)]
@@ -265,7 +266,7 @@ impl LogTail {
 }
 
 /// Files in `directory` for a call that needs no journal because it changes nothing.
-pub(super) fn scratch_files(directory: &Path, request_id: &str) -> Result<Files, CpiError> {
+pub(super) fn scratch_files(directory: &Path, request_id: &RequestId) -> Result<Files, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =
         File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
+use crate::protocol::RequestId;
 use base::encoding::shortened;
 
 /// The largest answer that is read, in bytes.
@@ -35,10 +36,10 @@ struct ErrorBody {
 }
 
 /// Reads the one JSON document a CPI wrote: its result, or its error.
-pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Value, CpiError> {
+pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Result<Value, CpiError> {
     let no_answer = |problem: String| CpiError::NoAnswer {
         method,
-        request_id: request_id.to_owned(),
+        request_id: request_id.clone(),
         problem,
         log_tail: String::new(),
     };
@@ -71,7 +72,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &str) -> Result<Va
             let said = [message, error_type].into_iter().find(|text| !text.trim().is_empty());
             Err(CpiError::Answered {
                 method,
-                request_id: request_id.to_owned(),
+                request_id: request_id.clone(),
                 kind,
                 message: said.map_or_else(
                     || "it does not say why".to_owned(),
@@ -115,7 +116,7 @@ mod tests {
             (" \n\t", "wrote nothing"),
             ("\0", "not one JSON document"),
         ] {
-            match parse_answer(text.as_bytes(), Method::Info, "r") {
+            match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
                 Err(CpiError::NoAnswer { problem: found, .. }) => {
                     assert!(found.contains(problem), "{text}: {found}")
                 }
@@ -123,7 +124,12 @@ mod tests {
             }
         }
         assert_eq!(
-            parse_answer(br#"{"result": null, "error": null, "log": "x"}"#, Method::DeleteVm, "r").unwrap(),
+            parse_answer(
+                br#"{"result": null, "error": null, "log": "x"}"#,
+                Method::DeleteVm,
+                &RequestId::fresh()
+            )
+            .unwrap(),
             Value::Null
         );
     }
@@ -134,7 +140,7 @@ mod tests {
             r#"{"error": {}}"#,
             r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
         ] {
-            match parse_answer(text.as_bytes(), Method::Info, "r") {
+            match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
                 Err(CpiError::Answered { message, ok_to_retry: false, .. }) => {
                     assert_eq!(message, "it does not say why")
                 }
@@ -142,7 +148,7 @@ mod tests {
             }
         }
         let long = json!({"error": {"type": "X", "message": "ü".repeat(1 << 20)}}).to_string();
-        match parse_answer(long.as_bytes(), Method::Info, "r") {
+        match parse_answer(long.as_bytes(), Method::Info, &RequestId::fresh()) {
             Err(CpiError::Answered { message, .. }) => assert!(message.len() < 20_000),
             other => panic!("{other:?}"),
         }
@@ -151,7 +157,10 @@ mod tests {
     #[test]
     fn what_is_not_text_or_too_large_is_no_answer() {
         for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
-            assert!(matches!(parse_answer(&bytes, Method::Info, "r"), Err(CpiError::NoAnswer { .. })));
+            assert!(matches!(
+                parse_answer(&bytes, Method::Info, &RequestId::fresh()),
+                Err(CpiError::NoAnswer { .. })
+            ));
         }
     }
 }

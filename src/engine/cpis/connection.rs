@@ -12,8 +12,8 @@ use crate::cpi::install::Installed;
 use crate::cpi::{Answer, Cpi, CpiError, CpiErrorKind, CpiRequest, Files, Method, Setup, Stop, Watch};
 use crate::environment::{Environment, signals};
 use crate::prepare;
-use crate::protocol::{Contract, Terms};
-use crate::state::Kind;
+use crate::protocol::{Contract, Terms, VmCid};
+use crate::state::Resource;
 use base::events::Stage;
 use base::timing::{Activity, Spending};
 use base::{Error, Result};
@@ -196,7 +196,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
-    pub(crate) fn has_vm(&self, stage: &Stage, cid: &str) -> Result<bool> {
+    pub(crate) fn has_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
         match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
@@ -210,16 +210,16 @@ impl<'a> Connection<'a> {
         of_cpi(self.name.as_deref(), error)
     }
 
-    /// Whether something exists.
-    pub(crate) fn presence(&self, stage: &Stage, what: Kind, cid: &str) -> Result<Presence> {
-        let (method, not_found) = match what {
-            Kind::Vm => (Method::HasVm, CpiErrorKind::VmNotFound),
-            Kind::Disk => (Method::HasDisk, CpiErrorKind::DiskNotFound),
-            Kind::Stemcell | Kind::Snapshot => {
-                return Ok(Presence::Unknown(format!("no CPI can be asked about a {what}")));
+    /// Asks whether something exists, by its CID at this CPI.
+    pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
+        let (method, not_found) = match resource {
+            Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
+            Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
+            Resource::Stemcell(_) | Resource::Snapshot(_) => {
+                return Ok(Presence::Unknown(format!("no CPI can be asked about a {}", resource.kind())));
             }
         };
-        match self.ask(stage, method, vec![json!(cid)])? {
+        match self.ask(stage, method, vec![json!(resource.cid())])? {
             Ok(Answer::Boolean(true)) => Ok(Presence::There),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
             Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` answered {other:?}"))),

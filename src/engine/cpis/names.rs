@@ -47,7 +47,7 @@ pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(Stat
     let mut changes = Vec::new();
     for cpi in config.into_iter().flat_map(|config| &config.cpis) {
         for from in &cpi.migrated_from {
-            if state.resources().any(|(_, handle)| handle.cpi == *from) {
+            if state.resources().any(|resource| resource.cpi() == from.as_deref()) {
                 changes.push(Change::CpiRenamed { from: from.clone(), to: cpi.name.clone() });
             }
         }
@@ -78,9 +78,11 @@ pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, stor
 
 fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
     let missing = |cpi: &str| config.is_none_or(|config| config.find(cpi).is_none());
-    let mut lost = state.resources().filter(|(_, handle)| handle.cpi().is_some_and(missing)).peekable();
-    let Some(name) = lost.peek().and_then(|(_, handle)| handle.cpi.clone()) else { return Ok(()) };
-    let things: Vec<String> = lost.map(|(what, handle)| format!("{what} {handle}")).collect();
+    let mut lost = state.resources().filter(|resource| resource.cpi().is_some_and(missing)).peekable();
+    let Some(name) = lost.peek().and_then(|resource| resource.cpi().map(str::to_owned)) else {
+        return Ok(());
+    };
+    let things: Vec<String> = lost.map(|resource| resource.to_string()).collect();
     let error = match config {
         None => Error::invalid(format!("the state is about CPI '{name}', and there is no CPI config"))
             .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest"),
@@ -95,7 +97,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Handle, Snapshot};
+    use crate::state::{Resource, Snapshot, SnapshotHandle};
 
     fn config(text: &str) -> CpiConfig {
         CpiConfig::parse(&yaml::load(text, std::path::Path::new("cpis.yml")).unwrap()).unwrap()
@@ -103,9 +105,9 @@ mod tests {
 
     fn state(cpi: Option<&str>) -> State {
         let mut state = State::new();
-        let cid = "snap-1".to_owned();
+        let cid = "snap-1".parse().unwrap();
         let cpi = cpi.map(str::to_owned);
-        let (disk, created_at, unknown) = ("disk-1".to_owned(), String::new(), serde_json::Map::new());
+        let (disk, created_at, unknown) = ("disk-1".parse().unwrap(), String::new(), serde_json::Map::new());
         state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
         state
     }
@@ -135,7 +137,8 @@ mod tests {
         for from in [Some("a"), None] {
             let (renamed, changes) = renamed(Some(&heir), &state(from)).unwrap();
             assert_eq!(changes.len(), 1);
-            assert_eq!(renamed.resources().next().unwrap().1, Handle::new("snap-1", Some("b")));
+            let snapshot = SnapshotHandle::new("snap-1".parse().unwrap(), Some("b"));
+            assert_eq!(renamed.resources().next(), Some(Resource::Snapshot(snapshot)));
         }
         assert!(renamed(Some(&heir), &state(Some("b"))).unwrap().1.is_empty());
         assert!(check_az(Some(&heir), Some(&az(None))).is_err(), "it would be renamed by the next run");

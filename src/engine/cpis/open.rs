@@ -11,6 +11,7 @@ use crate::cpi::Executable;
 use crate::cpi::install::Installed;
 use crate::environment::Environment;
 use crate::prepare::{self, obtain};
+use crate::protocol::VmCid;
 use crate::registry::ForCalls;
 use crate::state::State;
 use artifact::{self, Source, Stemcell};
@@ -43,7 +44,7 @@ pub struct OpenedCpi {
     /// Who the state says asks; `None` without a state.
     pub director_uuid: Option<String>,
     /// The VM on record, which has the manifest's address.
-    pub deployed_vm: Option<String>,
+    pub deployed_vm: Option<VmCid>,
     /// The version of the stemcell on record.
     pub stemcell_api_version: Option<u32>,
     /// What `create_vm` and `create_disk` take.
@@ -106,7 +107,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
         executable,
         context,
         director_uuid: state.as_ref().map(|state| state.director_id.clone()),
-        deployed_vm: state.as_ref().and_then(|state| state.vm_cid().map(str::to_owned)),
+        deployed_vm: state.as_ref().and_then(|state| state.vm_cid().cloned()),
         stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),
         life,
         _registry: registry,

@@ -115,7 +115,7 @@ impl<'a> Cpis<'a> {
 }
 
 fn names_of(state: &State) -> BTreeSet<Name> {
-    state.resources().map(|(_, handle)| handle.cpi).collect()
+    state.resources().map(|resource| resource.cpi().map(str::to_owned)).collect()
 }
 
 /// What it is called to ask a CPI what it is.

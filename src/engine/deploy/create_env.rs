@@ -9,7 +9,7 @@ use crate::effects::{Cloud, Registry};
 use crate::environment::{Environment, lock, signals};
 use crate::protocol::Contract;
 use crate::recovery::{self, suspects};
-use crate::state::{Kind, State};
+use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, Result};
 
@@ -81,7 +81,7 @@ pub fn create_env(
     if let Some(error) = unreachable {
         let vm = super::vm::handle(&cloud)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
-        if cloud.presence(&asking, Kind::Vm, &vm)? != Presence::Gone {
+        if cloud.presence(&asking, &Resource::Vm(vm.clone()))? != Presence::Gone {
             return Err(error
                 .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
                 .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")

@@ -74,7 +74,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
 
     cpis.get_all_of(store.state())?;
     // The VM's comes first.
-    let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+    let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
     let contract = cpis.get(first.as_deref())?.contract();
     let mut cloud = Cloud::new(environment, cpis, store);
 
@@ -89,8 +89,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         Registry::start(environment, &alone.provider, &request.inputs.manifest, contract, &mut cloud)?;
     let failures = teardown.take(&plan, &mut cloud)?;
     let store = cloud.into_store();
-    let kept: Vec<String> =
-        store.state().resources().map(|(what, handle)| format!("{what} {handle}")).collect();
+    let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
     if let Some(error) = several(failures, &kept) {
         return Err(error);
     }

@@ -7,10 +7,9 @@ use serde_json::{Map, json};
 use super::run::Run;
 use super::vm;
 use crate::agent::{Agent, ForeignAgent};
-use crate::cpi::Method;
 use crate::effects::{Cloud, Effect};
-use crate::protocol::Contract;
-use crate::state::{Disk, Handle};
+use crate::protocol::{Contract, Unnamed};
+use crate::state::{Disk, DiskHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -23,13 +22,13 @@ pub(super) fn create(
     az: Option<&str>,
     why: &str,
     stage: &Stage,
-) -> Result<Handle> {
+) -> Result<DiskHandle> {
     let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
     let vm = vm::handle(cloud)?;
     let record = Disk {
         id: id.clone(),
-        cid: String::new(),
+        cid: Unnamed,
         size: spec.size,
         cloud_properties: spec.cloud_properties.clone(),
         hint: None,
@@ -53,7 +52,7 @@ pub(crate) fn attach(
     patience: Duration,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
-    disk: &Handle,
+    disk: &DiskHandle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
@@ -63,7 +62,7 @@ pub(crate) fn attach(
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
-    cloud.set_metadata(&attaching, Method::SetDiskMetadata, disk, metadata)?;
+    cloud.set_disk_metadata(&attaching, disk, metadata)?;
     // Some clouds restart or suspend a VM for that.
     wait_again(patience, cloud, agent, &attaching)?;
     mount(cloud, agent, disk)?;
@@ -72,9 +71,9 @@ pub(crate) fn attach(
 }
 
 /// Has the agent mount a disk that is attached.
-pub(crate) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<()> {
+pub(crate) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
     let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
-    let cid = disk.cid.as_str();
+    let cid = &disk.cid;
     let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
         // An agent that does not know the first message gets the hint with the second.
@@ -85,7 +84,7 @@ pub(crate) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &Handle) -> Result<(
 }
 
 /// Copies the data of the mounted disk to the one attached last.
-pub(super) fn migrate(agent: &Agent, new: &Handle, stage: &Stage) -> Result<()> {
+pub(super) fn migrate(agent: &Agent, new: &DiskHandle, stage: &Stage) -> Result<()> {
     let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
     agent.migrate_disk()?;
     migrating.finish();
@@ -97,7 +96,7 @@ pub(super) fn detach(
     run: &Run<'_>,
     cloud: &mut Cloud<'_>,
     agent: &Agent,
-    disk: &Handle,
+    disk: &DiskHandle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::jobs::{Applied, Instance, Packages};
 use crate::plan::{DiskRef, Plan, Planned, StemcellRef, Step};
 use crate::prepare::{Opened, Prepared};
 use crate::protocol::Contract;
-use crate::state::{Change, Handle, Kind, Leaves, Release, State, Stemcell};
+use crate::state::{Change, DiskHandle, Leaves, Release, Resource, State, Stemcell};
 use base::events::{Event, Stage};
 use base::{Error, Result};
 use erb::Renderer;
@@ -152,7 +152,8 @@ impl<'a> Run<'a> {
                 Step::SetMetadata(vm) => vm::set_metadata(&self, cloud, vm, &deploying)?,
                 Step::UpdateVm(_) => self.update_vm(cloud, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
-                Step::Delete(what, handle) if in_use(cloud.state(), *what, handle) => {
+                Step::Delete(resource) if in_use(cloud.state(), resource) => {
+                    let (what, handle) = (resource.kind(), resource.handle());
                     tracing::info!(%what, %handle, "kept, because it is in use");
                 }
                 other => {
@@ -170,7 +171,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d Handle>) -> Result<&'d Handle> {
+    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d DiskHandle>) -> Result<&'d DiskHandle> {
         match which {
             DiskRef::Existing(disk) => Ok(disk),
             DiskRef::New => {
@@ -266,12 +267,14 @@ fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Res
     known.cloned().ok_or_else(|| Error::environment("the plan uses a stemcell that is not on record"))
 }
 
-fn in_use(state: &State, what: Kind, handle: &Handle) -> bool {
-    match what {
-        Kind::Stemcell => state.current_stemcell().is_some_and(|current| current.handle() == *handle),
-        Kind::Disk => state.current_disk().is_some_and(|current| current.handle() == *handle),
+fn in_use(state: &State, resource: &Resource) -> bool {
+    match resource {
+        Resource::Stemcell(handle) => {
+            state.current_stemcell().is_some_and(|current| current.handle() == *handle)
+        }
+        Resource::Disk(handle) => state.current_disk().is_some_and(|current| current.handle() == *handle),
         // The VM of this environment makes way for a new one.
-        Kind::Vm | Kind::Snapshot => false,
+        Resource::Vm(_) | Resource::Snapshot(_) => false,
     }
 }
 
@@ -319,12 +322,12 @@ impl<'a> Teardown<'a> {
     ) -> Result<Option<Error>> {
         match step {
             Step::StopVm(vm) => vm::stop(self, cloud, agent, vm, stage).map(|()| None),
-            Step::Delete(what, handle) => {
-                let failure = deletion::delete(cloud, *what, handle, why, stage)?;
+            Step::Delete(resource) => {
+                let failure = deletion::delete(cloud, resource, why, stage)?;
                 // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
                 match failure {
                     Some(error)
-                        if *what == Kind::Vm && cloud.state().vm_handle().as_ref() == Some(handle) =>
+                        if cloud.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>
                     {
                         Err(error)
                     }

@@ -4,11 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError, ForeignAgent};
-use crate::cpi::Method;
 use crate::effects::{Cloud, Effect};
 use crate::jobs::Jobs;
-use crate::protocol::Contract;
-use crate::state::{Change, Handle, Stemcell, Vm, VmSpecDigests};
+use crate::protocol::{Contract, DiskCid, Unnamed};
+use crate::state::{Change, Stemcell, Vm, VmHandle, VmSpecDigests};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -47,7 +46,7 @@ pub(crate) fn upload(
         name: stemcell.name.clone(),
         version: stemcell.version.clone(),
         api_version: Some(stemcell.api_version),
-        cid: String::new(),
+        cid: Unnamed,
         cpi: cpi.map(str::to_owned),
         digest: Some(stemcell.identity().digest.to_string()),
         kept,
@@ -76,7 +75,7 @@ pub(super) fn create(
     );
     let agent_id = uuid::Uuid::new_v4().to_string();
     let record = Vm {
-        cid: String::new(),
+        cid: Unnamed,
         agent_id: agent_id.clone(),
         contract,
         networks: None,
@@ -88,7 +87,7 @@ pub(super) fn create(
     };
     // Those of another CPI mean nothing to this one.
     let near = cloud.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
-    let disks: Vec<&str> = near.map(|disk| disk.cid.as_str()).collect();
+    let disks: Vec<&DiskCid> = near.map(|disk| &disk.cid).collect();
     let arguments = vec![
         json!(agent_id),
         json!(stemcell.cid),
@@ -100,7 +99,7 @@ pub(super) fn create(
     cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
     cloud.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(cloud)?;
-    cloud.set_metadata(&creating, Method::SetVmMetadata, &vm, metadata(deployment))?;
+    cloud.set_vm_metadata(&creating, &vm, metadata(deployment))?;
     creating.finish();
 
     let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
@@ -116,12 +115,12 @@ pub(super) fn create(
 }
 
 /// Sets the metadata of the VM on record, and of its disk, again.
-pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, stage: &Stage) -> Result<()> {
+pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &VmHandle, stage: &Stage) -> Result<()> {
     let deployment = &run.prepared.deployment;
     let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
-    cloud.set_metadata(&setting, Method::SetVmMetadata, vm, metadata(deployment))?;
+    cloud.set_vm_metadata(&setting, vm, metadata(deployment))?;
     if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
-        cloud.set_metadata(&setting, Method::SetDiskMetadata, &disk, disk_metadata(deployment))?;
+        cloud.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
     }
     cloud.commit(Change::MetadataSet(Box::new(run.prepared.vm_spec.clone())))?;
     setting.finish();
@@ -129,7 +128,7 @@ pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &Handle, st
 }
 
 /// What the VM on record is called.
-pub(crate) fn handle(cloud: &Cloud<'_>) -> Result<Handle> {
+pub(crate) fn handle(cloud: &Cloud<'_>) -> Result<VmHandle> {
     cloud.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
 }
 
@@ -165,7 +164,7 @@ pub(super) fn stop(
     teardown: &Teardown<'_>,
     cloud: &Cloud<'_>,
     agent: &Agent,
-    vm: &Handle,
+    vm: &VmHandle,
     stage: &Stage,
 ) -> Result<()> {
     let instance =

@@ -9,7 +9,9 @@ use crate::cpi::{Answer, CpiError, CpiRequest, Files, Method};
 use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
 use crate::environment::{Environment, signals};
 use crate::protocol::RegistryEndpoint;
-use crate::state::{Change, Document, Handle, Intent, Kind, OpenCall, State, Store, Suspect};
+use crate::state::{
+    Change, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, Suspect, VmHandle,
+};
 use base::events::Stage;
 use base::task_graph::{self, Task};
 use base::{Error, Result};
@@ -132,9 +134,9 @@ impl<'a> Cloud<'a> {
         announce_and_make(self.environment, &Mutex::new(&mut self.store), &connection, &call)
     }
 
-    /// Whether something exists, by the CPI on record.
-    pub(crate) fn presence(&self, stage: &Stage, what: Kind, handle: &Handle) -> Result<Presence> {
-        self.cpis.get(handle.cpi())?.presence(stage, what, &handle.cid)
+    /// Asks the CPI on record whether something exists.
+    pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
+        self.cpis.get(resource.cpi())?.presence(stage, resource)
     }
 
     /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
@@ -153,19 +155,18 @@ impl<'a> Cloud<'a> {
     }
 
     /// Whether the VM exists; a CPI that cannot tell is believed to have it.
-    pub(crate) fn has_vm(&self, stage: &Stage, vm: &Handle) -> Result<bool> {
+    pub(crate) fn has_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
         self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
     }
 
-    /// Sets metadata, which a CPI need not implement.
-    pub(crate) fn set_metadata(
-        &self,
-        stage: &Stage,
-        method: Method,
-        handle: &Handle,
-        metadata: Value,
-    ) -> Result<()> {
-        self.cpis.get(handle.cpi())?.set_metadata(stage, method, &handle.cid, metadata)
+    /// Sets the metadata of a VM, which a CPI need not implement.
+    pub(crate) fn set_vm_metadata(&self, stage: &Stage, vm: &VmHandle, metadata: Value) -> Result<()> {
+        self.cpis.get(vm.cpi())?.set_metadata(stage, Method::SetVmMetadata, vm.cid.as_str(), metadata)
+    }
+
+    /// Sets the metadata of a disk, which a CPI need not implement.
+    pub(crate) fn set_disk_metadata(&self, stage: &Stage, disk: &DiskHandle, metadata: Value) -> Result<()> {
+        self.cpis.get(disk.cpi())?.set_metadata(stage, Method::SetDiskMetadata, disk.cid.as_str(), metadata)
     }
 }
 

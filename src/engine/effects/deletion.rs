@@ -14,7 +14,8 @@ use super::cloud::Cloud;
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::cpis::{Presence, of_cpi};
-use crate::state::{Change, Handle, Kind, Undeleted};
+use crate::protocol::ResourceKind;
+use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -23,16 +24,16 @@ use manifest::cpi_label;
 /// deploy that did everything else is none the worse for it.
 pub(crate) fn delete(
     cloud: &mut Cloud<'_>,
-    what: Kind,
-    handle: &Handle,
+    resource: &Resource,
     why: &str,
     stage: &Stage,
 ) -> Result<Option<Error>> {
+    let what = resource.kind();
     let deleting =
-        stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {what} {handle}"));
-    let deletion = Deletion { what, handle, why, effect: Effect::delete(what, handle.clone()) };
+        stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
+    let deletion = Deletion { resource, why, effect: Effect::delete(resource.clone()) };
     let others = deletion.others(cloud);
-    if !others.is_empty() && cloud.presence(&deleting, what, handle)? == Presence::Gone {
+    if !others.is_empty() && cloud.presence(&deleting, resource)? == Presence::Gone {
         return match deletion.search(cloud, &others, &deleting)? {
             Search::Nowhere => {
                 deletion.record_gone(cloud)?;
@@ -42,15 +43,15 @@ pub(crate) fn delete(
             found => deletion.report(cloud, found, deleting),
         };
     }
-    let error =
-        match cloud.attempt(handle.cpi(), &deleting, why, &deletion.effect, vec![json!(handle.cid)])? {
-            Ok(_) => {
-                deleting.finish();
-                return Ok(None);
-            }
-            Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
-            Err(error) => return Err(of_cpi(handle.cpi(), error)),
-        };
+    let arguments = vec![json!(resource.cid())];
+    let error = match cloud.attempt(resource.cpi(), &deleting, why, &deletion.effect, arguments)? {
+        Ok(_) => {
+            deleting.finish();
+            return Ok(None);
+        }
+        Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
+        Err(error) => return Err(of_cpi(resource.cpi(), error)),
+    };
     let not_found = not_found(what, &error);
     if not_found.is_some() && !others.is_empty() {
         match deletion.search(cloud, &others, &deleting)? {
@@ -58,7 +59,7 @@ pub(crate) fn delete(
             found => return deletion.report(cloud, found, deleting),
         }
     }
-    match cloud.presence(&deleting, what, handle)? {
+    match cloud.presence(&deleting, resource)? {
         Presence::Gone => {
             deletion.record_gone(cloud)?;
             deleting.skip("it does not exist any more");
@@ -72,23 +73,22 @@ pub(crate) fn delete(
         Presence::Unknown(reason) if not_found.is_some() => {
             deletion.mark(cloud, &error, true)?;
             stage.reporter().warn(format!(
-                "the CPI does not find {what} {handle}, and that cannot be confirmed: {reason}. It stays on record, \
-                 and the next run tries again; `monopile state forget` drops it"
+                "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on record, and \
+                 the next run tries again; `monopile state forget` drops it"
             ));
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)
         }
         Presence::There | Presence::Unknown(_) => {
             deletion.mark(cloud, &error, false)?;
-            Ok(Some(of_cpi(handle.cpi(), error)))
+            Ok(Some(of_cpi(resource.cpi(), error)))
         }
     }
 }
 
 /// Something that is to be deleted.
 struct Deletion<'d> {
-    what: Kind,
-    handle: &'d Handle,
+    resource: &'d Resource,
     why: &'d str,
     effect: Effect,
 }
@@ -107,19 +107,17 @@ impl Deletion<'_> {
     /// The CPIs that may know it when the one on record does not, in turn. Of stemcells and of the VM of this
     /// environment the record is right.
     fn others(&self, cloud: &Cloud<'_>) -> Vec<Option<String>> {
-        let wanders = match self.what {
-            Kind::Disk | Kind::Snapshot => true,
-            Kind::Vm => cloud.state().vm_handle().as_ref() != Some(self.handle),
-            Kind::Stemcell => false,
+        let wanders = match self.resource {
+            Resource::Disk(_) | Resource::Snapshot(_) => true,
+            Resource::Vm(vm) => cloud.state().vm_handle().as_ref() != Some(vm),
+            Resource::Stemcell(_) => false,
         };
         if !wanders {
             return Vec::new();
         }
-        let mut others = cloud.cpis().others(self.handle.cpi());
+        let mut others = cloud.cpis().others(self.resource.cpi());
         // What a CPI calls so is something else where that is on record itself.
-        others.retain(|other| {
-            !cloud.state().records(self.what, &Handle::new(&self.handle.cid, other.as_deref()))
-        });
+        others.retain(|other| !cloud.state().records(&self.resource.at_cpi(other.as_deref())));
         others
     }
 
@@ -127,15 +125,15 @@ impl Deletion<'_> {
     fn search(&self, cloud: &mut Cloud<'_>, others: &[Option<String>], stage: &Stage) -> Result<Search> {
         for other in others {
             let cpi = other.as_deref();
-            let presence = cloud.presence(stage, self.what, &Handle::new(&self.handle.cid, cpi))?;
+            let presence = cloud.presence(stage, &self.resource.at_cpi(cpi))?;
             if presence == Presence::Gone {
                 continue;
             }
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
-            let arguments = vec![json!(self.handle.cid)];
+            let arguments = vec![json!(self.resource.cid())];
             match cloud.attempt(cpi, stage, self.why, &self.effect, arguments)? {
                 Ok(_) => return Ok(Search::Deleted(cpi_label(cpi))),
-                Err(error) if presence != Presence::There && does_not_know(self.what, &error) => {}
+                Err(error) if presence != Presence::There && does_not_know(self.resource.kind(), &error) => {}
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
                     return Ok(Search::Failed(other.clone(), error));
                 }
@@ -167,22 +165,22 @@ impl Deletion<'_> {
 
     /// Returns true if the CPI did not find it in an earlier run.
     fn not_found_before(&self, cloud: &Cloud<'_>) -> bool {
-        cloud.state().undeleted(self.what, self.handle).is_some_and(|mark| mark.not_found)
+        cloud.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
     }
 
     fn mark(&self, cloud: &mut Cloud<'_>, error: &CpiError, not_found: bool) -> Result<()> {
         let said = cloud.environment().redactor.apply(&error.to_string()).into_owned();
-        let since = match cloud.state().undeleted(self.what, self.handle) {
+        let since = match cloud.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
             None => base::encoding::now(),
         };
-        let (what, Handle { cid, cpi }) = (self.what, self.handle.clone());
-        cloud.commit(Change::DeletionFailed(Undeleted { what, cid, cpi, said, since, not_found }))
+        let resource = self.resource.clone();
+        cloud.commit(Change::DeletionFailed(Undeleted { resource, said, since, not_found }))
     }
 }
 
 /// Whether a CPI says that it has no such thing, or cannot have one.
-fn does_not_know(what: Kind, error: &CpiError) -> bool {
+fn does_not_know(what: ResourceKind, error: &CpiError) -> bool {
     error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found(what, error).is_some()
 }
 
@@ -195,14 +193,14 @@ enum NotFound {
     InWords,
 }
 
-fn not_found(what: Kind, error: &CpiError) -> Option<NotFound> {
+fn not_found(what: ResourceKind, error: &CpiError) -> Option<NotFound> {
     let CpiError::Answered { kind, message, .. } = error else { return None };
     match (what, kind) {
-        (Kind::Vm, CpiErrorKind::VmNotFound)
-        | (Kind::Disk, CpiErrorKind::DiskNotFound)
-        | (Kind::Stemcell, CpiErrorKind::StemcellNotFound)
+        (ResourceKind::Vm, CpiErrorKind::VmNotFound)
+        | (ResourceKind::Disk, CpiErrorKind::DiskNotFound)
+        | (ResourceKind::Stemcell, CpiErrorKind::StemcellNotFound)
         // There is no type for snapshots.
-        | (Kind::Snapshot, CpiErrorKind::DiskNotFound) => Some(NotFound::Typed),
+        | (ResourceKind::Snapshot, CpiErrorKind::DiskNotFound) => Some(NotFound::Typed),
         (_, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) => None,
         _ => {
             const WORDS: [&str; 7] =
@@ -217,9 +215,10 @@ fn not_found(what: Kind, error: &CpiError) -> Option<NotFound> {
 mod tests {
     use super::*;
     use crate::cpi::Method;
+    use crate::protocol::RequestId;
 
     fn answered(kind: CpiErrorKind, message: &str) -> CpiError {
-        let (request_id, message) = (String::new(), message.to_owned());
+        let (request_id, message) = (RequestId::fresh(), message.to_owned());
         CpiError::Answered { method: Method::DeleteVm, request_id, kind, message, ok_to_retry: false }
     }
 
@@ -227,14 +226,14 @@ mod tests {
     fn not_found_in_types_and_in_words() {
         let unknown = |message: &str| answered(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
         for (what, error, expected) in [
-            (Kind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
-            (Kind::Disk, answered(CpiErrorKind::VmNotFound, "x"), None),
-            (Kind::Stemcell, answered(CpiErrorKind::StemcellNotFound, "x"), Some(NotFound::Typed)),
-            (Kind::Vm, unknown("Server `vm-1' Not Found"), Some(NotFound::InWords)),
-            (Kind::Disk, unknown("The volume doesn't exist."), Some(NotFound::InWords)),
-            (Kind::Disk, unknown("quota exceeded"), None),
-            (Kind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
-            (Kind::Vm, CpiError::no_answer(Method::DeleteVm, "r", "not found"), None),
+            (ResourceKind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
+            (ResourceKind::Disk, answered(CpiErrorKind::VmNotFound, "x"), None),
+            (ResourceKind::Stemcell, answered(CpiErrorKind::StemcellNotFound, "x"), Some(NotFound::Typed)),
+            (ResourceKind::Vm, unknown("Server `vm-1' Not Found"), Some(NotFound::InWords)),
+            (ResourceKind::Disk, unknown("The volume doesn't exist."), Some(NotFound::InWords)),
+            (ResourceKind::Disk, unknown("quota exceeded"), None),
+            (ResourceKind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
+            (ResourceKind::Vm, CpiError::no_answer(Method::DeleteVm, &RequestId::fresh(), "not found"), None),
         ] {
             assert_eq!(not_found(what, &error), expected, "{what}: {error}");
         }

@@ -6,66 +6,70 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cpi::{Answer, CpiError, CpiErrorKind, CreatedVm, Method};
-use crate::state::{Change, Disk, Handle, Kind, Snapshot, Stemcell, Suspect, Vm, in_iaas};
+use crate::protocol::{ResourceKind, Unnamed, VmCid};
+use crate::state::{
+    Change, Disk, DiskHandle, Resource, Snapshot, SnapshotHandle, Stemcell, StemcellHandle, Suspect, Vm,
+    VmHandle, in_iaas,
+};
 
-/// A call that changes the world. Records hold an empty CID until the CPI has said it.
+/// A call that changes the world. Records are unnamed until the CPI has said the CID.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {
     /// `create_stemcell`.
     CreateStemcell {
         /// What will be recorded.
-        record: Stemcell,
+        record: Stemcell<Unnamed>,
     },
     /// `create_vm`.
     CreateVm {
         /// What will be recorded.
-        record: Vm,
+        record: Vm<Unnamed>,
     },
     /// `delete_vm`.
-    DeleteVm(Handle),
+    DeleteVm(VmHandle),
     /// `create_disk`.
     CreateDisk {
         /// What will be recorded.
-        record: Disk,
+        record: Disk<Unnamed>,
     },
     /// `attach_disk`.
     AttachDisk {
         /// The VM's CID.
-        vm: String,
+        vm: VmCid,
         /// The disk.
         #[serde(flatten)]
-        disk: Handle,
+        disk: DiskHandle,
     },
     /// `detach_disk`.
     DetachDisk {
         /// The VM's CID.
-        vm: String,
+        vm: VmCid,
         /// The disk.
         #[serde(flatten)]
-        disk: Handle,
+        disk: DiskHandle,
     },
     /// `delete_disk`.
-    DeleteDisk(Handle),
+    DeleteDisk(DiskHandle),
     /// `snapshot_disk`.
     SnapshotDisk {
         /// What will be recorded.
-        record: Snapshot,
+        record: Snapshot<Unnamed>,
     },
     /// `delete_snapshot`.
-    DeleteSnapshot(Handle),
+    DeleteSnapshot(SnapshotHandle),
     /// `delete_stemcell`.
-    DeleteStemcell(Handle),
+    DeleteStemcell(StemcellHandle),
 }
 
 impl Effect {
     /// The deletion of something on record.
-    pub(crate) fn delete(what: Kind, handle: Handle) -> Self {
-        match what {
-            Kind::Vm => Effect::DeleteVm(handle),
-            Kind::Disk => Effect::DeleteDisk(handle),
-            Kind::Stemcell => Effect::DeleteStemcell(handle),
-            Kind::Snapshot => Effect::DeleteSnapshot(handle),
+    pub(crate) fn delete(resource: Resource) -> Self {
+        match resource {
+            Resource::Vm(vm) => Effect::DeleteVm(vm),
+            Resource::Disk(disk) => Effect::DeleteDisk(disk),
+            Resource::Stemcell(stemcell) => Effect::DeleteStemcell(stemcell),
+            Resource::Snapshot(snapshot) => Effect::DeleteSnapshot(snapshot),
         }
     }
 
@@ -76,12 +80,12 @@ impl Effect {
             Effect::CreateVm { record } => record.cpi.as_deref(),
             Effect::CreateDisk { record } => record.cpi.as_deref(),
             Effect::SnapshotDisk { record } => record.cpi.as_deref(),
-            Effect::AttachDisk { disk: handle, .. }
-            | Effect::DetachDisk { disk: handle, .. }
-            | Effect::DeleteVm(handle)
-            | Effect::DeleteDisk(handle)
-            | Effect::DeleteSnapshot(handle)
-            | Effect::DeleteStemcell(handle) => handle.cpi(),
+            Effect::AttachDisk { disk, .. } | Effect::DetachDisk { disk, .. } | Effect::DeleteDisk(disk) => {
+                disk.cpi()
+            }
+            Effect::DeleteVm(vm) => vm.cpi(),
+            Effect::DeleteSnapshot(snapshot) => snapshot.cpi(),
+            Effect::DeleteStemcell(stemcell) => stemcell.cpi(),
         }
     }
 
@@ -137,10 +141,10 @@ impl Effect {
             return None;
         }
         let (what, agent_id) = match self {
-            Effect::CreateVm { record } => (Kind::Vm, Some(record.agent_id.clone())),
-            Effect::CreateDisk { .. } => (Kind::Disk, None),
-            Effect::CreateStemcell { .. } => (Kind::Stemcell, None),
-            Effect::SnapshotDisk { .. } => (Kind::Snapshot, None),
+            Effect::CreateVm { record } => (ResourceKind::Vm, Some(record.agent_id.clone())),
+            Effect::CreateDisk { .. } => (ResourceKind::Disk, None),
+            Effect::CreateStemcell { .. } => (ResourceKind::Stemcell, None),
+            Effect::SnapshotDisk { .. } => (ResourceKind::Snapshot, None),
             _ => return None,
         };
         Some(Suspect {
@@ -157,18 +161,18 @@ impl Effect {
     /// The changes that the answer means; one to another method is described instead.
     pub(crate) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
         Ok(match (self, answer) {
-            (Effect::CreateStemcell { record }, Answer::Cid(cid)) => {
-                vec![Change::StemcellCreated(Stemcell { cid: cid.clone(), ..record.clone() })]
+            (Effect::CreateStemcell { record }, Answer::Stemcell(cid)) => {
+                vec![Change::StemcellCreated(record.clone().named(cid.clone()))]
             }
             (Effect::CreateVm { record }, Answer::Vm(CreatedVm { cid, networks })) => {
-                let made = Vm { cid: cid.clone(), networks: networks.clone(), ..record.clone() };
+                let made = record.clone().named(cid.clone(), networks.clone());
                 vec![Change::VmCreated(Box::new(made))]
             }
-            (Effect::CreateDisk { record }, Answer::Cid(cid)) => {
-                vec![Change::DiskCreated(Disk { cid: cid.clone(), ..record.clone() })]
+            (Effect::CreateDisk { record }, Answer::Disk(cid)) => {
+                vec![Change::DiskCreated(record.clone().named(cid.clone()))]
             }
-            (Effect::SnapshotDisk { record }, Answer::Cid(cid)) => {
-                vec![Change::SnapshotCreated(Snapshot { cid: cid.clone(), ..record.clone() })]
+            (Effect::SnapshotDisk { record }, Answer::Snapshot(cid)) => {
+                vec![Change::SnapshotCreated(record.clone().named(cid.clone()))]
             }
             (Effect::AttachDisk { disk, .. }, Answer::Hint(hint)) => {
                 vec![Change::DiskAttached { disk: disk.clone(), hint: hint.clone() }]
@@ -197,6 +201,7 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Intent;
     use serde_json::json;
 
     #[test]
@@ -215,8 +220,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_named_yet_is_announced_with_an_empty_cid() {
+        for text in [
+            r#"create_vm","record":{"cid":"","agent_id":"a","contract":"v2","cpi":"c","instance":"bosh/0""#,
+            r#"create_disk","record":{"id":"i","cid":"","size":1024,"cloud_properties":{"a":1},"az":"z1""#,
+            r#"create_stemcell","record":{"id":"i","name":"n","version":"1","api_version":3,"cid":"""#,
+            r#"snapshot_disk","record":{"cid":"","disk":"disk-1","created_at":"2026-01-01T00:00:00Z""#,
+        ] {
+            let terms = r#"{"api_version":2,"contract":"v2"}"#;
+            let text = format!(
+                r#"{{"request_id":"r","method":"m","terms":{terms},"why":"w","effect":{{"effect":"{text}}}}}}}"#
+            );
+            let intent: Intent<Effect> = serde_json::from_str(&text).unwrap();
+            assert!(intent.effect.creates());
+            assert_eq!(serde_json::to_string(&intent).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_record_gets_the_cid_of_the_answer() {
+        let text = r#"{"effect":"create_disk","record":{"id":"i","cid":"","size":1}}"#;
+        let effect: Effect = serde_json::from_str(text).unwrap();
+        let changes = effect.changes(&Answer::Disk("disk-1".parse().unwrap())).unwrap();
+        let [Change::DiskCreated(made)] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_eq!((made.id.as_str(), made.cid.as_str()), ("i", "disk-1"));
+        assert!(effect.changes(&Answer::Snapshot("disk-1".parse().unwrap())).is_err());
+    }
+
+    #[test]
     fn the_cpi_is_announced_with_the_effect() {
-        let effect = Effect::delete(Kind::Disk, Handle::new("disk-1", Some("a")));
+        let effect = Effect::delete(Resource::Disk(DiskHandle::new("disk-1".parse().unwrap(), Some("a"))));
         let text = serde_json::to_value(&effect).unwrap();
         assert_eq!(text, json!({"effect": "delete_disk", "cid": "disk-1", "cpi": "a"}));
         let read: Effect = serde_json::from_value(text).unwrap();

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::cloud::Cloud;
 use crate::agent::{Agent, AgentError};
 use crate::environment::{Environment, signals};
-use crate::protocol::Contract;
+use crate::protocol::{Contract, VmCid};
 use crate::registry::tunnel::Tunnel;
 use crate::registry::{Registry as Server, loopback, serve};
 use crate::state::{Change, State};
@@ -72,7 +72,7 @@ impl<'a> Registry<'a> {
         &self,
         cloud: &mut Cloud<'_>,
         agent: &Agent,
-        vm: &str,
+        vm: &VmCid,
         patience: Duration,
         stage: &Stage,
     ) -> Result<()> {
@@ -83,7 +83,7 @@ impl<'a> Registry<'a> {
             tunnel.wait_until_open(
                 &|| signals::first(self.environment),
                 &mut |problem| opening.log_line(problem),
-                &mut |key| cloud.commit(Change::HostKeyLearned { vm: vm.to_owned(), key }),
+                &mut |key| cloud.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;
             drop(waiting);
             opening.finish();

@@ -11,8 +11,9 @@ use crate::cpis::{self, Alone, Cpis, Presence};
 use crate::environment::Environment;
 use crate::history::{self, Run};
 use crate::prepare;
+use crate::protocol::{DiskCid, Networks};
 use crate::records::{self, Overview};
-use crate::state::{Handle, Kind, State};
+use crate::state::{DiskHandle, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
@@ -86,7 +87,7 @@ pub enum There {
 pub struct VmSeen {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
-    pub handle: Handle,
+    pub handle: VmHandle,
     /// `bosh/0`.
     pub instance: Option<String>,
     /// Whether it exists.
@@ -158,7 +159,7 @@ pub struct NetworkSeen {
 pub struct DiskSeen {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
-    pub handle: Handle,
+    pub handle: DiskHandle,
     /// MiB.
     pub size: u64,
     /// Whether the VM uses it.
@@ -206,8 +207,8 @@ pub struct StatusCollector<'a> {
 
 struct Asked {
     /// The VM on record, and whether its agent answered.
-    when: (Option<Handle>, bool),
-    findings: Vec<(Kind, Handle, There)>,
+    when: (Option<VmHandle>, bool),
+    findings: Vec<(Resource, There)>,
 }
 
 impl<'a> StatusSources<'a> {
@@ -267,14 +268,14 @@ impl StatusCollector<'_> {
         let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
         let used = used.and_then(Value::as_str).map(str::to_owned);
         let vm = record.vm.as_ref().map(|vm| {
-            let handle = Handle::new(&vm.cid, vm.cpi.as_deref());
-            VmSeen { instance: vm.instance.clone(), exists: self.there(Kind::Vm, &handle), handle }
+            let handle = VmHandle::new(vm.cid.clone(), vm.cpi.as_deref());
+            VmSeen { instance: vm.instance.clone(), exists: self.there(&handle.clone().into()), handle }
         });
         let disks = record
             .disks
             .iter()
             .map(|disk| {
-                let handle = Handle::new(&disk.cid, disk.cpi.as_deref());
+                let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
                 // What the agent knows is of the VM's CPI.
                 let near =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
@@ -282,7 +283,7 @@ impl StatusCollector<'_> {
                 DiskSeen {
                     size: disk.size,
                     in_use: disk.in_use,
-                    exists: self.there(Kind::Disk, &handle),
+                    exists: self.there(&handle.clone().into()),
                     handle,
                     mounted,
                     used_percent: used.clone().filter(|_| disk.in_use && mounted == Some(true)),
@@ -321,7 +322,7 @@ impl StatusCollector<'_> {
         &self,
         state: &State,
         reporter: &Reporter,
-    ) -> Result<(AgentSeen, Value, Option<Vec<String>>)> {
+    ) -> Result<(AgentSeen, Value, Option<Vec<DiskCid>>)> {
         let expected = state.vm().map(|vm| vm.agent_id.clone());
         let mut seen = AgentSeen {
             id: expected.clone(),
@@ -376,11 +377,11 @@ impl StatusCollector<'_> {
         };
         let cpis = self.cpis.insert(cpis);
         let mut findings = Vec::new();
-        for ((what, recorded), (_, handle)) in state.resources().zip(renamed.resources()) {
-            if !matches!(what, Kind::Vm | Kind::Disk) {
+        for (recorded, resource) in state.resources().zip(renamed.resources()) {
+            if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
             }
-            let there = match cpis.connect(handle.cpi(), &asking)?.presence(&asking, what, &handle.cid)? {
+            let there = match cpis.connect(resource.cpi(), &asking)?.presence(&asking, &resource)? {
                 Presence::There => There::Yes,
                 Presence::Gone => There::No,
                 Presence::Unknown(reason) => {
@@ -388,24 +389,24 @@ impl StatusCollector<'_> {
                     There::Unknown
                 }
             };
-            findings.push((what, recorded, there));
+            findings.push((recorded, there));
         }
         asking.finish();
         self.asked = Some(Asked { when, findings });
         Ok(())
     }
 
-    fn there(&self, what: Kind, handle: &Handle) -> There {
+    fn there(&self, resource: &Resource) -> There {
         let findings = self.asked.iter().flat_map(|asked| &asked.findings);
-        let mut found = findings.filter(|(kind, known, _)| *kind == what && known == handle);
-        found.next().map_or(There::NotAsked, |(_, _, there)| *there)
+        let mut found = findings.filter(|(known, _)| known == resource);
+        found.next().map_or(There::NotAsked, |(_, there)| *there)
     }
 
     /// As the agent has them, else as the CPI returned them, else as the manifest wants them.
     fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkSeen> {
         let agents =
             agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
-        let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).and_then(Value::as_object);
+        let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
         let networks = agents.or(cpis).unwrap_or(&self.from.manifests_networks);
         networks
             .iter()

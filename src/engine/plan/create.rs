@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::difference::Leaf;
 use super::reasons::{Reason, disk_change, reasons, upload};
 use super::{DiskRef, Plan, StemcellRef, Step};
-use crate::state::{Disk, Handle, Kind, State, Stemcell, VmSpec, VmSpecPart};
+use crate::state::{Disk, State, Stemcell, StemcellHandle, VmHandle, VmSpec, VmSpecPart};
 use artifact::Identity;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -76,7 +76,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result
 }
 
 /// The VM stays, and gets its jobs anew.
-fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: Handle, mut plan: Plan) -> Plan {
+fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, mut plan: Plan) -> Plan {
     let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
     if made_of.is_some_and(|made_of| made_of.differences(desired.vm_spec).contains(&VmSpecPart::Tags)) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
@@ -103,7 +103,7 @@ fn recreate(
     };
     if let Some(vm) = state.vm_handle() {
         plan.push(Step::StopVm(vm.clone()), reason.clone());
-        plan.delete(Kind::Vm, vm, reason.clone());
+        plan.delete(vm, reason.clone());
     }
     delete_earlier_vms(state, plan);
     plan.push(Step::CreateVm(made_from), reason.clone());
@@ -116,7 +116,7 @@ fn recreate(
 
     // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
     if let (Some(current), Some(why)) = (current, superseded) {
-        plan.delete(Kind::Disk, current.handle(), why);
+        plan.delete(current.handle(), why);
     }
 
     // What an earlier run left behind, or this one replaces.
@@ -125,7 +125,7 @@ fn recreate(
         .iter()
         .filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()) && !disk.is_kept())
     {
-        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
+        plan.delete(disk.handle(), "it is not in use");
     }
     delete_stemcells_but(stemcell.map(Stemcell::handle), state, plan);
     Ok(())
@@ -145,7 +145,7 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
     for disk in state.disks.iter().filter(|disk| {
         disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
     }) {
-        plan.delete(Kind::Disk, disk.handle(), "it is not in use");
+        plan.delete(disk.handle(), "it is not in use");
     }
     delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
     plan
@@ -154,17 +154,17 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
 /// VMs that were not found when they were to be deleted.
 fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     for vm in state.undeleted_vms() {
-        plan.delete(Kind::Vm, vm, "it may still exist");
+        plan.delete(vm, "it may still exist");
     }
 }
 
 /// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions. What an
 /// operator uploaded stays.
-fn delete_stemcells_but(used: Option<Handle>, state: &State, plan: &mut Plan) {
-    let mut kept: BTreeSet<Handle> = used.into_iter().collect();
+fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
+    let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
     for known in &state.stemcells {
         if kept.insert(known.handle()) && !known.kept {
-            plan.delete(Kind::Stemcell, known.handle(), "it is not in use any more");
+            plan.delete(known.handle(), "it is not in use any more");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Plan, Step};
-use crate::state::{Kind, State};
+use crate::state::{Resource, State};
 
 /// Plans a `delete-env`: the VM with its jobs, then every snapshot, disk and stemcell on record.
 pub fn delete(state: &State) -> Plan {
@@ -14,9 +14,13 @@ pub fn delete(state: &State) -> Plan {
     }
     // Other tools may have recorded one stemcell of the IaaS under two versions.
     let mut stemcells = BTreeSet::new();
-    for (what, handle) in state.resources() {
-        if what != Kind::Stemcell || stemcells.insert(handle.clone()) {
-            plan.delete(what, handle, WHY);
+    for resource in state.resources() {
+        let seen = match &resource {
+            Resource::Stemcell(stemcell) => !stemcells.insert(stemcell.clone()),
+            Resource::Vm(_) | Resource::Disk(_) | Resource::Snapshot(_) => false,
+        };
+        if !seen {
+            plan.delete(resource, WHY);
         }
     }
     plan

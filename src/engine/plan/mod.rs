@@ -19,7 +19,7 @@ pub use difference::{Alteration, Difference, Leaf, differences};
 use base::events::AnnouncedStep;
 use manifest::deployment::DiskSpec;
 
-use crate::state::{Durations, Handle, Kind};
+use crate::state::{DiskHandle, Durations, Resource, VmHandle};
 
 /// The name under which it is recorded how long no job ran while a VM was updated.
 pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
@@ -55,7 +55,7 @@ pub enum StemcellRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskRef {
     /// This disk.
-    Existing(Handle),
+    Existing(DiskHandle),
     /// The disk the last [`Step::CreateDisk`] made.
     New,
 }
@@ -69,15 +69,15 @@ pub enum Step {
         cpi: Option<String>,
     },
     /// Run the stop half of the jobs' lifecycle on the VM on record and unmount its disks.
-    StopVm(Handle),
+    StopVm(VmHandle),
     /// Delete something on record that is not in use (any more), or the VM of this environment.
-    Delete(Kind, Handle),
+    Delete(Resource),
     /// Create the VM from this stemcell, by the stemcell's CPI, and wait for its agent.
     CreateVm(StemcellRef),
     /// Set the metadata of the VM on record again.
-    SetMetadata(Handle),
+    SetMetadata(VmHandle),
     /// Bring the VM on record, while it lives, to run the jobs as they are wanted.
-    UpdateVm(Handle),
+    UpdateVm(VmHandle),
     /// Create a persistent disk.
     CreateDisk(DiskSpec),
     /// Attach a disk to the VM and have the agent mount it.
@@ -87,7 +87,7 @@ pub enum Step {
     /// Count the disk the last [`Step::CreateDisk`] made as the one in use.
     UseDisk,
     /// Take a disk off the VM.
-    DetachDisk(Handle),
+    DetachDisk(DiskHandle),
     /// Render, compile, upload and start the jobs.
     DeployJobs,
 }
@@ -98,7 +98,7 @@ impl Step {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
             Step::StopVm(_) => "stop_vm",
-            Step::Delete(Kind::Vm, _) => "delete_vm",
+            Step::Delete(Resource::Vm(_)) => "delete_vm",
             Step::CreateVm(_) => "create_vm",
             Step::SetMetadata(_) => "set_metadata",
             Step::UpdateVm(_) => "update_vm",
@@ -108,9 +108,9 @@ impl Step {
             Step::UseDisk => "use_disk",
             Step::DetachDisk(_) => "detach_disk",
             Step::DeployJobs => "deploy_jobs",
-            Step::Delete(Kind::Disk, _) => "delete_disk",
-            Step::Delete(Kind::Stemcell, _) => "delete_stemcell",
-            Step::Delete(Kind::Snapshot, _) => "delete_snapshot",
+            Step::Delete(Resource::Disk(_)) => "delete_disk",
+            Step::Delete(Resource::Stemcell(_)) => "delete_stemcell",
+            Step::Delete(Resource::Snapshot(_)) => "delete_snapshot",
         }
     }
 }
@@ -131,13 +131,13 @@ impl Step {
             Step::UseDisk => "Count the new disk as the one in use".to_owned(),
             Step::DetachDisk(disk) => format!("Detach disk {disk}"),
             Step::DeployJobs => format!("Bring the jobs of '{instance}' to the VM and start them"),
-            Step::Delete(what, handle) => format!("Delete {what} {handle}"),
+            Step::Delete(resource) => format!("Delete {resource}"),
         }
     }
 
     /// Whether it only deletes what nothing uses.
     pub fn clears_away(&self) -> bool {
-        matches!(self, Step::Delete(Kind::Disk | Kind::Stemcell | Kind::Snapshot, _))
+        matches!(self, Step::Delete(Resource::Disk(_) | Resource::Stemcell(_) | Resource::Snapshot(_)))
     }
 }
 
@@ -179,8 +179,8 @@ impl Plan {
         self.steps.push(Planned { step, reason: reason.into() });
     }
 
-    fn delete(&mut self, what: Kind, handle: Handle, reason: impl Into<String>) {
-        self.push(Step::Delete(what, handle), reason);
+    fn delete(&mut self, resource: impl Into<Resource>, reason: impl Into<String>) {
+        self.push(Step::Delete(resource.into()), reason);
     }
 
     /// Whether it brings jobs to run, and does not only clear away.
@@ -203,7 +203,7 @@ impl Plan {
         self.steps.iter().any(|planned| {
             matches!(
                 planned.step,
-                Step::StopVm(_) | Step::UpdateVm(_) | Step::Delete(Kind::Vm | Kind::Disk, _)
+                Step::StopVm(_) | Step::UpdateVm(_) | Step::Delete(Resource::Vm(_) | Resource::Disk(_))
             )
         })
     }

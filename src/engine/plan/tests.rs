@@ -3,8 +3,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::protocol::Contract;
-use crate::state::{Change, Disk, Handle, Leaves, Release, State, Stemcell, Vm, VmSpec, VmSpecDigests};
+use crate::protocol::{CidKind, Contract, DiskHint};
+use crate::state::{
+    Change, Disk, Handle, Leaves, Release, ReplacedOn, Resource, State, Stemcell, Vm, VmSpec, VmSpecDigests,
+};
 use artifact::{Digest, Identity};
 use manifest::deployment::DiskSpec;
 
@@ -22,8 +24,8 @@ fn spec(size: u64) -> DiskSpec {
     DiskSpec { size, cloud_properties: Map::new() }
 }
 
-fn handle(cid: &str) -> Handle {
-    Handle::new(cid, None)
+fn handle<K: CidKind>(cid: &str) -> Handle<K> {
+    Handle::new(cid.parse().unwrap(), None)
 }
 
 fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
@@ -32,7 +34,7 @@ fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
         name: "jammy".into(),
         version: version.into(),
         api_version: Some(3),
-        cid: cid.into(),
+        cid: cid.parse().unwrap(),
         cpi: None,
         digest: Some(digest(fill).to_string()),
         kept: false,
@@ -43,10 +45,10 @@ fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
 fn disk(cid: &str, size: u64) -> Disk {
     Disk {
         id: format!("id-{cid}"),
-        cid: cid.into(),
+        cid: cid.parse().unwrap(),
         size,
         cloud_properties: Map::new(),
-        hint: Some(json!("/dev/x")),
+        hint: DiskHint::new(&json!("/dev/x")),
         cpi: None,
         az: None,
         replaced_on: None,
@@ -65,7 +67,7 @@ fn leaf(path: &str, value: &str) -> Leaf {
 fn deployed() -> State {
     let mut state = State::new();
     let vm = Vm {
-        cid: "vm-1".into(),
+        cid: "vm-1".parse().unwrap(),
         agent_id: "a".into(),
         contract: Contract::V2,
         networks: None,
@@ -156,7 +158,7 @@ fn steps(plan: &Plan) -> Vec<Step> {
 }
 
 fn stop_and_delete() -> Vec<Step> {
-    vec![Step::StopVm(handle("vm-1")), Step::Delete(Kind::Vm, handle("vm-1"))]
+    vec![Step::StopVm(handle("vm-1")), Step::Delete(Resource::Vm(handle("vm-1")))]
 }
 
 #[test]
@@ -315,21 +317,19 @@ fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
 fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
-        what: Kind::Vm,
-        cid: "vm-1".into(),
-        cpi: None,
+        resource: Resource::Vm(handle("vm-1")),
         said: "not found".into(),
         since: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
-    let delete_it = Step::Delete(Kind::Vm, handle("vm-1"));
+    let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
     let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
     assert!(place(&delete_it) < place(&create_vm()), "{steps:?}");
     let vm = Vm {
-        cid: "vm-2".into(),
+        cid: "vm-2".parse().unwrap(),
         agent_id: "a".into(),
         contract: Contract::V2,
         networks: None,
@@ -359,7 +359,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
     let mut state = deployed();
     let vm = |cid: &str| {
         Change::VmCreated(Box::new(Vm {
-            cid: cid.into(),
+            cid: cid.parse().unwrap(),
             agent_id: "a".into(),
             contract: Contract::V2,
             networks: None,
@@ -385,16 +385,15 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
             let running = at(&Step::DeployJobs).unwrap();
             let wanted = if case.sha == "old" { "sc-1" } else { "sc-2" };
-            assert_eq!(at(&Step::Delete(Kind::Stemcell, handle(wanted))), None, "{steps:?}");
-            for deletion in steps
-                .iter()
-                .filter(|step| matches!(step, Step::Delete(Kind::Stemcell, _) | Step::Delete(Kind::Disk, _)))
-            {
+            assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(wanted)))), None, "{steps:?}");
+            for deletion in steps.iter().filter(|step| {
+                matches!(step, Step::Delete(Resource::Stemcell(_)) | Step::Delete(Resource::Disk(_)))
+            }) {
                 assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
             }
             // The disk with the data is only deleted when it was migrated before.
             let data = state.current_disk().unwrap().handle();
-            if let Some(deleted) = at(&Step::Delete(Kind::Disk, data)) {
+            if let Some(deleted) = at(&Step::Delete(Resource::Disk(data))) {
                 assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
             }
         }
@@ -408,7 +407,7 @@ fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
     let [create_stemcell, create_vm] = create_with_stemcell(None);
     assert_eq!(steps.first(), Some(&create_stemcell));
     assert!(steps.contains(&create_vm), "{steps:?}");
-    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
+    assert_eq!(steps.last(), Some(&Step::Delete(Resource::Stemcell(handle("sc-1")))));
 }
 
 #[test]
@@ -424,7 +423,7 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
         Step::UseDisk,
         Step::DetachDisk(handle("disk-1")),
         Step::DeployJobs,
-        Step::Delete(Kind::Disk, handle("disk-1")),
+        Step::Delete(Resource::Disk(handle("disk-1"))),
     ]);
     assert_eq!(steps(&plan), expected);
 }
@@ -432,7 +431,7 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
 #[test]
 fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
     let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
-    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Kind::Disk, _))));
+    assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Resource::Disk(_)))));
 }
 
 #[test]
@@ -442,7 +441,7 @@ fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
     state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
     assert_eq!(
         steps(&Case::default().plan(&state)),
-        [Step::Delete(Kind::Disk, handle("disk-0")), Step::Delete(Kind::Stemcell, handle("sc-0"))]
+        [Step::Delete(Resource::Disk(handle("disk-0"))), Step::Delete(Resource::Stemcell(handle("sc-0")))]
     );
 }
 
@@ -470,8 +469,10 @@ fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
 #[test]
 fn delete_takes_all_that_is_on_record_in_the_right_order() {
     let mut expected = stop_and_delete();
-    expected
-        .extend([Step::Delete(Kind::Disk, handle("disk-1")), Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    expected.extend([
+        Step::Delete(Resource::Disk(handle("disk-1"))),
+        Step::Delete(Resource::Stemcell(handle("sc-1"))),
+    ]);
     assert_eq!(steps(&delete(&deployed())), expected);
     assert!(delete(&State::new()).is_empty());
 }
@@ -483,7 +484,10 @@ fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
     state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());
     let deletions = |plan: &Plan| {
-        plan.steps.iter().filter(|planned| matches!(planned.step, Step::Delete(Kind::Stemcell, _))).count()
+        plan.steps
+            .iter()
+            .filter(|planned| matches!(planned.step, Step::Delete(Resource::Stemcell(_))))
+            .count()
     };
     assert_eq!(deletions(&delete(&state)), 1);
     let recreate = Options { recreate: true, ..Options::default() };
@@ -504,7 +508,7 @@ fn a_move_leaves_no_disk_behind_unless_told_to() {
     let [create_stemcell, create_vm] = create_with_stemcell(Some("a"));
     let mut expected = vec![create_stemcell.clone()];
     expected.extend(stop_and_delete());
-    expected.extend([create_vm.clone(), Step::DeployJobs, Step::Delete(Kind::Stemcell, handle("sc-1"))]);
+    expected.extend([create_vm.clone(), Step::DeployJobs, Step::Delete(Resource::Stemcell(handle("sc-1")))]);
     assert_eq!(steps(&plan), expected);
 
     let mut moving = Case { cpi: Some("a"), ..Case::default() };
@@ -522,8 +526,8 @@ fn a_move_leaves_no_disk_behind_unless_told_to() {
         Step::AttachDisk(DiskRef::New),
         Step::UseDisk,
         Step::DeployJobs,
-        Step::Delete(Kind::Disk, handle("disk-1")),
-        Step::Delete(Kind::Stemcell, handle("sc-1")),
+        Step::Delete(Resource::Disk(handle("disk-1"))),
+        Step::Delete(Resource::Stemcell(handle("sc-1"))),
     ]);
     assert_eq!(steps(&moving.plan(&deployed())), expected);
 }
@@ -554,13 +558,14 @@ fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one(
     let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
     let at = |step: Step| steps.iter().position(|one| *one == step).unwrap();
     assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
-    assert!(at(Step::Delete(Kind::Disk, handle("disk-1"))) > at(Step::DeployJobs));
+    assert!(at(Step::Delete(Resource::Disk(handle("disk-1")))) > at(Step::DeployJobs));
 }
 
 #[test]
 fn what_an_operator_put_aside_or_uploaded_stays() {
     let mut state = deployed();
-    let put_aside = Disk { replaced_on: Some("vm-0".into()), ..disk("disk-0", 1024) };
+    let put_aside =
+        Disk { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };
     let uploaded = Stemcell { kept: true, ..stemcell("sc-0", "0", 'c') };
     for change in [
         Change::DiskCreated(put_aside),
@@ -570,23 +575,28 @@ fn what_an_operator_put_aside_or_uploaded_stays() {
     ] {
         state.apply(change).unwrap();
     }
-    let unused = [Step::Delete(Kind::Disk, handle("disk-2")), Step::Delete(Kind::Stemcell, handle("sc-2"))];
+    let unused =
+        [Step::Delete(Resource::Disk(handle("disk-2"))), Step::Delete(Resource::Stemcell(handle("sc-2")))];
     assert_eq!(steps(&Case::default().plan(&state)), unused);
     let deploy = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
     assert_eq!(deploy[deploy.len() - 2..], unused);
-    assert!(!deploy.contains(&Step::Delete(Kind::Disk, handle("disk-0"))), "{deploy:?}");
+    assert!(!deploy.contains(&Step::Delete(Resource::Disk(handle("disk-0")))), "{deploy:?}");
 }
 
 #[test]
 fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
     let mut state = deployed();
-    let again =
-        Stemcell { id: "id-again".into(), kept: true, cid: "sc-again".into(), ..state.stemcells[0].clone() };
+    let again = Stemcell {
+        id: "id-again".into(),
+        kept: true,
+        cid: "sc-again".parse().unwrap(),
+        ..state.stemcells[0].clone()
+    };
     state.apply(Change::StemcellCreated(again)).unwrap();
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
     let recreate = Options { recreate: true, ..Options::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
     let newer = Step::CreateVm(StemcellRef::Existing("id-again".into()));
     assert!(steps.contains(&newer), "{steps:?}");
-    assert_eq!(steps.last(), Some(&Step::Delete(Kind::Stemcell, handle("sc-1"))));
+    assert_eq!(steps.last(), Some(&Step::Delete(Resource::Stemcell(handle("sc-1")))));
 }

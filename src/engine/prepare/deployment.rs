@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha512};
 use super::obtain::{self, IdentifyBy, Obtained};
 use crate::environment::Environment;
 use crate::plan::{Desired, Leaf};
+use crate::protocol::DiskHint;
 use crate::state::{State, VmSpec};
 use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
@@ -48,8 +49,8 @@ pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded>
 }
 
 /// Remembers the credentials in the hints of disks.
-pub(crate) fn redact_hint(environment: &Environment, hint: &serde_json::Value) {
-    manifest::learn_named(hint, &environment.redactor);
+pub(crate) fn redact_hint(environment: &Environment, hint: &DiskHint) {
+    manifest::learn_named(hint.as_json(), &environment.redactor);
 }
 
 /// Reads and validates the manifest and finds out what its artifacts are; `state` says what is in use.

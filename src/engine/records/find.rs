@@ -1,16 +1,23 @@
 //! What an operator means by a CID.
 
-use crate::state::{Handle, Kind, State};
+use crate::protocol::{AnyCid, Cid, CidKind};
+use crate::state::{Disk, Handle, Resource, Snapshot, State, Stemcell};
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// What is on record under this CID: of this CPI (the empty name is that of the default one), or of whichever knows it.
-pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> Result<Handle> {
-    let known: Vec<Handle> =
-        state.resources().filter(|(kind, _)| *kind == what).map(|(_, handle)| handle).collect();
-    let meant =
-        |handle: &&Handle| handle.cid == cid && cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi);
-    let found: Vec<&Handle> = known.iter().filter(meant).collect();
+/// Finds the one on record that has this CID: of this CPI (the empty name is that of the default one), or of any
+/// that knows it.
+pub(crate) fn find<K: CidKind>(
+    known: impl Iterator<Item = Handle<K>>,
+    cid: &Cid<K>,
+    cpi: Option<&str>,
+) -> Result<Handle<K>> {
+    let what = K::KIND;
+    let known: Vec<Handle<K>> = known.collect();
+    let meant = |handle: &&Handle<K>| {
+        handle.cid == *cid && cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi)
+    };
+    let found: Vec<&Handle<K>> = known.iter().filter(meant).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),
@@ -20,8 +27,8 @@ pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> R
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
             Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
-                cid,
-                cids.iter().copied().filter(|known| *known != cid),
+                cid.as_str(),
+                cids.iter().copied().filter(|known| *known != cid.as_str()),
                 || {
                     Some(match cids.is_empty() {
                         true => format!("no {what} is on record at all"),
@@ -38,24 +45,37 @@ pub(crate) fn find(state: &State, what: Kind, cid: &str, cpi: Option<&str>) -> R
     }
 }
 
+/// As [`find`], for a CID of any kind.
+pub(crate) fn find_any(state: &State, cid: &AnyCid, cpi: Option<&str>) -> Result<Resource> {
+    Ok(match cid {
+        AnyCid::Vm(cid) => find(state.vms(), cid, cpi)?.into(),
+        AnyCid::Disk(cid) => find(state.disks.iter().map(Disk::handle), cid, cpi)?.into(),
+        AnyCid::Stemcell(cid) => find(state.stemcells.iter().map(Stemcell::handle), cid, cpi)?.into(),
+        AnyCid::Snapshot(cid) => {
+            find(state.monopile.snapshots.iter().map(Snapshot::handle), cid, cpi)?.into()
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Change, Snapshot};
+    use crate::state::Change;
 
     #[test]
     fn a_cid_is_enough_where_it_is_clear() {
         let mut state = State::new();
         let mut add = |cid: &str, cpi: Option<&str>| {
-            let (cid, cpi) = (cid.to_owned(), cpi.map(str::to_owned));
-            let (disk, created_at, unknown) = ("d".to_owned(), String::new(), serde_json::Map::new());
+            let (cid, cpi) = (cid.parse().unwrap(), cpi.map(str::to_owned));
+            let (disk, created_at, unknown) = ("d".parse().unwrap(), String::new(), serde_json::Map::new());
             state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
         };
         add("snap-1", Some("a"));
         add("both", Some("a"));
         add("both", None);
-        let find = |cid: &str, cpi: Option<&str>| find(&state, Kind::Snapshot, cid, cpi);
-        assert_eq!(find("snap-1", None).unwrap(), Handle::new("snap-1", Some("a")));
+        let find =
+            |cid: &str, cpi: Option<&str>| find_any(&state, &AnyCid::Snapshot(cid.parse().unwrap()), cpi);
+        assert_eq!(find("snap-1", None).unwrap().to_string(), "snapshot 'snap-1' of CPI 'a'");
         assert_eq!(find("both", Some("a")).unwrap().cpi(), Some("a"));
         assert_eq!(find("both", Some("")).unwrap().cpi(), None);
         assert!(find("snap-1", Some("")).unwrap_err().to_string().contains("of the default CPI"));

@@ -1,19 +1,20 @@
 //! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
 
-use super::{Agree, find};
+use super::{Agree, find_any};
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
-use crate::state::{Answer, Change, Kind};
+use crate::protocol::{AnyCid, RequestId};
+use crate::state::{Answer, Change};
 use base::{Error, Result};
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forgettable {
     /// What this CID names: with this CPI, or with whichever knows it.
-    Resource(Kind, String, Option<String>),
+    Resource(AnyCid, Option<String>),
     /// The open or failed call with this request id.
-    Call(String),
+    Call(RequestId),
 }
 
 /// Drops a record; returns one sentence that says what came of it.
@@ -24,12 +25,13 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
         return Err(no_state(store.storage()));
     }
     match what {
-        Forgettable::Resource(kind, cid, cpi) => {
-            let handle = find(store.state(), *kind, cid, cpi.as_deref())?;
+        Forgettable::Resource(cid, cpi) => {
+            let resource = find_any(store.state(), cid, cpi.as_deref())?;
             agree(&format!(
-                "Forget {kind} {handle}? If it exists, nothing will delete it, and nothing will know of it"
+                "Forget {resource}? If it exists, nothing will delete it, and nothing will know of it"
             ))?;
-            store.commit(Change::Forgotten { what: *kind, handle })?;
+            let (kind, cid) = (resource.kind(), resource.cid().to_owned());
+            store.commit(Change::Forgotten(resource))?;
             Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
         }
         Forgettable::Call(id) => {
@@ -42,12 +44,12 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
             }
-            let failed = suspects.iter().map(|one| one.request_id.clone());
+            let failed = suspects.iter().map(|one| one.request_id.to_string());
             let known: Vec<String> =
-                open.iter().map(|(intent, _)| intent.request_id.clone()).chain(failed).collect();
+                open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
                 return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
-                    id,
+                    id.as_str(),
                     known.iter().map(String::as_str),
                     || {
                         Some(if known.is_empty() {

@@ -8,7 +8,8 @@ use crate::agent::{Agent, AgentError, connect, endpoint};
 use crate::cpis::{self, Alone, Connection, Cpis, Presence};
 use crate::environment::{Environment, lock};
 use crate::prepare;
-use crate::state::{Change, Disk, Handle, Kind, State, Stemcell, Vm};
+use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
+use crate::state::{Change, Disk, Resource, State, Stemcell, Vm, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use erb::Mode;
@@ -20,9 +21,9 @@ pub struct Import {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--vm`: the VM's CID.
-    pub vm: Option<String>,
+    pub vm: Option<VmCid>,
     /// `--disk`: the CID of the persistent disk. One, because a create-env deletes every other disk on record.
-    pub disk: Option<String>,
+    pub disk: Option<DiskCid>,
     /// `--stemcell`: the first is the one the VM was made from.
     pub stemcells: Vec<ImportedStemcell>,
     /// `--stemcell-api-version`: what `stemcell.MF` says.
@@ -39,7 +40,7 @@ pub struct Import {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedStemcell {
     /// Its CID.
-    pub cid: String,
+    pub cid: StemcellCid,
     /// Its name.
     pub name: String,
     /// Its version.
@@ -57,7 +58,8 @@ impl std::str::FromStr for ImportedStemcell {
             .filter(|parts| parts.iter().all(|part| !part.trim().is_empty()));
         match parts {
             Some([cid, name, version]) => {
-                Ok(ImportedStemcell { cid: cid.into(), name: name.into(), version: version.into() })
+                let cid = cid.parse().map_err(|error: EmptyCid| error.to_string())?;
+                Ok(ImportedStemcell { cid, name: name.into(), version: version.into() })
             }
             None => Err("a stemcell is CID=NAME/VERSION".to_owned()),
         }
@@ -89,9 +91,9 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let asking = environment.reporter.stage("Asking the CPI what exists");
     let connection = cpis.connect(cpi, &asking)?;
     let contract = connection.contract();
-    let vm = request.vm.as_deref().map(|cid| Handle::new(cid, cpi));
-    for (what, handle) in state.resources().chain(vm.clone().map(|vm| (Kind::Vm, vm))) {
-        check(&connection, &asking, what, &handle)?;
+    let vm = request.vm.clone().map(|cid| VmHandle::new(cid, cpi));
+    for resource in state.resources().chain(vm.clone().map(Resource::Vm)) {
+        check(&connection, &asking, &resource)?;
     }
     asking.finish();
 
@@ -168,14 +170,14 @@ fn apply(state: &mut State, change: Change) -> Result<()> {
     state.apply(change).map_err(|rejected| Error::invalid("this cannot be recorded").with_source(rejected))
 }
 
-fn check(connection: &Connection<'_>, stage: &Stage, what: Kind, handle: &Handle) -> Result<()> {
-    match connection.presence(stage, what, &handle.cid)? {
+fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
+    match connection.presence(stage, resource)? {
         Presence::There => Ok(()),
-        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {what} {handle}")).with_hint(
+        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {resource}")).with_hint(
             "nothing was recorded; check the CID, and that the manifest's CPI looks in the right place",
         )),
         Presence::Unknown(reason) => {
-            stage.reporter().warn(format!("{what} {handle} is recorded unseen: {reason}"));
+            stage.reporter().warn(format!("{resource} is recorded unseen: {reason}"));
             Ok(())
         }
     }
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(
             parsed,
             ImportedStemcell {
-                cid: "ami=1 light".into(),
+                cid: "ami=1 light".parse().unwrap(),
                 name: "bosh-aws/jammy".into(),
                 version: "1.2".into()
             }

@@ -10,7 +10,7 @@ mod restore;
 mod show;
 mod verify;
 
-pub(super) use find::find;
+pub(super) use find::{find, find_any};
 pub use forget::{Forgettable, forget};
 pub use import::{Import, ImportedStemcell, import};
 pub use restore::{keep_version, restore};

@@ -40,5 +40,5 @@ pub fn keep_version(environment: &Environment) -> Result<String> {
 fn lost(present: &State, wanted: &State) -> Vec<String> {
     let known: Vec<_> = wanted.resources().collect();
     let lost = present.resources().filter(|resource| !known.contains(resource));
-    lost.map(|(what, handle)| format!("{what} {handle}")).collect()
+    lost.map(|resource| resource.to_string()).collect()
 }

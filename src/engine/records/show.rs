@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::effects::Effect;
 use crate::environment::lock::no_state;
-use crate::protocol::Contract;
+use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
 use base::Result;
 
@@ -41,7 +41,7 @@ pub struct Overview {
 #[derive(Debug, Serialize)]
 pub struct ShownVm {
     /// Its CID.
-    pub cid: String,
+    pub cid: VmCid,
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -57,7 +57,7 @@ pub struct ShownVm {
 #[derive(Debug, Serialize)]
 pub struct ShownDisk {
     /// Its CID.
-    pub cid: String,
+    pub cid: DiskCid,
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -73,7 +73,7 @@ pub struct ShownDisk {
 #[derive(Debug, Serialize)]
 pub struct ShownStemcell {
     /// Its CID.
-    pub cid: String,
+    pub cid: StemcellCid,
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -91,7 +91,7 @@ pub struct ShownStemcell {
 #[derive(Debug, Serialize)]
 pub struct ShownCall {
     /// The request id.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// The CPI method.
     pub method: String,
     /// The name of the CPI; none for the default CPI.
@@ -145,7 +145,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Ove
             cpi: disk.cpi.clone(),
             size: disk.size,
             in_use: disk.id == state.current_disk_id,
-            hint: disk.hint.as_ref().map(without_credentials),
+            hint: disk.hint.as_ref().map(|hint| without_credentials(hint.as_json())),
         })
         .collect();
     let stemcells = state

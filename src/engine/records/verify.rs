@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::prepare;
 use crate::recovery::suspects;
-use crate::state::{Handle, Kind};
+use crate::state::Resource;
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
@@ -47,7 +47,7 @@ pub enum Status {
 pub struct Finding {
     /// VM, disk, stemcell, snapshot or agent.
     pub what: &'static str,
-    /// Its CID; the VM's for an agent.
+    /// Its CID; the VM's for an agent, the request id for a call.
     pub cid: String,
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,16 +99,16 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     validating.finish();
     let asking = environment.reporter.stage("Asking the CPI what exists");
     let mut findings = Vec::new();
-    for (what, handle) in state.resources() {
-        let connection = cpis.connect(handle.cpi(), &asking)?;
-        let to_be_deleted = state.undeleted(what, &handle).is_some();
-        findings.push(resource(&connection, &asking, what, handle, to_be_deleted)?);
+    for known in state.resources() {
+        let connection = cpis.connect(known.cpi(), &asking)?;
+        let to_be_deleted = state.undeleted(&known).is_some();
+        findings.push(resource(&connection, &asking, &known, to_be_deleted)?);
     }
     asking.finish();
     for call in store.journal().open_calls::<Effect>()? {
         findings.push(Finding {
             what: "open call",
-            cid: call.0.request_id.clone(),
+            cid: call.0.request_id.to_string(),
             cpi: call.0.cpi.clone(),
             status: Status::Unknown,
             detail: format!(
@@ -125,7 +125,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
         };
         findings.push(Finding {
             what: "failed call",
-            cid: suspect.request_id.clone(),
+            cid: suspect.request_id.to_string(),
             cpi: suspect.cpi.clone(),
             status,
             detail,
@@ -147,7 +147,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
             Err(error) => (Status::Drifted, error.to_string()),
         };
         asking.finish();
-        findings.push(Finding { what: "agent", cid: vm.cid, cpi: vm.cpi, status, detail });
+        findings.push(Finding { what: "agent", cid: vm.cid.to_string(), cpi: vm.cpi, status, detail });
     }
     Ok(Checked { findings })
 }
@@ -155,12 +155,11 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
 fn resource(
     connection: &Connection<'_>,
     stage: &Stage,
-    what: Kind,
-    Handle { cid, cpi }: Handle,
+    known: &Resource,
     to_be_deleted: bool,
 ) -> Result<Finding> {
     let mut detail = String::new();
-    let status = match connection.presence(stage, what, &cid)? {
+    let status = match connection.presence(stage, known)? {
         Presence::There => Status::There,
         // That is what was wanted of it.
         Presence::Gone if to_be_deleted => {
@@ -179,5 +178,6 @@ fn resource(
     if to_be_deleted && detail.is_empty() {
         detail = "it was to be deleted; the next run tries again".to_owned();
     }
-    Ok(Finding { what: what.name(), cid, cpi, status, detail })
+    let (cid, cpi) = (known.cid().to_owned(), known.cpi().map(str::to_owned));
+    Ok(Finding { what: known.kind().name(), cid, cpi, status, detail })
 }

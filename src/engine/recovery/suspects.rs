@@ -6,7 +6,8 @@ use crate::agent::{AgentError, Endpoint, connect, endpoint, identity};
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::prepare;
-use crate::state::{Kind, State, Suspect};
+use crate::protocol::ResourceKind;
+use crate::state::{State, Suspect};
 use base::{Error, Result};
 use manifest::Inputs;
 
@@ -54,7 +55,7 @@ pub(crate) fn find<'s>(
     endpoint: &Endpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
-    let any = state.monopile.suspects.iter().any(|one| one.what == Kind::Vm);
+    let any = state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm);
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }

@@ -9,8 +9,9 @@ use super::target::TargetEnvironment;
 use crate::cpis::{self, Presence};
 use crate::effects::Cloud;
 use crate::environment::Environment;
+use crate::protocol::DiskCid;
 use crate::records;
-use crate::state::{Change, Disk, Handle, Kind};
+use crate::state::{Change, Disk, DiskHandle, ReplacedOn, Resource};
 use base::{Error, Result};
 use manifest::deployment::DiskSpec;
 use manifest::{Deployment, cpi_label};
@@ -21,7 +22,7 @@ pub struct AttachDisk {
     /// Where.
     pub on: TargetEnvironment,
     /// The disk's CID.
-    pub disk: String,
+    pub disk: DiskCid,
     /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
     pub cpi: Option<String>,
 }
@@ -39,13 +40,13 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
         Some(cpi) => cpis::named(opened.alone.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
-    let cid = request.disk.as_str();
-    let recorded = match records::find(opened.store.state(), Kind::Disk, cid, request.cpi.as_deref()) {
+    let (cid, disks) = (&request.disk, &opened.store.state().disks);
+    let recorded = match records::find(disks.iter().map(Disk::handle), cid, request.cpi.as_deref()) {
         Ok(handle) => Some(handle),
-        Err(error) if opened.store.state().disks.iter().any(|disk| disk.cid == cid) => return Err(error),
+        Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
         Err(_) => None,
     };
-    let handle = recorded.clone().unwrap_or_else(|| Handle::new(cid, wanted));
+    let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), wanted));
     check_place(opened.store.state().disk(&handle), &handle, &deployment)?;
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
@@ -65,7 +66,7 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
 }
 
 /// A disk does not leave its CPI or availability zone.
-fn check_place(known: Option<&Disk>, handle: &Handle, deployment: &Deployment) -> Result<()> {
+fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
@@ -81,10 +82,15 @@ fn check_place(known: Option<&Disk>, handle: &Handle, deployment: &Deployment) -
 }
 
 /// What is not on record must exist; of what is, a CPI that cannot tell is believed to have it.
-fn check_presence(cloud: &Cloud<'_>, environment: &Environment, disk: &Handle, recorded: bool) -> Result<()> {
+fn check_presence(
+    cloud: &Cloud<'_>,
+    environment: &Environment,
+    disk: &DiskHandle,
+    recorded: bool,
+) -> Result<()> {
     cloud.cpis().get(disk.cpi())?;
     let asking = environment.reporter.stage(format!("Asking the CPI for disk {disk}"));
-    match cloud.presence(&asking, Kind::Disk, disk)? {
+    match cloud.presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::There => {}
         Presence::Unknown(reason) if recorded => {
             environment.reporter.warn(format!("disk {disk} is taken unseen: {reason}"));
@@ -108,7 +114,7 @@ fn check_presence(cloud: &Cloud<'_>, environment: &Environment, disk: &Handle, r
 fn take_on_record(
     cloud: &mut Cloud<'_>,
     environment: &Environment,
-    handle: &Handle,
+    handle: &DiskHandle,
     spec: &DiskSpec,
     deployment: &Deployment,
 ) -> Result<()> {
@@ -124,7 +130,7 @@ fn take_on_record(
         hint: None,
         cpi: handle.cpi.clone(),
         az: deployment.az.as_ref().map(|az| az.name.clone()),
-        replaced_on: Some(String::new()),
+        replaced_on: Some(ReplacedOn(None)),
         unknown: Map::new(),
     }))
 }

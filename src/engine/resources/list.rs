@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::environment::lock::no_state;
-use crate::state::{Handle, Kind, Snapshot, State, Stemcell, Storage};
+use crate::protocol::{DiskCid, StemcellCid};
+use crate::state::{Resource, Snapshot, State, Stemcell, Storage};
 use base::Result;
 
 /// A stemcell on record.
@@ -14,7 +15,7 @@ pub struct ListedStemcell {
     /// Its version.
     pub version: String,
     /// Its CID.
-    pub cid: String,
+    pub cid: StemcellCid,
     /// The name of its CPI; none for the default CPI.
     pub cpi: Option<String>,
     /// Its `api_version`, where known.
@@ -45,7 +46,7 @@ pub enum DiskUse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedDisk {
     /// Its CID.
-    pub cid: String,
+    pub cid: DiskCid,
     /// The name of its CPI; none for the default CPI.
     pub cpi: Option<String>,
     /// The availability zone it was made in, where known.
@@ -63,8 +64,8 @@ fn read(storage: &Storage) -> Result<State> {
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
-fn said(state: &State, what: Kind, handle: &Handle) -> Option<String> {
-    state.undeleted(what, handle).map(|mark| mark.said.clone())
+fn said(state: &State, resource: impl Into<Resource>) -> Option<String> {
+    state.undeleted(&resource.into()).map(|mark| mark.said.clone())
 }
 
 /// The stemcells that the state at `storage` has on record, by name, version and CPI.
@@ -80,7 +81,7 @@ pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
         api_version: known.api_version,
         in_use: known.id == state.current_stemcell_id,
         kept: known.kept,
-        undeleted: said(&state, Kind::Stemcell, &known.handle()),
+        undeleted: said(&state, known.handle()),
     });
     Ok(listed.collect())
 }
@@ -99,7 +100,7 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
             false if disk.is_kept() => DiskUse::Kept,
             false => DiskUse::Orphaned,
         },
-        undeleted: said(&state, Kind::Disk, &disk.handle()),
+        undeleted: said(&state, disk.handle()),
     });
     Ok(listed.collect())
 }

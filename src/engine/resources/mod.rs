@@ -17,7 +17,7 @@ mod upload;
 
 pub use attach::{AttachDisk, attach_disk};
 pub use cpis::{ListedCpi, cpis};
-pub use delete::{Delete, delete};
+pub use delete::{Delete, Target, delete};
 pub use list::{DiskUse, ListedDisk, ListedStemcell, disks, snapshots, stemcells};
 pub use snapshot::{TakeSnapshot, take_snapshot};
 pub use target::TargetEnvironment;

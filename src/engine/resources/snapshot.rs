@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::target::TargetEnvironment;
 use crate::effects::Effect;
 use crate::environment::Environment;
-use crate::state::{Handle, Kind, Snapshot, State};
+use crate::protocol::{DiskCid, Unnamed};
+use crate::state::{Disk, DiskHandle, Snapshot, SnapshotHandle, State};
 use crate::{cpis, records};
 use base::{Error, Result};
 use manifest::Deployment;
@@ -16,7 +17,7 @@ pub struct TakeSnapshot {
     /// Where.
     pub on: TargetEnvironment,
     /// The disk's CID; without it the persistent disk of the environment.
-    pub disk: Option<String>,
+    pub disk: Option<DiskCid>,
     /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
     pub cpi: Option<String>,
 }
@@ -28,14 +29,17 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         cpis::named(opened.alone.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
-        Some(cid) => records::find(opened.store.state(), Kind::Disk, cid, request.cpi.as_deref())?,
+        Some(cid) => {
+            let disks = opened.store.state().disks.iter().map(Disk::handle);
+            records::find(disks, cid, request.cpi.as_deref())?
+        }
         None => current(opened.store.state())?,
     };
     let metadata = metadata(opened.store.state(), &opened.loaded.deployment()?);
     let mut cloud = request.on.cloud(environment, &opened.alone, opened.store)?;
     let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let record = Snapshot {
-        cid: String::new(),
+        cid: Unnamed,
         cpi: disk.cpi.clone(),
         disk: disk.cid.clone(),
         created_at: base::encoding::now(),
@@ -46,15 +50,15 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         cloud.effect(&taking, "an operator asked for it", &effect, vec![json!(disk.cid), metadata])?;
     taking.finish();
     match answer {
-        crate::cpi::Answer::Cid(cid) => {
-            Ok(format!("Took snapshot {} of disk '{}'", Handle { cid, cpi: disk.cpi }, disk.cid))
+        crate::cpi::Answer::Snapshot(cid) => {
+            Ok(format!("Took snapshot {} of disk '{}'", SnapshotHandle { cid, cpi: disk.cpi }, disk.cid))
         }
         other => Err(Error::environment(format!("{other:?} is no answer to `snapshot_disk`"))),
     }
 }
 
-fn current(state: &State) -> Result<Handle> {
-    state.current_disk().map(crate::state::Disk::handle).ok_or_else(|| {
+fn current(state: &State) -> Result<DiskHandle> {
+    state.current_disk().map(Disk::handle).ok_or_else(|| {
         Error::invalid("the environment has no persistent disk").with_hint("name a disk: `monopile disks`")
     })
 }

@@ -9,7 +9,7 @@ use crate::deploy::vm;
 use crate::effects::{Cloud, ParallelEffect, deletion};
 use crate::environment::Environment;
 use crate::prepare::obtain;
-use crate::state::{Change, Handle, Kind, State, Stemcell, Store};
+use crate::state::{Change, Resource, State, Stemcell, StemcellHandle, Store};
 use artifact::{self, Identity};
 use base::events::Stage;
 use base::{Error, Result};
@@ -121,7 +121,8 @@ fn targets(
     let mut targets: Vec<Name> = Vec::new();
     if wanted.is_empty() {
         cpis::check_az(config, deployment.az.as_ref())?;
-        let default = deployment.cpi().is_none() || state.resources().any(|(_, handle)| handle.cpi.is_none());
+        let default =
+            deployment.cpi().is_none() || state.resources().any(|resource| resource.cpi().is_none());
         targets.extend(default.then_some(None));
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
@@ -176,7 +177,8 @@ fn keep(
     version: &str,
     cpi: Option<&str>,
 ) -> Result<()> {
-    let there: Vec<Handle> = records(store.state(), name, version, cpi).map(Stemcell::handle).collect();
+    let there: Vec<StemcellHandle> =
+        records(store.state(), name, version, cpi).map(Stemcell::handle).collect();
     for stemcell in there {
         environment.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
         store.commit(Change::StemcellKept { stemcell, kept: true })?;
@@ -248,7 +250,7 @@ fn upload(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     stage: &Stage,
-) -> Result<Vec<Result<Handle>>> {
+) -> Result<Vec<Result<StemcellHandle>>> {
     let calls: Vec<ParallelEffect> = cpis
         .iter()
         .map(|cpi| {
@@ -258,7 +260,7 @@ fn upload(
         .collect();
     let answers = cloud.effects_in_parallel(stage, WHY, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
-        Answer::Cid(cid) => Ok(Handle { cid, cpi: cpi.clone() }),
+        Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
         other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),
     });
     Ok(handles.collect())
@@ -269,14 +271,14 @@ fn supersede(
     cloud: &mut Cloud<'_>,
     environment: &Environment,
     new: &artifact::Stemcell,
-    handle: &Handle,
+    handle: &StemcellHandle,
     fix: bool,
     stage: &Stage,
 ) -> Result<()> {
     if !fix {
         return Ok(());
     }
-    let mut old: Vec<Handle> =
+    let mut old: Vec<StemcellHandle> =
         records(cloud.state(), &new.name, &new.version, handle.cpi()).map(Stemcell::handle).collect();
     old.sort();
     old.dedup();
@@ -290,9 +292,8 @@ fn supersede(
             ));
             continue;
         }
-        if let Some(error) =
-            deletion::delete(cloud, Kind::Stemcell, &old, "another upload took its place", stage)?
-        {
+        let old = Resource::Stemcell(old);
+        if let Some(error) = deletion::delete(cloud, &old, "another upload took its place", stage)? {
             environment.reporter.warn(format!(
                 "{}; it stays on record, and the next run tries again",
                 error.chain().join(": ")

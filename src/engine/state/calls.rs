@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::storage::JOURNAL;
+use crate::protocol::RequestId;
 use base::files::durable::{create_private, sync_directory};
 
 /// What a call is announced by.
@@ -25,7 +26,7 @@ const PREPARED: &str = "prepared";
 const LOG: &str = "log";
 
 /// The document of the journal that says this about a call.
-pub(super) fn document(request_id: &str, kind: &str) -> String {
+pub(super) fn document(request_id: &RequestId, kind: &str) -> String {
     format!("{JOURNAL}/{request_id}.{kind}")
 }
 
@@ -33,7 +34,7 @@ pub(super) fn document(request_id: &str, kind: &str) -> String {
 #[derive(Debug, Clone)]
 pub(super) struct CallFiles {
     directory: PathBuf,
-    request_id: String,
+    request_id: RequestId,
 }
 
 /// What is known of a call's process.
@@ -59,7 +60,7 @@ pub(super) struct Watched {
 pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let marks = entries.map(|entry| entry.path()).filter(|path| is(path, ANNOUNCED));
-    let ids = marks.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    let ids = marks.filter_map(|path| path.file_stem()?.to_str()?.parse().ok());
     ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
 
@@ -85,11 +86,11 @@ pub(super) fn is(path: &Path, kind: &str) -> bool {
 }
 
 impl CallFiles {
-    pub(super) fn new(directory: &Path, request_id: &str) -> Self {
-        CallFiles { directory: directory.to_owned(), request_id: request_id.to_owned() }
+    pub(super) fn new(directory: &Path, request_id: &RequestId) -> Self {
+        CallFiles { directory: directory.to_owned(), request_id: request_id.clone() }
     }
 
-    pub(super) fn request_id(&self) -> &str {
+    pub(super) fn request_id(&self) -> &RequestId {
         &self.request_id
     }
 

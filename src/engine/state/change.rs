@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::file::{Disk, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
-use super::handle::Handle;
+use super::file::{Disk, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
+use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
 use super::salted::{Leaves, VmSpec, VmSpecDigests};
+use crate::protocol::{DiskHint, RequestId, VmCid};
 
 /// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
 /// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
@@ -23,21 +22,21 @@ pub enum Change {
     /// Whether this stemcell stays although nothing uses it. All records of it are meant: other tools may have
     /// recorded one stemcell under two versions.
     StemcellKept {
-        /// What it is called.
-        stemcell: Handle,
+        /// Its handle.
+        stemcell: StemcellHandle,
         /// Whether it stays.
         kept: bool,
     },
     /// A stemcell is gone from the cloud.
-    StemcellDeleted(Handle),
+    StemcellDeleted(StemcellHandle),
     /// A VM was created and is now the VM of this environment.
     VmCreated(Box<Vm>),
     /// The VM is gone from the cloud.
-    VmDeleted(Handle),
+    VmDeleted(VmHandle),
     /// The sshd of a VM showed its host key for the first time.
     HostKeyLearned {
         /// The VM's CID.
-        vm: String,
+        vm: VmCid,
         /// The key in OpenSSH's notation.
         key: String,
     },
@@ -45,22 +44,22 @@ pub enum Change {
     DiskCreated(Disk),
     /// A disk was attached, and the CPI gave this hint for the agent.
     DiskAttached {
-        /// What it is called.
-        disk: Handle,
+        /// Its handle.
+        disk: DiskHandle,
         /// The hint, under contract v2 or when a CPI gives one anyway.
-        hint: Option<Value>,
+        hint: Option<DiskHint>,
     },
     /// This disk record is the one in use.
-    DiskUsed(Handle),
+    DiskUsed(DiskHandle),
     /// An operator says that this disk takes the place of the one in use, which is kept; the next create-env attaches
     /// it.
-    DiskChosen(Handle),
+    DiskChosen(DiskHandle),
     /// A disk is gone from the cloud.
-    DiskDeleted(Handle),
+    DiskDeleted(DiskHandle),
     /// A snapshot of a disk was taken.
     SnapshotCreated(Snapshot),
     /// A snapshot is gone from the cloud.
-    SnapshotDeleted(Handle),
+    SnapshotDeleted(SnapshotHandle),
     /// A CPI is called otherwise from now on (`migrated_from`), and what it knows is the same as before.
     CpiRenamed {
         /// What it was called; none for the default CPI.
@@ -69,7 +68,14 @@ pub enum Change {
         to: String,
     },
     /// A VM that is not on record is about to be deleted: until it is gone, it is.
-    VmOrphaned(Undeleted),
+    VmOrphaned {
+        /// Its handle.
+        vm: VmHandle,
+        /// Why it is deleted.
+        said: String,
+        /// When that began, RFC 3339 UTC.
+        since: String,
+    },
     /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
     /// one.
     DeletionFailed(Undeleted),
@@ -78,19 +84,14 @@ pub enum Change {
     /// An operator says that nothing is left of what the call with this request id may have made.
     SuspectForgotten {
         /// The request id.
-        request_id: String,
+        request_id: RequestId,
     },
     /// An operator says that something is no business of this environment any more.
-    Forgotten {
-        /// What.
-        what: Kind,
-        /// What it is called.
-        handle: Handle,
-    },
+    Forgotten(Resource),
     /// An operator says that this VM, made by another run, is the VM of this environment.
     VmAdopted {
-        /// What it is called.
-        handle: Handle,
+        /// Its handle.
+        handle: VmHandle,
         /// More, where its agent was asked.
         vm: Option<Box<Vm>>,
     },
@@ -123,31 +124,23 @@ pub enum Change {
 /// Why a change cannot happen to this state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Rejected {
-    /// An empty CID came from somewhere: it would name nothing, or everything.
-    #[error("a {0} with an empty CID cannot be recorded")]
-    EmptyCid(&'static str),
     /// A second VM would make the first one a leak.
     #[error("VM {existing} is still recorded, so VM {new} cannot take its place")]
     VmExists {
         /// The VM on record.
-        existing: Handle,
+        existing: VmHandle,
         /// The VM that was to be recorded.
-        new: Handle,
+        new: VmHandle,
     },
     /// Another host key than the one that was learned would hide that another machine answers.
     #[error("VM '{vm}' has another ssh host key on record")]
     HostKeyKnown {
         /// The VM's CID.
-        vm: String,
+        vm: VmCid,
     },
-    /// Two things would have the same name.
-    #[error("two {what}s would be called {handle}")]
-    SameName {
-        /// Disk or snapshot.
-        what: &'static str,
-        /// What both would be called.
-        handle: Handle,
-    },
+    /// Two disks or snapshots would have the same name.
+    #[error("two {}s would be called {}", .0.kind(), .0.handle())]
+    SameName(Resource),
     /// The change names something that is not on record.
     #[error("no {what} '{name}' is recorded")]
     Unknown {
@@ -163,7 +156,6 @@ impl State {
     pub fn apply(&mut self, change: Change) -> Result<(), Rejected> {
         match change {
             Change::StemcellCreated(stemcell) => {
-                not_empty("stemcell", &stemcell.cid)?;
                 let known = self
                     .stemcells
                     .iter_mut()
@@ -177,7 +169,7 @@ impl State {
                         *known = Stemcell { id, kept, unknown, ..stemcell };
                     }
                     None => {
-                        self.unmark(Kind::Stemcell, &stemcell.handle());
+                        self.unmark(&stemcell.handle().into());
                         self.stemcells.push(stemcell);
                     }
                 }
@@ -192,47 +184,43 @@ impl State {
                 let mut known =
                     self.stemcells.iter_mut().filter(|known| known.handle() == stemcell).peekable();
                 if known.peek().is_none() {
-                    return Err(Rejected::Unknown { what: "stemcell", name: stemcell.cid });
+                    return Err(not_recorded(&stemcell.into()));
                 }
                 known.for_each(|known| known.kept = kept);
             }
             Change::StemcellDeleted(handle) => {
-                not_empty("stemcell", &handle.cid)?;
                 if self.current_stemcell().is_some_and(|current| current.handle() == handle) {
                     self.current_stemcell_id.clear();
                 }
-                self.unmark(Kind::Stemcell, &handle);
                 self.stemcells.retain(|known| known.handle() != handle);
+                self.unmark(&handle.into());
             }
             Change::VmCreated(vm) => {
-                not_empty("VM", &vm.cid)?;
-                let handle = Handle::new(&vm.cid, vm.cpi.as_deref());
+                let handle = vm.handle();
                 if let Some(existing) = self.vm_handle().filter(|existing| *existing != handle) {
                     return Err(Rejected::VmExists { existing, new: handle });
                 }
                 // A CPI may give the CID of an earlier VM again.
-                self.unmark(Kind::Vm, &handle);
-                self.current_vm_cid.clone_from(&vm.cid);
+                self.unmark(&handle.into());
+                self.current_vm_cid = Some(vm.cid.clone());
                 self.monopile.vm = Some(*vm);
                 self.monopile.bare_vm = None;
             }
             Change::VmDeleted(handle) => {
-                not_empty("VM", &handle.cid)?;
-                let marked = self.undeleted(Kind::Vm, &handle).is_some();
-                match self.vm_handle() {
-                    Some(current) if current == handle => {
-                        self.forget_vm();
-                    }
-                    Some(_) if !marked => return Err(Rejected::Unknown { what: "VM", name: handle.cid }),
+                let current = self.vm_handle();
+                let vm = Resource::Vm(handle);
+                match current.map(Resource::Vm) {
+                    Some(current) if current == vm => self.forget_vm(),
+                    Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded(&vm)),
                     _ => {}
                 }
-                self.unmark(Kind::Vm, &handle);
+                self.unmark(&vm);
             }
             Change::HostKeyLearned { vm, key } => {
                 let known = self.monopile.vm.as_mut().filter(|known| known.cid == vm);
-                let known = match known.filter(|_| self.current_vm_cid == vm) {
+                let known = match known.filter(|_| self.current_vm_cid.as_ref() == Some(&vm)) {
                     Some(known) => known,
-                    None => return Err(Rejected::Unknown { what: "VM", name: vm }),
+                    None => return Err(Rejected::Unknown { what: "VM", name: vm.to_string() }),
                 };
                 if known.ssh_host_key.as_ref().is_some_and(|known| *known != key) {
                     return Err(Rejected::HostKeyKnown { vm });
@@ -240,76 +228,71 @@ impl State {
                 known.ssh_host_key = Some(key);
             }
             Change::DiskCreated(disk) => {
-                not_empty("disk", &disk.cid)?;
                 if self.disk(&disk.handle()).is_none() {
-                    self.unmark(Kind::Disk, &disk.handle());
+                    self.unmark(&disk.handle().into());
                     self.disks.push(disk);
                 }
             }
             Change::DiskAttached { disk, hint } => {
                 let known = self.disks.iter_mut().find(|known| known.handle() == disk);
-                known.ok_or(Rejected::Unknown { what: "disk", name: disk.cid })?.hint = hint;
+                known.ok_or_else(|| not_recorded(&disk.into()))?.hint = hint;
             }
             Change::DiskUsed(handle) => {
                 let disk = self.disks.iter_mut().find(|disk| disk.handle() == handle);
-                let disk =
-                    disk.ok_or_else(|| Rejected::Unknown { what: "disk", name: handle.cid.clone() })?;
+                let disk = disk.ok_or_else(|| not_recorded(&handle.clone().into()))?;
                 disk.replaced_on = None;
                 self.current_disk_id = disk.id.clone();
-                self.unmark(Kind::Disk, &handle);
+                self.unmark(&handle.into());
             }
             Change::DiskChosen(handle) => {
                 let before = self.current_disk_id.clone();
                 // Where a disk waits already for the next VM, the present one has another.
                 let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
-                let vm = vm.unwrap_or_default().to_owned();
+                let replaced_on = ReplacedOn(vm.cloned());
                 self.apply(Change::DiskUsed(handle))?;
                 if before != self.current_disk_id {
                     let before = self.disks.iter_mut().find(|disk| disk.id == before);
-                    before.into_iter().for_each(|disk| disk.replaced_on = Some(vm.clone()));
+                    before.into_iter().for_each(|disk| disk.replaced_on = Some(replaced_on.clone()));
                     self.apply(Change::DeploymentForgotten)?;
                 }
             }
             Change::DiskDeleted(handle) => {
-                not_empty("disk", &handle.cid)?;
                 if self.current_disk().is_some_and(|current| current.handle() == handle) {
                     self.current_disk_id.clear();
                 }
-                self.unmark(Kind::Disk, &handle);
                 self.disks.retain(|known| known.handle() != handle);
+                self.unmark(&handle.into());
             }
             Change::SnapshotCreated(snapshot) => {
-                not_empty("snapshot", &snapshot.cid)?;
                 let handle = snapshot.handle();
                 if !self.monopile.snapshots.iter().any(|known| known.handle() == handle) {
                     self.monopile.snapshots.push(snapshot);
                 }
             }
             Change::SnapshotDeleted(handle) => {
-                not_empty("snapshot", &handle.cid)?;
-                self.unmark(Kind::Snapshot, &handle);
                 self.monopile.snapshots.retain(|known| known.handle() != handle);
+                self.unmark(&handle.into());
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
-            Change::VmOrphaned(orphan) => {
-                not_empty("VM", &orphan.cid)?;
-                if !self.records(Kind::Vm, &orphan.handle()) {
-                    self.monopile.undeleted.push(Undeleted { what: Kind::Vm, ..orphan });
+            Change::VmOrphaned { vm, said, since } => {
+                let resource = Resource::Vm(vm);
+                if !self.records(&resource) {
+                    self.monopile.undeleted.push(Undeleted { resource, said, since, not_found: false });
                 }
             }
             Change::DeletionFailed(undeleted) => {
-                let (what, handle) = (undeleted.what, undeleted.handle());
-                if !self.records(what, &handle) {
-                    return Err(Rejected::Unknown { what: what.name(), name: handle.cid });
+                let resource = &undeleted.resource;
+                if !self.records(resource) {
+                    return Err(not_recorded(resource));
                 }
-                if what == Kind::Vm && self.vm_handle().as_ref() == Some(&handle) {
+                if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
                     if !undeleted.not_found {
                         // It is the VM of this environment as before.
                         return Ok(());
                     }
                     self.forget_vm();
                 }
-                self.unmark(what, &handle);
+                self.unmark(resource);
                 self.monopile.undeleted.push(undeleted);
             }
             Change::CreationFailed(suspect) => {
@@ -320,28 +303,29 @@ impl State {
             Change::SuspectForgotten { request_id } => {
                 self.monopile.suspects.retain(|known| known.request_id != request_id);
             }
-            Change::Forgotten { what, handle } => {
-                if !self.records(what, &handle) {
-                    return Err(Rejected::Unknown { what: what.name(), name: handle.cid });
+            Change::Forgotten(resource) => {
+                if !self.records(&resource) {
+                    return Err(not_recorded(&resource));
                 }
-                let used = match what {
-                    Kind::Vm => self.vm_handle().as_ref() == Some(&handle),
-                    Kind::Disk => self.current_disk().is_some_and(|disk| disk.handle() == handle),
-                    Kind::Stemcell => self.current_stemcell().is_some_and(|known| known.handle() == handle),
-                    Kind::Snapshot => false,
+                let used = match &resource {
+                    Resource::Vm(vm) => self.vm_handle().as_ref() == Some(vm),
+                    Resource::Disk(disk) => self.current_disk().is_some_and(|known| known.handle() == *disk),
+                    Resource::Stemcell(stemcell) => {
+                        self.current_stemcell().is_some_and(|known| known.handle() == *stemcell)
+                    }
+                    Resource::Snapshot(_) => false,
                 };
                 if used {
                     self.apply(Change::DeploymentForgotten)?;
                 }
-                self.apply(Change::deleted(what, handle))?;
+                self.apply(Change::deleted(resource))?;
             }
             Change::VmAdopted { handle, vm } => {
-                not_empty("VM", &handle.cid)?;
                 if let Some(existing) = self.vm_handle() {
                     return Err(Rejected::VmExists { existing, new: handle });
                 }
                 self.monopile.vm = vm.map(|vm| Vm { cid: handle.cid.clone(), ..*vm });
-                self.current_vm_cid.clone_from(&handle.cid);
+                self.current_vm_cid = Some(handle.cid.clone());
                 self.own_vm(handle);
             }
             Change::Replaced(state) => *self = *state,
@@ -376,12 +360,12 @@ impl State {
 
 impl Change {
     /// That this is gone from the cloud.
-    pub fn deleted(what: Kind, handle: Handle) -> Self {
-        match what {
-            Kind::Vm => Change::VmDeleted(handle),
-            Kind::Disk => Change::DiskDeleted(handle),
-            Kind::Stemcell => Change::StemcellDeleted(handle),
-            Kind::Snapshot => Change::SnapshotDeleted(handle),
+    pub fn deleted(resource: Resource) -> Self {
+        match resource {
+            Resource::Vm(vm) => Change::VmDeleted(vm),
+            Resource::Disk(disk) => Change::DiskDeleted(disk),
+            Resource::Stemcell(stemcell) => Change::StemcellDeleted(stemcell),
+            Resource::Snapshot(snapshot) => Change::SnapshotDeleted(snapshot),
         }
     }
 }
@@ -394,19 +378,19 @@ impl State {
     }
 
     /// What the mark was about is gone, or there again.
-    fn unmark(&mut self, what: Kind, handle: &Handle) {
-        self.monopile.undeleted.retain(|one| !one.is(what, handle));
+    fn unmark(&mut self, resource: &Resource) {
+        self.monopile.undeleted.retain(|one| one.resource != *resource);
     }
 
     /// There is no VM of this environment any more.
     fn forget_vm(&mut self) {
-        self.current_vm_cid.clear();
+        self.current_vm_cid = None;
         self.monopile.vm = None;
         self.monopile.bare_vm = None;
     }
 
     /// Records the CPI of the VM of this environment, of which there may be no more than its CID.
-    fn own_vm(&mut self, handle: Handle) {
+    fn own_vm(&mut self, handle: VmHandle) {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);
         }
@@ -415,11 +399,10 @@ impl State {
     }
 
     fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejected> {
-        let renamed = |cid: &str| Handle::new(cid, Some(to));
-        for (what, handle) in self.resources().filter(|(_, handle)| handle.cpi() == from) {
-            let same = renamed(&handle.cid);
-            if what != Kind::Stemcell && self.records(what, &same) {
-                return Err(Rejected::SameName { what: what.name(), handle: same });
+        for resource in self.resources().filter(|resource| resource.cpi() == from) {
+            let same = resource.at_cpi(Some(to));
+            if !matches!(same, Resource::Stemcell(_)) && self.records(&same) {
+                return Err(Rejected::SameName(same));
             }
         }
         let adopt = |cpi: &mut Option<String>| {
@@ -430,7 +413,9 @@ impl State {
         self.disks.iter_mut().for_each(|disk| adopt(&mut disk.cpi));
         self.stemcells.iter_mut().for_each(|stemcell| adopt(&mut stemcell.cpi));
         self.monopile.snapshots.iter_mut().for_each(|snapshot| adopt(&mut snapshot.cpi));
-        self.monopile.undeleted.iter_mut().for_each(|one| adopt(&mut one.cpi));
+        for one in self.monopile.undeleted.iter_mut().filter(|one| one.resource.cpi() == from) {
+            one.resource = one.resource.at_cpi(Some(to));
+        }
         self.monopile.suspects.iter_mut().for_each(|one| adopt(&mut one.cpi));
         let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
         if let Some(vm) = vm {
@@ -440,8 +425,8 @@ impl State {
     }
 }
 
-fn not_empty(what: &'static str, cid: &str) -> Result<(), Rejected> {
-    if cid.trim().is_empty() { Err(Rejected::EmptyCid(what)) } else { Ok(()) }
+fn not_recorded(resource: &Resource) -> Rejected {
+    Rejected::Unknown { what: resource.kind().name(), name: resource.cid().to_owned() }
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
+use serde_json::Value;
+
 use super::*;
-use crate::protocol::Contract;
+use crate::protocol::{CidKind, Contract, ResourceKind};
 
 fn vm(cid: &str) -> Change {
     Change::VmCreated(Box::new(Vm {
-        cid: cid.into(),
+        cid: cid.parse().unwrap(),
         agent_id: "agent".into(),
         contract: Contract::V2,
         networks: None,
@@ -15,14 +17,14 @@ fn vm(cid: &str) -> Change {
     }))
 }
 
-fn handle(cid: &str) -> Handle {
-    Handle::new(cid, None)
+fn handle<K: CidKind>(cid: &str) -> Handle<K> {
+    Handle::new(cid.parse().unwrap(), None)
 }
 
 fn disk(cid: &str) -> Disk {
     Disk {
         id: format!("id-of-{cid}"),
-        cid: cid.into(),
+        cid: cid.parse().unwrap(),
         size: 1024,
         cloud_properties: serde_json::Map::new(),
         hint: None,
@@ -51,8 +53,8 @@ fn what_a_failed_call_may_have_made_stays_until_it_is_forgotten() {
     let mut state = State::new();
     let before = state.clone();
     let failed = Change::CreationFailed(Suspect {
-        what: Kind::Vm,
-        request_id: "r".into(),
+        what: ResourceKind::Vm,
+        request_id: "r".parse().unwrap(),
         cpi: Some("old".into()),
         agent_id: Some("a".into()),
         looks_like: "a VM".into(),
@@ -65,33 +67,37 @@ fn what_a_failed_call_may_have_made_stays_until_it_is_forgotten() {
     assert!(state.suspected_vm("a").is_some() && state.suspected_vm("b").is_none());
     let read = State::parse(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(read, state);
-    state.apply(Change::SuspectForgotten { request_id: "other".into() }).unwrap();
+    state.apply(Change::SuspectForgotten { request_id: "other".parse().unwrap() }).unwrap();
     assert_eq!(state, read);
     state.apply(Change::CpiRenamed { from: Some("old".into()), to: "new".into() }).unwrap();
     assert_eq!(state.monopile.suspects[0].cpi.as_deref(), Some("new"));
-    state.apply(Change::SuspectForgotten { request_id: "r".into() }).unwrap();
+    state.apply(Change::SuspectForgotten { request_id: "r".parse().unwrap() }).unwrap();
     assert_eq!(state, before);
 }
 
-fn undeleted(what: Kind, cid: &str, not_found: bool) -> Change {
-    let (said, since, cpi) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned(), None);
-    Change::DeletionFailed(Undeleted { what, cid: cid.to_owned(), cpi, said, since, not_found })
+fn undeleted(resource: Resource, not_found: bool) -> Change {
+    let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
+    Change::DeletionFailed(Undeleted { resource, said, since, not_found })
+}
+
+fn recorded(state: &State) -> Option<&str> {
+    state.vm_cid().map(VmCid::as_str)
 }
 
 #[test]
 fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
-    state.apply(undeleted(Kind::Vm, "vm-1", false)).unwrap();
-    assert_eq!(state.vm_cid(), Some("vm-1"), "it may still be there");
-    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    state.apply(undeleted(Resource::Vm(handle("vm-1")), false)).unwrap();
+    assert_eq!(recorded(&state), Some("vm-1"), "it may still be there");
+    state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     assert_eq!((state.vm_cid(), state.vm()), (None, None));
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-1")]);
     assert!(!state.is_empty_of_resources());
     state.apply(vm("vm-2")).unwrap();
     State::parse(&state.to_bytes().unwrap()).unwrap();
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
-    assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-2"), 0));
+    assert_eq!((recorded(&state), state.undeleted_vms().count()), (Some("vm-2"), 0));
 }
 
 #[test]
@@ -115,9 +121,9 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
     assert!(state.apply(Change::DiskChosen(handle("disk-4"))).is_err());
     assert_eq!(state, before);
     let kept = |state: &State| -> Vec<String> {
-        state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.clone()).collect()
+        state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.to_string()).collect()
     };
-    state.apply(undeleted(Kind::Disk, "disk-2", false)).unwrap();
+    state.apply(undeleted(Resource::Disk(handle("disk-2")), false)).unwrap();
     for _ in 0..2 {
         state.apply(Change::DiskChosen(handle("disk-2"))).unwrap();
         assert_eq!(kept(&state), ["disk-1"]);
@@ -141,20 +147,12 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
 fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
     let orphan = |cid: &str| {
         let (said, since) = (String::new(), String::new());
-        Change::VmOrphaned(Undeleted {
-            what: Kind::Vm,
-            cid: cid.into(),
-            cpi: None,
-            said,
-            since,
-            not_found: false,
-        })
+        Change::VmOrphaned { vm: handle(cid), said, since }
     };
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     let before = state.clone();
     state.apply(orphan("vm-1")).unwrap();
-    assert!(state.apply(orphan(" ")).is_err());
     assert_eq!(state, before, "it is the VM of this environment");
     state.apply(orphan("vm-2")).unwrap();
     state.apply(orphan("vm-2")).unwrap();
@@ -167,20 +165,20 @@ fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
 fn a_cid_that_is_given_again_is_no_leftover() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
-    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     state.apply(vm("vm-1")).unwrap();
-    assert_eq!((state.vm_cid(), state.undeleted_vms().count()), (Some("vm-1"), 0));
+    assert_eq!((recorded(&state), state.undeleted_vms().count()), (Some("vm-1"), 0));
 }
 
 #[test]
 fn a_mark_goes_with_its_record_and_needs_one() {
     let mut state = State::new();
-    assert!(state.apply(undeleted(Kind::Disk, "disk-1", true)).is_err());
+    assert!(state.apply(undeleted(Resource::Disk(handle("disk-1")), true)).is_err());
     state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
-    state.apply(undeleted(Kind::Disk, "disk-1", false)).unwrap();
-    state.apply(undeleted(Kind::Disk, "disk-1", true)).unwrap();
+    state.apply(undeleted(Resource::Disk(handle("disk-1")), false)).unwrap();
+    state.apply(undeleted(Resource::Disk(handle("disk-1")), true)).unwrap();
     assert_eq!(state.monopile.undeleted.len(), 1);
-    assert!(state.undeleted(Kind::Disk, &handle("disk-1")).unwrap().not_found);
+    assert!(state.undeleted(&Resource::Disk(handle("disk-1"))).unwrap().not_found);
     state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
     assert!(state.monopile.undeleted.is_empty());
 }
@@ -200,14 +198,13 @@ fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
             durations: BTreeMap::new(),
         })
         .unwrap();
-    let forget = |what, cid: &str| Change::Forgotten { what, handle: handle(cid) };
-    assert!(state.apply(forget(Kind::Vm, "disk-1")).is_err());
-    assert!(state.apply(forget(Kind::Disk, "")).is_err());
-    state.apply(forget(Kind::Disk, "disk-2")).unwrap();
+    let forget = Change::Forgotten;
+    assert!(state.apply(forget(Resource::Vm(handle("disk-1")))).is_err());
+    state.apply(forget(Resource::Disk(handle("disk-2")))).unwrap();
     assert_eq!(state.current_manifest_sha, "abc", "it was not in use");
-    state.apply(forget(Kind::Disk, "disk-1")).unwrap();
+    state.apply(forget(Resource::Disk(handle("disk-1")))).unwrap();
     assert_eq!((state.current_manifest_sha.as_str(), state.current_disk_id.as_str()), ("", ""));
-    state.apply(forget(Kind::Vm, "vm-1")).unwrap();
+    state.apply(forget(Resource::Vm(handle("vm-1")))).unwrap();
     assert!(state.is_empty_of_resources());
 }
 
@@ -215,10 +212,9 @@ fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
 fn a_vm_is_adopted_only_where_there_is_none() {
     let mut state = State::new();
     let adopt = |cid: &str| Change::VmAdopted { handle: handle(cid), vm: None };
-    assert_eq!(state.apply(adopt("")), Err(Rejected::EmptyCid("VM")));
     state.apply(adopt("vm-1")).unwrap();
     assert!(state.apply(adopt("vm-2")).is_err());
-    assert_eq!((state.vm_cid(), state.vm()), (Some("vm-1"), None));
+    assert_eq!((recorded(&state), state.vm()), (Some("vm-1"), None));
 }
 
 /// One disk, stemcell and VM with the same CIDs, of this CPI.
@@ -229,16 +225,16 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         name: "jammy".into(),
         version: "1".into(),
         api_version: Some(if cpi.is_some() { 3 } else { 2 }),
-        cid: "same".into(),
+        cid: "same".parse().unwrap(),
         cpi: cpi.clone(),
         digest: None,
         kept: false,
         unknown: serde_json::Map::new(),
     };
     let snapshot = Snapshot {
-        cid: "same".into(),
+        cid: "same".parse().unwrap(),
         cpi: cpi.clone(),
-        disk: "same".into(),
+        disk: "same".parse().unwrap(),
         created_at: String::new(),
         unknown: serde_json::Map::new(),
     };
@@ -255,25 +251,31 @@ fn what_two_cpis_call_the_same_is_two_things() {
     of_cpi(&mut state, Some("a"));
     assert_eq!(state.resources().count(), 6);
     assert_eq!((state.stemcell_api_version(None), state.stemcell_api_version(Some("a"))), (2, 3));
+    let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
     let mark = Undeleted {
-        what: Kind::Disk,
-        cid: "same".into(),
-        cpi: Some("a".into()),
+        resource: disk_of_a.clone().into(),
         said: String::new(),
         since: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
-    let of_a = Handle::new("same", Some("a"));
-    assert!(state.undeleted(Kind::Disk, &handle("same")).is_none());
-    state.apply(Change::DiskUsed(of_a.clone())).unwrap();
-    state.apply(Change::DiskAttached { disk: handle("same"), hint: Some("/dev/x".into()) }).unwrap();
+    assert!(state.undeleted(&Resource::Disk(handle("same"))).is_none());
+    state.apply(Change::DiskUsed(disk_of_a)).unwrap();
+    state
+        .apply(Change::DiskAttached { disk: handle("same"), hint: DiskHint::new(&"/dev/x".into()) })
+        .unwrap();
     assert_eq!(state.current_disk().unwrap().hint, None);
-    for what in [Kind::Disk, Kind::Stemcell, Kind::Snapshot] {
-        state.apply(Change::deleted(what, handle("same"))).unwrap();
-        assert!(state.records(what, &of_a) && !state.records(what, &handle("same")), "{what}");
+    let same: [Resource; 3] = [
+        Resource::Disk(handle("same")),
+        Resource::Stemcell(handle("same")),
+        Resource::Snapshot(handle("same")),
+    ];
+    for resource in same {
+        state.apply(Change::deleted(resource.clone())).unwrap();
+        assert!(state.records(&resource.at_cpi(Some("a"))) && !state.records(&resource), "{resource}");
     }
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
+    let of_a = VmHandle::new("same".parse().unwrap(), Some("a"));
     assert_eq!(
         state.apply(Change::VmAdopted { handle: of_a.clone(), vm: None }).map(|()| state.vm_handle()),
         Ok(Some(of_a))
@@ -285,39 +287,144 @@ fn a_renamed_cpi_keeps_all_that_it_knows() {
     let mut state = State::new();
     of_cpi(&mut state, None);
     state.apply(vm("vm-1")).unwrap();
-    state.apply(undeleted(Kind::Vm, "vm-1", true)).unwrap();
+    state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     state.apply(vm("vm-2")).unwrap();
     let rename = |from: Option<&str>, to: &str| Change::CpiRenamed {
         from: from.map(str::to_owned),
         to: to.to_owned(),
     };
     state.apply(rename(Some("other"), "b")).unwrap();
-    assert!(state.resources().all(|(_, handle)| handle.cpi().is_none()));
+    assert!(state.resources().all(|resource| resource.cpi().is_none()));
     state.apply(rename(None, "a")).unwrap();
     state.apply(rename(Some("a"), "b")).unwrap();
     let all: Vec<_> = state.resources().collect();
     assert_eq!(all.len(), 5);
-    assert!(all.iter().all(|(_, handle)| handle.cpi() == Some("b")), "{all:?}");
+    assert!(all.iter().all(|resource| resource.cpi() == Some("b")), "{all:?}");
 
     of_cpi(&mut state, Some("c"));
     let before = state.clone();
-    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameName { .. })));
+    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameName(_))));
     assert_eq!(state, before);
 
-    let mut bare = State { current_vm_cid: "vm-9".into(), ..State::new() };
+    let mut bare = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };
     bare.apply(rename(None, "a")).unwrap();
-    assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9", Some("a"))));
+    assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9".parse().unwrap(), Some("a"))));
     assert_eq!(State::parse(&bare.to_bytes().unwrap()).unwrap(), bare);
-    bare.apply(Change::VmDeleted(Handle::new("vm-9", Some("a")))).unwrap();
+    bare.apply(Change::VmDeleted(Handle::new("vm-9".parse().unwrap(), Some("a")))).unwrap();
     assert!(bare.is_empty_of_resources() && bare.monopile.bare_vm.is_none());
 }
 
 #[test]
-fn empty_cids_never_enter_the_state() {
-    let mut state = State::new();
-    assert_eq!(state.apply(vm(" ")), Err(Rejected::EmptyCid("VM")));
-    assert_eq!(state.apply(Change::DiskCreated(disk(""))), Err(Rejected::EmptyCid("disk")));
-    assert_eq!(state.apply(Change::VmDeleted(handle(""))), Err(Rejected::EmptyCid("VM")));
+fn what_an_older_version_wrote_is_written_again_byte_for_byte() {
+    // A VM that another tool recorded, disks with and without a VM before, marks, suspects, snapshots.
+    let text = r#"{
+    "director_id": "d",
+    "installation_id": "i",
+    "current_vm_cid": "vm-9",
+    "current_stemcell_id": "s",
+    "current_disk_id": "x",
+    "current_release_ids": [],
+    "current_manifest_sha": "",
+    "disks": [
+        {
+            "id": "x",
+            "cid": "disk-9",
+            "size": 5,
+            "cloud_properties": {},
+            "hint": {
+                "path": "/dev/sdc",
+                "lun": 1.0
+            }
+        },
+        {
+            "id": "y",
+            "cid": "disk-8",
+            "size": 5,
+            "cloud_properties": {},
+            "hint": "/dev/sdd",
+            "cpi": "a",
+            "replaced_on": "vm-9"
+        },
+        {
+            "id": "z",
+            "cid": "disk-7",
+            "size": 5,
+            "cloud_properties": {},
+            "replaced_on": "",
+            "more": 1
+        }
+    ],
+    "stemcells": [
+        {
+            "id": "s",
+            "name": "jammy",
+            "version": "1",
+            "cid": "sc-1"
+        }
+    ],
+    "releases": [],
+    "monopile": {
+        "format": 1,
+        "vm": {
+            "cid": "vm-9",
+            "agent_id": "agent",
+            "contract": "v2",
+            "networks": {
+                "b": {
+                    "ip": "192.0.2.2"
+                },
+                "a": {}
+            },
+            "instance": "bosh/0"
+        },
+        "bare_vm": {
+            "cid": "vm-9",
+            "cpi": "a"
+        },
+        "snapshots": [
+            {
+                "cid": "snap-1",
+                "disk": "disk-gone",
+                "created_at": "2026-01-01T00:00:00Z"
+            }
+        ],
+        "undeleted": [
+            {
+                "what": "vm",
+                "cid": "vm-8",
+                "said": "no",
+                "since": "2026-01-01T00:00:00Z",
+                "not_found": true
+            },
+            {
+                "what": "disk",
+                "cid": "disk-8",
+                "cpi": "a",
+                "said": "no",
+                "since": "2026-01-01T00:00:00Z",
+                "not_found": false
+            }
+        ],
+        "suspects": [
+            {
+                "what": "vm",
+                "request_id": "r",
+                "agent_id": "other",
+                "looks_like": "a VM",
+                "said": "no",
+                "since": "2026-01-01T00:00:00Z"
+            }
+        ]
+    },
+    "later": null
+}
+"#;
+    let state = State::parse(text.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(state.to_bytes().unwrap()).unwrap(), text);
+    let none = State { director_id: "d".into(), ..State::default() };
+    let written = String::from_utf8(none.to_bytes().unwrap()).unwrap();
+    assert!(written.contains("\"current_vm_cid\": \"\","), "{written}");
+    assert_eq!(State::parse(written.as_bytes()).unwrap(), none);
 }
 
 #[test]
@@ -325,19 +432,24 @@ fn deleting_another_vm_than_the_recorded_one_is_refused() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     assert!(state.apply(Change::VmDeleted(handle("vm-2"))).is_err());
-    assert_eq!(state.vm_cid(), Some("vm-1"));
+    assert_eq!(recorded(&state), Some("vm-1"));
 }
 
 #[test]
 fn a_host_key_is_learned_once_and_goes_with_its_vm() {
-    let learned =
-        |vm: &str, key: &str| Change::HostKeyLearned { vm: vm.into(), key: format!("ssh-ed25519 {key}") };
+    let learned = |vm: &str, key: &str| Change::HostKeyLearned {
+        vm: vm.parse().unwrap(),
+        key: format!("ssh-ed25519 {key}"),
+    };
     let mut state = State::new();
     assert_eq!(state.apply(learned("vm-1", "A")), Err(Rejected::Unknown { what: "VM", name: "vm-1".into() }));
     state.apply(vm("vm-1")).unwrap();
     state.apply(learned("vm-1", "A")).unwrap();
     state.apply(learned("vm-1", "A")).unwrap();
-    assert_eq!(state.apply(learned("vm-1", "B")), Err(Rejected::HostKeyKnown { vm: "vm-1".into() }));
+    assert_eq!(
+        state.apply(learned("vm-1", "B")),
+        Err(Rejected::HostKeyKnown { vm: "vm-1".parse().unwrap() })
+    );
     assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
     let again = State::parse(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(again, state);
@@ -354,7 +466,7 @@ fn a_stemcell_uploaded_again_under_the_same_cid_stays_one_record() {
             name: "hello".into(),
             version: version.into(),
             api_version: Some(3),
-            cid: "sc-1".into(),
+            cid: "sc-1".parse().unwrap(),
             cpi: None,
             digest: None,
             kept: false,
@@ -389,7 +501,7 @@ fn what_bosh_wrote_is_read_and_foreign_keys_survive() {
         "disks": [{"id": "x", "cid": "disk-9", "size": 5, "cloud_properties": {"type": "ssd"}, "more": 1}]
     }"#;
     let state = State::parse(text).unwrap();
-    assert_eq!(state.vm_cid(), Some("vm-9"));
+    assert_eq!(recorded(&state), Some("vm-9"));
     assert!(state.vm().is_none(), "only the CID is known of it");
     let written: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(written["later"]["a"][0], 1);

@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::durations::Durations;
-use super::handle::{Handle, in_iaas};
+use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 use super::salted::{Leaves, VmSpecDigests};
 use super::storage::{BACKUP, Storage};
-use crate::protocol::Contract;
+use crate::protocol::{
+    Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
+    cid_or_empty,
+};
 use base::encryption::StoredForm;
 use base::{Error, Result};
 
@@ -27,9 +30,9 @@ pub struct State {
     /// Identifies the local installation of the CPI.
     #[serde(default)]
     pub installation_id: String,
-    /// The VM's CID; empty when there is none.
-    #[serde(default)]
-    pub current_vm_cid: String,
+    /// The VM's CID, if there is one.
+    #[serde(default, with = "cid_or_empty")]
+    pub current_vm_cid: Option<VmCid>,
     /// The id of the stemcell record in use.
     #[serde(default)]
     pub current_stemcell_id: String,
@@ -59,13 +62,13 @@ pub struct State {
     pub unknown: Map<String, Value>,
 }
 
-/// A persistent disk.
+/// A persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Disk {
+pub struct Disk<C = DiskCid> {
     /// The record's id.
     pub id: String,
     /// The disk's CID.
-    pub cid: String,
+    pub cid: C,
     /// Size in MiB.
     pub size: u64,
     /// The cloud properties it was created with.
@@ -73,32 +76,36 @@ pub struct Disk {
     pub cloud_properties: Map<String, Value>,
     /// What `attach_disk` returned for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<Value>,
+    pub hint: Option<DiskHint>,
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The availability zone it was made in, where the manifest had such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
-    /// The VM that had it when `attach-disk` put another one in its place; empty where none had. Such a disk stays
-    /// until somebody deletes it.
+    /// Set when `attach-disk` put another disk in its place. Such a disk stays until an operator deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaced_on: Option<String>,
+    pub replaced_on: Option<ReplacedOn>,
     /// Keys of other tools.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
-/// A snapshot of a persistent disk.
+/// The VM that had a disk when `attach-disk` put another one in its place, if any had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReplacedOn(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
+
+/// A snapshot of a persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct Snapshot<C = SnapshotCid> {
     /// Its CID.
-    pub cid: String,
+    pub cid: C,
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The CID of the disk it was taken of, which may be gone.
-    pub disk: String,
+    pub disk: DiskCid,
     /// When it was taken, RFC 3339 UTC.
     pub created_at: String,
     /// Keys of newer versions that this one does not know.
@@ -106,9 +113,9 @@ pub struct Snapshot {
     pub unknown: Map<String, Value>,
 }
 
-/// An uploaded stemcell.
+/// An uploaded stemcell. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stemcell {
+pub struct Stemcell<C = StemcellCid> {
     /// The record's id.
     pub id: String,
     /// Its name.
@@ -119,7 +126,7 @@ pub struct Stemcell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<u32>,
     /// Its CID.
-    pub cid: String,
+    pub cid: C,
     /// The CPI it was uploaded to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -161,7 +168,7 @@ pub struct Extension {
     pub vm: Option<Vm>,
     /// The CPI of the VM where no more is known of it; it counts only while the CID is `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bare_vm: Option<Handle>,
+    pub bare_vm: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
@@ -199,48 +206,12 @@ impl Default for Extension {
     }
 }
 
-/// What a CID names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A VM.
-    Vm,
-    /// A persistent disk.
-    Disk,
-    /// A stemcell.
-    Stemcell,
-    /// A snapshot of a disk.
-    Snapshot,
-}
-
-impl Kind {
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Vm => "VM",
-            Kind::Disk => "disk",
-            Kind::Stemcell => "stemcell",
-            Kind::Snapshot => "snapshot",
-        }
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A deletion that did not come about, to be tried again by the next run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undeleted {
-    /// What was to be deleted.
-    pub what: Kind,
-    /// Its CID.
-    pub cid: String,
-    /// The CPI it is on record with; none for the default CPI.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpi: Option<String>,
+    /// The resource that was to be deleted, with the CPI it is on record with.
+    #[serde(flatten)]
+    pub resource: Resource,
     /// What the CPI said, without secrets.
     pub said: String,
     /// When it was tried, RFC 3339 UTC.
@@ -254,9 +225,9 @@ pub struct Undeleted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
     /// What it would be.
-    pub what: Kind,
+    pub what: ResourceKind,
     /// The id of the request, which CPIs write into their logs.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// The name of the CPI that was called; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -278,18 +249,18 @@ impl Suspect {
     }
 }
 
-/// What is known of the VM.
+/// A VM, in more detail than its CID. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Vm {
+pub struct Vm<C = VmCid> {
     /// Its CID; this record counts only while it equals `current_vm_cid`.
-    pub cid: String,
+    pub cid: C,
     /// The id its agent was given.
     pub agent_id: String,
     /// The contract it was created under.
     pub contract: Contract,
     /// The networks `create_vm` returned (contract v2, or a CPI that returns them anyway).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub networks: Option<Value>,
+    pub networks: Option<Networks>,
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -306,41 +277,68 @@ pub struct Vm {
     pub ready: bool,
 }
 
+impl Disk<Unnamed> {
+    /// The record with the CID that the CPI gave.
+    pub fn named(self, cid: DiskCid) -> Disk {
+        let Disk { id, cid: Unnamed, size, cloud_properties, hint, cpi, az, replaced_on, unknown } = self;
+        Disk { id, cid, size, cloud_properties, hint, cpi, az, replaced_on, unknown }
+    }
+}
+
 impl Disk {
     /// Whether it stays although nothing uses it.
     pub fn is_kept(&self) -> bool {
         self.replaced_on.is_some()
     }
 
-    /// What it is called.
-    pub fn handle(&self) -> Handle {
-        Handle::new(&self.cid, self.cpi.as_deref())
+    /// Its name towards CPIs.
+    pub fn handle(&self) -> DiskHandle {
+        Handle::new(self.cid.clone(), self.cpi.as_deref())
+    }
+}
+
+impl Stemcell<Unnamed> {
+    /// The record with the CID that the CPI gave.
+    pub fn named(self, cid: StemcellCid) -> Stemcell {
+        let Stemcell { id, name, version, api_version, cid: Unnamed, cpi, digest, kept, unknown } = self;
+        Stemcell { id, name, version, api_version, cid, cpi, digest, kept, unknown }
     }
 }
 
 impl Stemcell {
-    /// What it is called.
-    pub fn handle(&self) -> Handle {
-        Handle::new(&self.cid, self.cpi.as_deref())
+    /// Its name towards CPIs.
+    pub fn handle(&self) -> StemcellHandle {
+        Handle::new(self.cid.clone(), self.cpi.as_deref())
+    }
+}
+
+impl Snapshot<Unnamed> {
+    /// The record with the CID that the CPI gave.
+    pub fn named(self, cid: SnapshotCid) -> Snapshot {
+        let Snapshot { cid: Unnamed, cpi, disk, created_at, unknown } = self;
+        Snapshot { cid, cpi, disk, created_at, unknown }
     }
 }
 
 impl Snapshot {
-    /// What it is called.
-    pub fn handle(&self) -> Handle {
-        Handle::new(&self.cid, self.cpi.as_deref())
+    /// Its name towards CPIs.
+    pub fn handle(&self) -> SnapshotHandle {
+        Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
-impl Undeleted {
-    /// What it is called.
-    pub fn handle(&self) -> Handle {
-        Handle::new(&self.cid, self.cpi.as_deref())
+impl Vm<Unnamed> {
+    /// The record with the CID and the networks that the CPI gave.
+    pub fn named(self, cid: VmCid, networks: Option<Networks>) -> Vm {
+        let Vm { cid: Unnamed, agent_id, contract, cpi, instance, ssh_host_key, made_of, ready, .. } = self;
+        Vm { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, made_of, ready }
     }
+}
 
-    /// Whether it is about this.
-    pub fn is(&self, what: Kind, handle: &Handle) -> bool {
-        self.what == what && self.cid == handle.cid && self.cpi == handle.cpi
+impl Vm {
+    /// Its name towards CPIs.
+    pub fn handle(&self) -> VmHandle {
+        Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
@@ -390,56 +388,39 @@ impl State {
                 "line 1: it begins with a byte order mark, which no tool that writes states adds",
             ));
         }
-        let state: State = serde_json::from_slice(bytes)
-            .map_err(|error| Error::invalid("it is not a valid state").with_source(error))?;
+        let at_its_line = |word: &str, problem: String| {
+            // Where a person looks for it; a word that is written with escapes is on no line.
+            let line = String::from_utf8_lossy(bytes)
+                .find(&format!("\"{word}\""))
+                .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            Error::invalid(format!("{place}{problem}"))
+        };
+        let state: State = serde_json::from_slice(bytes).map_err(|error| {
+            let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+            match blank_name(&untyped) {
+                Some((word, problem)) => at_its_line(word, problem),
+                None => Error::invalid("it is not a valid state").with_source(error),
+            }
+        })?;
         match state.problem() {
             None => Ok(state),
-            Some((word, problem)) => {
-                // Where a person looks for it; a word that is written with escapes is on no line.
-                let line = String::from_utf8_lossy(bytes)
-                    .find(&format!("\"{word}\""))
-                    .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
-                let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-                Err(Error::invalid(format!("{place}{problem}")))
-            }
+            Some((word, problem)) => Err(at_its_line(word, problem)),
         }
     }
 
     /// What cannot be meant, and a word that stands near it in the file.
     fn problem(&self) -> Option<(&str, String)> {
         if self.monopile.format > FORMAT {
-            let problem = format!(
-                "it has format {}, and this version knows formats up to {FORMAT}: \
-                 use the version of monopile that wrote it, or a newer one",
-                self.monopile.format
-            );
-            return Some(("format", problem));
+            return Some(("format", newer_format(self.monopile.format.into())));
         }
         if self.director_id.trim().is_empty() {
             return Some(("director_id", "`director_id` is empty".to_owned()));
         }
-        if self.vm_cid().is_some_and(|cid| cid.trim().is_empty()) {
-            return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
-        }
-        if let Some(blank) = self.monopile.undeleted.iter().find(|one| one.cid.trim().is_empty()) {
-            return Some(("undeleted", format!("in `undeleted` there is a {} without a CID", blank.what)));
-        }
-        if self.monopile.suspects.iter().any(|one| one.request_id.trim().is_empty()) {
-            return Some(("suspects", "in `suspects` there is one without a request id".to_owned()));
-        }
-        if let Some(blank) = self.monopile.snapshots.iter().find(|one| one.cid.trim().is_empty()) {
-            return Some(("snapshots", format!("a snapshot of disk '{}' has no CID", blank.disk)));
-        }
-        let disks = self.disks.iter().map(|disk| ("disk", disk.id.as_str(), disk.cid.as_str()));
-        let stemcells =
-            self.stemcells.iter().map(|known| ("stemcell", known.id.as_str(), known.cid.as_str()));
-        for (what, id, cid) in disks.chain(stemcells) {
-            if cid.trim().is_empty() {
-                return Some((id, format!("{what} '{id}' has no CID")));
-            }
-            if id.trim().is_empty() {
-                return Some((cid, format!("{what} '{cid}' has no id")));
-            }
+        let disks = self.disks.iter().map(|disk| ("disk", &disk.id, disk.cid.as_str()));
+        let stemcells = self.stemcells.iter().map(|known| ("stemcell", &known.id, known.cid.as_str()));
+        if let Some((what, _, cid)) = disks.chain(stemcells).find(|(_, id, _)| id.trim().is_empty()) {
+            return Some((cid, format!("{what} '{cid}' has no id")));
         }
         let mut ids = BTreeSet::new();
         let mut cids = BTreeSet::new();
@@ -449,7 +430,7 @@ impl State {
             }
             // One of them might be deleted as unused while the other one is in use.
             if !cids.insert((&disk.cid, &disk.cpi)) {
-                return Some((&disk.cid, format!("two disks have the CID '{}'", disk.cid)));
+                return Some((disk.cid.as_str(), format!("two disks have the CID '{}'", disk.cid)));
             }
         }
         let unknown =
@@ -475,24 +456,24 @@ impl State {
     }
 
     /// The CID of the VM, if there is one.
-    pub fn vm_cid(&self) -> Option<&str> {
-        Some(self.current_vm_cid.as_str()).filter(|cid| !cid.is_empty())
+    pub fn vm_cid(&self) -> Option<&VmCid> {
+        self.current_vm_cid.as_ref()
     }
 
     /// The details of the VM, if the record belongs to the VM that exists.
     pub fn vm(&self) -> Option<&Vm> {
-        self.monopile.vm.as_ref().filter(|vm| Some(vm.cid.as_str()) == self.vm_cid())
+        self.monopile.vm.as_ref().filter(|vm| Some(&vm.cid) == self.vm_cid())
     }
 
     /// What the VM is called, if there is one. Of a VM that another tool recorded only the default CPI knows.
-    pub fn vm_handle(&self) -> Option<Handle> {
+    pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
-        let bare = self.monopile.bare_vm.as_ref().filter(|vm| vm.cid == cid);
+        let bare = self.monopile.bare_vm.as_ref().filter(|vm| vm.cid == *cid);
         let cpi = match self.vm() {
             Some(vm) => vm.cpi.as_deref(),
             None => bare.and_then(Handle::cpi),
         };
-        Some(Handle::new(cid, cpi))
+        Some(Handle::new(cid.clone(), cpi))
     }
 
     /// The failed call that may have made a VM whose agent has this id.
@@ -501,31 +482,39 @@ impl State {
     }
 
     /// The mark on something that was to be deleted.
-    pub fn undeleted(&self, what: Kind, handle: &Handle) -> Option<&Undeleted> {
-        self.monopile.undeleted.iter().find(|one| one.is(what, handle))
+    pub fn undeleted(&self, resource: &Resource) -> Option<&Undeleted> {
+        self.monopile.undeleted.iter().find(|one| one.resource == *resource)
     }
 
     /// Earlier VMs that may still exist.
-    pub fn undeleted_vms(&self) -> impl Iterator<Item = Handle> {
-        self.monopile.undeleted.iter().filter(|one| one.what == Kind::Vm).map(Undeleted::handle)
+    pub fn undeleted_vms(&self) -> impl Iterator<Item = VmHandle> {
+        self.monopile.undeleted.iter().filter_map(|one| match &one.resource {
+            Resource::Vm(vm) => Some(vm.clone()),
+            _ => None,
+        })
+    }
+
+    /// The VM and the earlier ones that may still exist.
+    pub fn vms(&self) -> impl Iterator<Item = VmHandle> {
+        self.vm_handle().into_iter().chain(self.undeleted_vms())
     }
 
     /// Everything in the world that is recorded.
-    pub fn resources(&self) -> impl Iterator<Item = (Kind, Handle)> {
-        let vms = self.vm_handle().into_iter().chain(self.undeleted_vms()).map(|vm| (Kind::Vm, vm));
-        let snapshots = self.monopile.snapshots.iter().map(|one| (Kind::Snapshot, one.handle()));
-        let disks = self.disks.iter().map(|disk| (Kind::Disk, disk.handle()));
-        let stemcells = self.stemcells.iter().map(|stemcell| (Kind::Stemcell, stemcell.handle()));
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        let vms = self.vms().map(Resource::Vm);
+        let snapshots = self.monopile.snapshots.iter().map(|one| Resource::Snapshot(one.handle()));
+        let disks = self.disks.iter().map(|disk| Resource::Disk(disk.handle()));
+        let stemcells = self.stemcells.iter().map(|stemcell| Resource::Stemcell(stemcell.handle()));
         vms.chain(snapshots).chain(disks).chain(stemcells)
     }
 
-    /// Whether this is on record.
-    pub fn records(&self, what: Kind, handle: &Handle) -> bool {
-        self.resources().any(|(kind, known)| kind == what && known == *handle)
+    /// Returns true for what is on record.
+    pub fn records(&self, resource: &Resource) -> bool {
+        self.resources().any(|known| known == *resource)
     }
 
     /// The disk that is called so.
-    pub fn disk(&self, handle: &Handle) -> Option<&Disk> {
+    pub fn disk(&self, handle: &DiskHandle) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.handle() == *handle)
     }
 
@@ -554,13 +543,59 @@ impl State {
     /// The disk that the VM has although another one was chosen for its place, which the next deploy attaches.
     pub fn disk_left_on_vm(&self) -> Option<&Disk> {
         let vm = self.vm_cid()?;
-        self.disks.iter().find(|disk| disk.replaced_on.as_deref() == Some(vm))
+        let was_on = |disk: &&Disk| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
+        self.disks.iter().find(was_on)
     }
 
     /// Whether anything in the world is recorded.
     pub fn is_empty_of_resources(&self) -> bool {
         self.resources().next().is_none()
     }
+}
+
+/// Describes a blank CID or request id, because of which a state cannot be read, and a word that stands near
+/// it in the file.
+fn blank_name(state: &Value) -> Option<(&str, String)> {
+    let monopile = &state["monopile"];
+    if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT.into()) {
+        return Some(("format", newer_format(format)));
+    }
+    if is_blank(&state["current_vm_cid"]) && state["current_vm_cid"] != "" {
+        return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
+    }
+    if let Some(blank) = first_blank(&monopile["undeleted"], "cid") {
+        let what = ResourceKind::deserialize(&blank["what"]).ok()?;
+        return Some(("undeleted", format!("in `undeleted` there is a {what} without a CID")));
+    }
+    if first_blank(&monopile["suspects"], "request_id").is_some() {
+        return Some(("suspects", "in `suspects` there is one without a request id".to_owned()));
+    }
+    if let Some(blank) = first_blank(&monopile["snapshots"], "cid") {
+        let disk = blank["disk"].as_str()?;
+        return Some(("snapshots", format!("a snapshot of disk '{disk}' has no CID")));
+    }
+    for (what, list) in [("disk", &state["disks"]), ("stemcell", &state["stemcells"])] {
+        if let Some(blank) = first_blank(list, "cid") {
+            let id = blank["id"].as_str()?;
+            return Some((id, format!("{what} '{id}' has no CID")));
+        }
+    }
+    None
+}
+
+fn first_blank<'v>(records: &'v Value, key: &str) -> Option<&'v Value> {
+    records.as_array()?.iter().find(|record| is_blank(&record[key]))
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+fn newer_format(format: u64) -> String {
+    format!(
+        "it has format {format}, and this version knows formats up to {FORMAT}: use the version of monopile \
+         that wrote it, or a newer one"
+    )
 }
 
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>

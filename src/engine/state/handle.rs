@@ -4,20 +4,32 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of something in the world.
+use crate::protocol::{Cid, CidKind, DiskKind, ResourceKind, SnapshotKind, StemcellKind, VmKind};
+
+/// The name of a resource of the kind `K`: its CID, and the CPI that gave it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Handle {
+#[serde(bound = "K: CidKind")]
+pub struct Handle<K> {
     /// Its CID.
-    pub cid: String,
+    pub cid: Cid<K>,
     /// The name of the CPI that knows it; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
 }
 
-impl Handle {
-    /// The thing that this CPI calls so.
-    pub fn new(cid: impl Into<String>, cpi: Option<&str>) -> Self {
-        Handle { cid: cid.into(), cpi: cpi.map(str::to_owned) }
+/// The name of a VM.
+pub type VmHandle = Handle<VmKind>;
+/// The name of a persistent disk.
+pub type DiskHandle = Handle<DiskKind>;
+/// The name of a stemcell.
+pub type StemcellHandle = Handle<StemcellKind>;
+/// The name of a snapshot.
+pub type SnapshotHandle = Handle<SnapshotKind>;
+
+impl<K> Handle<K> {
+    /// The resource that this CPI calls so.
+    pub fn new(cid: Cid<K>, cpi: Option<&str>) -> Self {
+        Handle { cid, cpi: cpi.map(str::to_owned) }
     }
 
     /// Its CPI's name; none for the default CPI.
@@ -27,12 +39,110 @@ impl Handle {
 }
 
 /// `'CID'`, with the CPI where it is not the default one.
-impl fmt::Display for Handle {
+impl<K> fmt::Display for Handle<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cpi {
             None => write!(f, "'{}'", self.cid),
             Some(cpi) => write!(f, "'{}' of CPI '{cpi}'", self.cid),
         }
+    }
+}
+
+/// A resource of any kind, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Resource {
+    /// A VM.
+    Vm(VmHandle),
+    /// A persistent disk.
+    Disk(DiskHandle),
+    /// A stemcell.
+    Stemcell(StemcellHandle),
+    /// A snapshot of a disk.
+    Snapshot(SnapshotHandle),
+}
+
+impl Resource {
+    /// Its kind.
+    pub fn kind(&self) -> ResourceKind {
+        match self {
+            Resource::Vm(_) => ResourceKind::Vm,
+            Resource::Disk(_) => ResourceKind::Disk,
+            Resource::Stemcell(_) => ResourceKind::Stemcell,
+            Resource::Snapshot(_) => ResourceKind::Snapshot,
+        }
+    }
+
+    /// The text of its CID.
+    pub fn cid(&self) -> &str {
+        match self {
+            Resource::Vm(vm) => vm.cid.as_str(),
+            Resource::Disk(disk) => disk.cid.as_str(),
+            Resource::Stemcell(stemcell) => stemcell.cid.as_str(),
+            Resource::Snapshot(snapshot) => snapshot.cid.as_str(),
+        }
+    }
+
+    /// Its CPI's name; none for the default CPI.
+    pub fn cpi(&self) -> Option<&str> {
+        match self {
+            Resource::Vm(vm) => vm.cpi(),
+            Resource::Disk(disk) => disk.cpi(),
+            Resource::Stemcell(stemcell) => stemcell.cpi(),
+            Resource::Snapshot(snapshot) => snapshot.cpi(),
+        }
+    }
+
+    /// Its handle, to be shown without its kind.
+    pub fn handle(&self) -> &dyn fmt::Display {
+        match self {
+            Resource::Vm(vm) => vm,
+            Resource::Disk(disk) => disk,
+            Resource::Stemcell(stemcell) => stemcell,
+            Resource::Snapshot(snapshot) => snapshot,
+        }
+    }
+
+    /// The resource that another CPI calls by the same CID.
+    #[must_use]
+    pub fn at_cpi(&self, cpi: Option<&str>) -> Self {
+        match self {
+            Resource::Vm(vm) => Resource::Vm(Handle::new(vm.cid.clone(), cpi)),
+            Resource::Disk(disk) => Resource::Disk(Handle::new(disk.cid.clone(), cpi)),
+            Resource::Stemcell(stemcell) => Resource::Stemcell(Handle::new(stemcell.cid.clone(), cpi)),
+            Resource::Snapshot(snapshot) => Resource::Snapshot(Handle::new(snapshot.cid.clone(), cpi)),
+        }
+    }
+}
+
+/// `disk 'CID'`: the kind, then the handle.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.handle())
+    }
+}
+
+impl From<VmHandle> for Resource {
+    fn from(vm: VmHandle) -> Self {
+        Resource::Vm(vm)
+    }
+}
+
+impl From<DiskHandle> for Resource {
+    fn from(disk: DiskHandle) -> Self {
+        Resource::Disk(disk)
+    }
+}
+
+impl From<StemcellHandle> for Resource {
+    fn from(stemcell: StemcellHandle) -> Self {
+        Resource::Stemcell(stemcell)
+    }
+}
+
+impl From<SnapshotHandle> for Resource {
+    fn from(snapshot: SnapshotHandle) -> Self {
+        Resource::Snapshot(snapshot)
     }
 }
 

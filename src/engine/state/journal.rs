@@ -16,15 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::calls::{self, ANSWER, CallFiles, INTENT, Progress, UNASKED};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
-use crate::protocol::RegistryEndpoint;
-use crate::protocol::Terms;
+use crate::protocol::{RegistryEndpoint, RequestId, Terms};
 use base::{Error, Result};
 
 /// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Intent<E> {
     /// The request id sent to the CPI.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// The CPI method.
     pub method: String,
     /// What was in force: its answer is read by it.
@@ -114,7 +113,7 @@ impl Journal {
         Ok(call)
     }
 
-    fn open(&self, request_id: &str, inherited: bool) -> OpenCall {
+    fn open(&self, request_id: &RequestId, inherited: bool) -> OpenCall {
         let files = CallFiles::new(self.storage.calls(), request_id);
         OpenCall { storage: self.storage.clone(), files, inherited }
     }
@@ -288,7 +287,7 @@ mod tests {
     fn call(directory: &Path) -> (Journal, OpenCall) {
         let journal = Journal::of(&Storage::from(directory.join("state.json").as_path()));
         let intent = Intent {
-            request_id: "r".into(),
+            request_id: "r".parse().unwrap(),
             method: "create_vm".into(),
             terms: Terms::new(2, None),
             cpi: None,

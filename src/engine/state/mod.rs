@@ -20,8 +20,10 @@ mod wait;
 
 pub use change::{Change, Rejected};
 pub use durations::Durations;
-pub use file::{Disk, Extension, FORMAT, Kind, Release, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
-pub use handle::{Handle, in_iaas};
+pub use file::{
+    Disk, Extension, FORMAT, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm,
+};
+pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};

@@ -347,7 +347,7 @@ mod tests {
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let intent = crate::state::Intent {
-            request_id: "r".into(),
+            request_id: "r".parse().unwrap(),
             method: "create_vm".into(),
             terms: crate::protocol::Terms::new(2, None),
             cpi: None,
@@ -363,7 +363,7 @@ mod tests {
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "the call may have made a VM");
         let vm = crate::state::Vm {
-            cid: "vm-1".into(),
+            cid: "vm-1".parse().unwrap(),
             agent_id: "a".into(),
             contract: crate::protocol::Contract::V1,
             networks: None,
@@ -378,7 +378,7 @@ mod tests {
         drop(store);
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
-        store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1", None))).unwrap();
+        store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1".parse().unwrap(), None))).unwrap();
         assert!(!file.parent().unwrap().exists());
 
         // Left by a run that was killed between the deletion and this.
@@ -396,7 +396,7 @@ mod tests {
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
         let intent = crate::state::Intent {
-            request_id: "r".into(),
+            request_id: "r".parse().unwrap(),
             method: "create_disk".into(),
             terms: crate::protocol::Terms::new(2, None),
             cpi: None,

@@ -2,6 +2,7 @@
 
 use super::{Absence, Argument, ArgumentKind, Facts, Method};
 use crate::cpi::answer::Shape;
+use crate::protocol::ResourceKind;
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
     Argument { name, kind, since: 1, optional: false }
@@ -51,8 +52,8 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { name: "env", kind: ArgumentKind::Hash, since: 3, optional: true },
         ],
         changes: true,
-        v1: Shape::Cid,
-        v2: Shape::Cid,
+        v1: Shape::Cid(ResourceKind::Stemcell),
+        v2: Shape::Cid(ResourceKind::Stemcell),
         callers: "create-env and a director's upload-stemcell, to make VMs from it",
         ..COMMON
     },
@@ -78,7 +79,7 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { optional: true, ..argument("environment", ArgumentKind::Hash) },
         ],
         changes: true,
-        v1: Shape::Cid,
+        v1: Shape::Cid(ResourceKind::Vm),
         v2: Shape::CidAndNetworks,
         callers: "create-env and a director's deploy, for every VM",
         ..COMMON
@@ -134,8 +135,8 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { optional: true, ..VM },
         ],
         changes: true,
-        v1: Shape::Cid,
-        v2: Shape::Cid,
+        v1: Shape::Cid(ResourceKind::Disk),
+        v2: Shape::Cid(ResourceKind::Disk),
         callers: "create-env and a director, for instance groups with a persistent disk",
         ..COMMON
     },
@@ -175,8 +176,8 @@ pub(super) static TABLE: [Facts; 25] = [
         name: "get_disks",
         purpose: "list the disks that are attached to a VM",
         arguments: &[VM],
-        v1: Shape::Cids,
-        v2: Shape::Cids,
+        v1: Shape::DiskCids,
+        v2: Shape::DiskCids,
         absence: Absence::Feature,
         callers: "a director, for snapshots of its own disks",
         ..COMMON
@@ -187,8 +188,8 @@ pub(super) static TABLE: [Facts; 25] = [
         purpose: "take a snapshot of a disk",
         arguments: &[DISK, METADATA],
         changes: true,
-        v1: Shape::Cid,
-        v2: Shape::Cid,
+        v1: Shape::Cid(ResourceKind::Snapshot),
+        v2: Shape::Cid(ResourceKind::Snapshot),
         absence: Absence::Feature,
         callers: "a director that takes snapshots",
         ..COMMON
@@ -219,8 +220,8 @@ pub(super) static TABLE: [Facts; 25] = [
         purpose: "change size and cloud properties of a disk",
         arguments: &[DISK, NEW_SIZE, CLOUD_PROPERTIES],
         changes: true,
-        v1: Shape::CidOrNothing,
-        v2: Shape::CidOrNothing,
+        v1: Shape::DiskCidOrNothing,
+        v2: Shape::DiskCidOrNothing,
         absence: Absence::Tolerated,
         callers: "a director that may update disks natively; it copies to a new disk otherwise",
         ..COMMON
@@ -289,8 +290,8 @@ pub(super) static TABLE: [Facts; 25] = [
         method: Method::CurrentVmId,
         name: "current_vm_id",
         purpose: "say which VM the CPI runs on",
-        v1: Shape::Cid,
-        v2: Shape::Cid,
+        v1: Shape::Cid(ResourceKind::Vm),
+        v2: Shape::Cid(ResourceKind::Vm),
         absence: Absence::Feature,
         callers: "a director, for snapshots of its own disks",
         deprecated: true,

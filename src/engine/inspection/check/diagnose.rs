@@ -5,19 +5,20 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::repair::Site;
-use super::{Problem, ProblemKind, Repair};
+use super::{Affected, Problem, ProblemKind, Repair};
 use crate::agent::{AgentError, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::{Presence, of_cpi};
-use crate::state::{Disk, Handle, Kind};
+use crate::protocol::DiskCid;
+use crate::state::{Disk, DiskHandle, Resource, VmHandle};
 use base::Result;
 
 /// What of the disks' whereabouts is known.
 struct Whereabouts {
     /// What the CPI has attached; none if it cannot tell.
-    attached: Option<Vec<String>>,
+    attached: Option<Vec<DiskCid>>,
     /// What the agent has mounted.
-    mounted: Vec<String>,
+    mounted: Vec<DiskCid>,
 }
 
 /// Looks at VM, agent and disks.
@@ -28,22 +29,22 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
     let mut attachable = true;
     for disk in &state.disks {
         let handle = disk.handle();
-        if site.cloud.presence(&looking, Kind::Disk, &handle)? == Presence::Gone {
+        if site.cloud.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
             attachable &= disk.id != state.current_disk_id;
             problems.push(Problem {
                 kind: ProblemKind::MissingDisk,
                 description: format!("disk {handle} does not exist, and what was on it is lost"),
-                handle,
+                affected: Affected::Disk(handle),
                 repairs: vec![Repair::DeleteDiskReference],
             });
         }
     }
     if let Some(vm) = state.vm_handle() {
-        let mut of_vm = match site.cloud.presence(&looking, Kind::Vm, &vm)? {
+        let mut of_vm = match site.cloud.presence(&looking, &Resource::Vm(vm.clone()))? {
             Presence::Gone => vec![Problem {
                 kind: ProblemKind::MissingVm,
                 description: format!("VM {vm} does not exist"),
-                handle: vm,
+                affected: Affected::Vm(vm),
                 repairs: vec![Repair::RecreateVm],
             }],
             Presence::There | Presence::Unknown(_) => match agent(site, &vm, patience)? {
@@ -68,14 +69,17 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
 }
 
 /// The disks that the VM's own agent has mounted.
-fn agent(site: &Site<'_>, vm: &Handle, patience: Duration) -> Result<Result<Vec<String>, Problem>> {
+fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
     let asking = site.environment.reporter.stage("Asking the agent");
     let expected = site.cloud.state().vm().map(|record| record.agent_id.clone());
     let answer = site
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
         .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&site.agent, &expected)));
-    let problem = |kind, description, repairs| Problem { kind, handle: vm.clone(), description, repairs };
+    let problem = |kind, description, repairs| {
+        let affected = Affected::Vm(vm.clone());
+        Problem { kind, affected, description, repairs }
+    };
     match answer {
         Ok(None) => {
             let mounted = site.agent.list_disk()?;
@@ -104,9 +108,9 @@ fn agent(site: &Site<'_>, vm: &Handle, patience: Duration) -> Result<Result<Vec<
 }
 
 /// The disks that the CPI has attached to the VM; none if it cannot tell.
-fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &Handle) -> Result<Option<Vec<String>>> {
+fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Result<Option<Vec<DiskCid>>> {
     match site.cloud.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
-        Ok(Answer::Cids(cids)) => Ok(Some(cids)),
+        Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
         Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
         Err(error) => {
@@ -117,12 +121,12 @@ fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &Handle) -> Result
 }
 
 /// What is wrong with where a disk is.
-fn place(disk: Handle, places: &Whereabouts) -> Option<Problem> {
-    let has = |cids: &[String]| cids.contains(&disk.cid);
+fn place(disk: DiskHandle, places: &Whereabouts) -> Option<Problem> {
+    let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
         description: format!("disk {disk} {description}"),
-        handle: disk.clone(),
+        affected: Affected::Disk(disk.clone()),
         repairs: vec![repair],
     };
     match (places.attached.as_deref().map(has), has(&places.mounted)) {
@@ -144,9 +148,9 @@ mod tests {
     #[test]
     fn where_a_disk_is_says_what_is_wrong_with_it() {
         let of = |attached: Option<&[&str]>, mounted: &[&str]| {
-            let owned = |cids: &[&str]| cids.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
             place(
-                Handle::new("d", None),
+                DiskHandle::new("d".parse().unwrap(), None),
                 &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) },
             )
             .map(|problem| (problem.kind, problem.repairs))

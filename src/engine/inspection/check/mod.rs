@@ -6,6 +6,7 @@
 mod diagnose;
 mod repair;
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::deploy::{CreateEnv, renew};
 use crate::environment::{Environment, Paths, signals};
 use crate::prepare::obtain::create_directory;
-use crate::state::Handle;
+use crate::state::{DiskHandle, VmHandle};
 use base::{Error, ErrorKind, Result};
 
 /// `cloud-check`.
@@ -87,7 +88,7 @@ impl Repair {
 
     /// As a question to whoever decides.
     pub fn question(self, problem: &Problem) -> String {
-        let handle = &problem.handle;
+        let handle = &problem.affected;
         match self {
             Repair::RebootVm => format!("Reboot VM {handle}?"),
             Repair::RecreateVm => format!("Make a new VM in the place of {handle}?"),
@@ -109,11 +110,30 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The VM or disk that it is about.
     #[serde(flatten)]
-    pub handle: Handle,
+    pub affected: Affected,
     /// More, in words.
     pub description: String,
     /// What can be done about it, the gentlest first.
     pub repairs: Vec<Repair>,
+}
+
+/// The VM or disk that a problem is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Affected {
+    /// A VM.
+    Vm(VmHandle),
+    /// A disk.
+    Disk(DiskHandle),
+}
+
+impl fmt::Display for Affected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Affected::Vm(vm) => vm.fmt(f),
+            Affected::Disk(disk) => disk.fmt(f),
+        }
+    }
 }
 
 /// A problem and what came of it.
@@ -238,5 +258,5 @@ fn apart(environment: &Environment, name: &str) -> Result<Environment> {
 }
 
 fn is_same(one: &Problem, other: &Problem) -> bool {
-    one.kind == other.kind && one.handle == other.handle
+    one.kind == other.kind && one.affected == other.affected
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CloudCheck, Problem, Repair};
+use super::{Affected, CloudCheck, Problem, Repair};
 use crate::agent::{Agent, Before, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpi::Method;
 use crate::cpis::{self, Alone, Cpis, of_cpi};
@@ -11,7 +11,7 @@ use crate::effects::{Cloud, Registry};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::jobs::Jobs;
-use crate::state::{Change, Handle, Kind, Store};
+use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
 use crate::{prepare, recovery};
 use base::events::Stage;
 use base::{Error, Result};
@@ -73,7 +73,7 @@ impl<'a> Site<'a> {
         let deploy = &request.deploy;
         let cpis = Cpis::find(environment, ground.alone.parts(), store.state(), deploy.cpi_api_version)?;
         // The VM's comes first.
-        let first = store.state().resources().next().and_then(|(_, handle)| handle.cpi);
+        let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let first = first.as_deref();
         let contract = cpis.get(first)?.contract();
         let mut cloud = Cloud::new(environment, cpis, store);
@@ -86,22 +86,28 @@ impl<'a> Site<'a> {
     /// Does what was chosen.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
         let repairing = self.environment.reporter.stage(format!("Repairing: {}", problem.description));
-        match repair {
-            Repair::RecreateVm => {
+        match (repair, &problem.affected) {
+            (Repair::RecreateVm, _) => {
                 repairing.finish();
                 return Ok(Outcome::NeedsNewVm);
             }
-            Repair::RebootVm => self.reboot(&problem.handle, &repairing)?,
-            Repair::ReattachDisk | Repair::MountDisk => self.mount(&problem.handle, repair, &repairing)?,
-            Repair::DeleteDiskReference => {
-                self.cloud.commit(Change::Forgotten { what: Kind::Disk, handle: problem.handle.clone() })?;
+            (Repair::RebootVm, Affected::Vm(vm)) => self.reboot(vm, &repairing)?,
+            (Repair::ReattachDisk | Repair::MountDisk, Affected::Disk(disk)) => {
+                self.mount(disk, repair, &repairing)?;
+            }
+            (Repair::DeleteDiskReference, Affected::Disk(disk)) => {
+                self.cloud.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
+            }
+            (Repair::RebootVm, Affected::Disk(_)) => return Err(not_for(repair, "disk")),
+            (Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference, Affected::Vm(_)) => {
+                return Err(not_for(repair, "VM"));
             }
         }
         repairing.finish();
         Ok(Outcome::Done)
     }
 
-    fn reboot(&self, vm: &Handle, stage: &Stage) -> Result<()> {
+    fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
         let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
         let asked = self.cloud.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
         asked.map_err(|error| of_cpi(vm.cpi(), error))?;
@@ -125,7 +131,7 @@ impl<'a> Site<'a> {
 
     /// The jobs must not write into a directory that a disk is about to be mounted over. They are not drained: what
     /// they would finish is on the disk that they have lost.
-    fn mount(&mut self, disk: &Handle, repair: Repair, stage: &Stage) -> Result<()> {
+    fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
         self.jobs().stop(None, Before::Stop, stage)?;
         let patience = self.request.deploy.agent_timeout;
@@ -160,4 +166,8 @@ impl<'a> Site<'a> {
         let instance = self.deployment.instance();
         Jobs { environment: self.environment, agent: &self.agent, instance: format!("instance '{instance}'") }
     }
+}
+
+fn not_for(repair: Repair, what: &str) -> Error {
+    Error::environment(format!("'{}' does not repair a {what}", repair.name()))
 }

@@ -1,0 +1,20 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The networks of a VM as the IaaS gave them: what `create_vm` returns beside the CID.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Networks(Map<String, Value>);
+
+impl From<Map<String, Value>> for Networks {
+    fn from(networks: Map<String, Value>) -> Self {
+        Networks(networks)
+    }
+}
+
+impl Networks {
+    /// The settings of each network, by its name.
+    pub fn as_map(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}

@@ -1,0 +1,35 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of resource: what a CID names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceKind {
+    /// A VM.
+    Vm,
+    /// A persistent disk.
+    Disk,
+    /// A stemcell.
+    Stemcell,
+    /// A snapshot of a disk.
+    Snapshot,
+}
+
+impl ResourceKind {
+    /// The word for one of them, in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            ResourceKind::Vm => "VM",
+            ResourceKind::Disk => "disk",
+            ResourceKind::Stemcell => "stemcell",
+            ResourceKind::Snapshot => "snapshot",
+        }
+    }
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
