@@ -1,21 +1,19 @@
 //! Digests of files, computed once and stored. A stored digest is valid while path, size, time of change and
 //! inode of the file are the same.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, Read};
+use std::fs;
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactKind, Cache, DIGESTS, key, write_whole};
+use super::{ArtifactKind, Cache, DIGESTS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::overlap::{ReadAhead, WORTH_A_THREAD};
+use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
-
-/// Largest accepted entry in bytes.
-const MAX_ENTRY: u64 = 64 << 10;
 
 /// A stored entry about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,9 +79,7 @@ impl Cache {
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
     pub(super) fn remember(&self, known: &Known) {
         let written = self.directory(DIGESTS).and_then(|directory| {
-            let text = serde_json::to_vec(known)
-                .map_err(|error| Error::environment("encoding a digest as JSON failed").with_source(error))?;
-            write_whole(&directory.join(entry_name(&known.stamp.path)), &text)
+            write_json(&directory.join(entry_name(&known.stamp.path)), known, JsonLayout::Compact)
         });
         if let Err(error) = written {
             let path = known.stamp.path.display();
@@ -94,9 +90,7 @@ impl Cache {
 
 /// Reads an entry. Returns `None` if it is missing or damaged.
 pub(super) fn read_entry(path: &Path) -> Option<Known> {
-    let mut text = Vec::new();
-    File::open(path).ok()?.take(MAX_ENTRY).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+    read_json(path).ok().flatten()
 }
 
 fn entry_name(path: &Path) -> String {

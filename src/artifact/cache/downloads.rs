@@ -7,9 +7,10 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::digests::Known;
-use super::{Cache, DOWNLOADS, PARTIAL, key, write_whole};
+use super::{Cache, DOWNLOADS, PARTIAL, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
+use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// The record beside a download.
@@ -22,7 +23,7 @@ pub(super) struct DownloadRecord {
 
 impl DownloadRecord {
     pub(super) fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
+        read_json(path).ok().flatten()
     }
 }
 
@@ -64,11 +65,10 @@ impl Cache {
             Some(before) => digest.and(&before.digest)?,
             None => digest.clone(),
         };
-        let about = serde_json::to_vec(&DownloadRecord { url: url.to_owned(), digest: digest.clone() })
-            .map_err(|error| Error::environment("encoding a record as JSON failed").with_source(error))?;
+        let about = DownloadRecord { url: url.to_owned(), digest: digest.clone() };
         // The record is written first. A process that waits for the lock on `body` then finds the download by
         // its record as soon as `body` is gone.
-        write_whole(&about_path, &about)?;
+        write_json(&about_path, &about, JsonLayout::Compact)?;
         fs::rename(body, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
         // Only the cache writes this file, so that its digest is still valid.

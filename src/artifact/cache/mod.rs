@@ -95,11 +95,5 @@ fn key(text: &[u8]) -> String {
     digits.get(..32).unwrap_or(digits).to_owned()
 }
 
-/// Writes a file atomically.
-fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    base::files::durable::write_atomically(path, content)
-        .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))
-}
-
 #[cfg(test)]
 mod tests;

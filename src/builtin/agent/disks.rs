@@ -15,10 +15,11 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::Value;
 
 use super::dirs::{self, Dirs};
+use super::migrate;
 use super::process::Cancel;
 use super::settings::AgentSettings;
-use super::{migrate, spec};
 use base::error::ResultExt;
+use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// The number of attempts to unmount a busy disk, and the first pause, which doubles each time.
@@ -181,15 +182,15 @@ impl Disks {
     fn all_hints(&self, settings: &AgentSettings) -> Result<BTreeMap<String, Value>> {
         let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
         let _guard = self.hints.lock();
-        hints.extend(spec::read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());
+        hints.extend(read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());
         Ok(hints)
     }
 
     fn change_hints(&self, change: impl FnOnce(&mut BTreeMap<String, Value>)) -> Result<()> {
         let _guard = self.hints.lock();
-        let mut hints = spec::read_json(&self.hints_path())?.unwrap_or_default();
+        let mut hints = read_json(&self.hints_path())?.unwrap_or_default();
         change(&mut hints);
-        spec::write_json(&self.hints_path(), &hints)
+        write_json(&self.hints_path(), &hints, JsonLayout::Compact)
     }
 
     fn hints_path(&self) -> PathBuf {

@@ -14,6 +14,7 @@ use super::spec::{Package, Spec};
 use super::ssh::Params;
 use super::{Agent, vitals};
 use base::error::ResultExt;
+use base::files::{JsonLayout, write_json};
 use base::{Error, Result};
 
 /// A message of a client.
@@ -313,7 +314,7 @@ impl Agent {
                 "disk_associations are not supported: disks of this VM are not devices",
             ));
         }
-        super::spec::write_json(&self.dirs.bosh().join("update_settings.json"), update)?;
+        write_json(&self.dirs.bosh().join("update_settings.json"), update, JsonLayout::Compact)?;
         Ok(json!("ok"))
     }
 }

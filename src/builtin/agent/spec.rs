@@ -2,7 +2,7 @@
 //! It is stored in `bosh/spec.json`, and `get_state` returns it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::settings::{AgentSettings, Endpoint};
 use super::{digest, dirs};
+use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// The apply spec. A null value means the same as an absent key.
@@ -231,29 +232,10 @@ impl SpecStore {
 
     /// Replaces the current spec.
     pub(super) fn set(&self, spec: Spec) -> Result<()> {
-        write_json(&self.path, &spec)?;
+        write_json(&self.path, &spec, JsonLayout::Compact)?;
         *self.current.lock() = spec;
         Ok(())
     }
-}
-
-/// Reads a document of the agent, or returns `None` if the file does not exist.
-pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(format!("reading '{}'", path.display()), e)),
-    };
-    serde_json::from_slice(&text).map(Some).map_err(|e| {
-        Error::environment(format!("'{}' is damaged: not valid JSON", path.display())).with_source(e)
-    })
-}
-
-/// Writes a document of the agent, readable by its owner only.
-pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
-    let text = serde_json::to_vec(value)
-        .map_err(|e| Error::environment(format!("writing '{}' failed", path.display())).with_source(e))?;
-    dirs::write_atomically(path, &text, 0o600)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Durable files: JSON documents replaced atomically.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Outcome};
-use base::files::durable::{sweep_temporaries, write_atomically};
+use base::Error;
+use base::files::durable::sweep_temporaries;
+use base::files::{self, JsonLayout};
 
 /// Creates a directory and its missing parents with mode 0700.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
@@ -18,29 +20,25 @@ pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
 
 /// Replaces the document at `path` atomically and durably.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
-    let write = || -> io::Result<()> {
-        // The caller holds the directory's lock, so these files are left-overs of interrupted calls.
-        sweep_temporaries(path)?;
-        write_atomically(path, &serde_json::to_vec_pretty(value)?)
-    };
-    write().map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))
+    // The caller holds the directory's lock, so these files are left-overs of interrupted calls.
+    sweep_temporaries(path)
+        .map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))?;
+    files::write_json(path, value, JsonLayout::Indented).map_err(failure)
 }
 
 /// Reads a document written by [`write_json`], or returns `None` if the file does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::io(format_args!("reading '{}'", path.display()), error)),
-    };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| Failure::io(format_args!("reading '{}'", path.display()), error))
+    files::read_json(path).map_err(failure)
+}
+
+fn failure(error: Error) -> Failure {
+    Failure::cloud(error.chain().join(": "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -24,8 +24,7 @@ use serde_json::{Value, json};
 use super::Halt;
 use super::needed::Needed;
 use base::events::Stage;
-use base::files::Locked;
-use base::files::durable::write_atomically;
+use base::files::{JsonLayout, Locked, read_json, write_json};
 use base::{Error, Result, files};
 
 /// How much of a key names an entry. Paths of packages end up in `#!` lines, which must be short.
@@ -140,8 +139,7 @@ impl Slot {
     }
 
     fn read_marker(&self) -> Value {
-        let text = fs::read(&self.marker).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or(Value::Null)
+        read_json(&self.marker).ok().flatten().unwrap_or(Value::Null)
     }
 
     /// Refuses a directory that somebody else made: it is not ours to replace.
@@ -207,8 +205,7 @@ impl Slot {
 
     fn mark(&self, whole: bool) -> Result<()> {
         let marker = json!({"package": self.name, "key": self.key, "whole": whole});
-        write_atomically(&self.marker, format!("{marker}\n").as_bytes())
-            .map_err(|error| Error::io(format!("writing '{}'", self.marker.display()), error))
+        write_json(&self.marker, &marker, JsonLayout::Compact)
     }
 }
 
