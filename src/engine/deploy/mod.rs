@@ -1,8 +1,9 @@
 //! The commands on an environment as a whole: create, delete, recreate, stop, start, restart, plan and
 //! render.
 //!
-//! Uses every module before it but `records`. Entry points: [`create_env()`] and the other commands.
-//! `draft_plan.rs` decides on the steps, `run.rs` takes them, and `vm.rs` and `disk.rs` know single steps.
+//! Uses `recovery`, `effects`, `cpis`, `jobs`, `prepare`, `plan`, `agent` and `environment`. Entry points:
+//! [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs` takes them, and
+//! `vm.rs` and `disk.rs` know single steps.
 
 mod alive;
 mod create_env;

@@ -1,8 +1,9 @@
 //! The status, the logs and the shell of the VM on record, and `cloud-check`.
 //!
-//! Uses every module before it but `resources`. Entry points: [`StatusCollector`], [`save_logs`] and
-//! [`follow_logs`], [`ssh()`], and [`cloud_check`]. Only `cloud_check` changes the state, so the others do
-//! not lock it: they wait for no run, and no run waits for them.
+//! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
+//! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`], and
+//! [`cloud_check`]. Only `cloud_check` changes the state, so the others do not lock it: they wait for no run,
+//! and no run waits for them.
 
 mod check;
 mod follow;
