@@ -5,7 +5,7 @@ use super::plan_report::PlanReport;
 use super::request::CreateEnv;
 use super::run::Run;
 use crate::cpis::{self, Cpis, Presence, asking, check_formats};
-use crate::effects::{Cloud, Registry};
+use crate::effects::{Executor, Registry};
 use crate::environment::{Environment, lock, signals};
 use crate::protocol::Contract;
 use crate::recovery::{self, suspects};
@@ -75,13 +75,13 @@ pub fn create_env(
     let contract = connection.contract();
     connecting.finish();
     cpis.get_all_of(store.state())?;
-    let mut cloud = Cloud::new(environment, cpis, store);
+    let mut executor = Executor::new(environment, cpis, store);
 
     let mut plan = draft.plan.clone();
     if let Some(error) = unreachable {
-        let vm = super::vm::handle(&cloud)?;
+        let vm = super::vm::handle(&executor)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
-        if cloud.presence(&asking, &Resource::Vm(vm.clone()))? != Presence::Gone {
+        if executor.presence(&asking, &Resource::Vm(vm.clone()))? != Presence::Gone {
             return Err(error
                 .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
                 .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
@@ -89,16 +89,16 @@ pub fn create_env(
         }
         asking.finish();
         environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
-        plan = draft.without_vm(cloud.state())?;
+        plan = draft.without_vm(executor.state())?;
         environment.reporter.planned(
             format!("A VM is created: VM {vm} does not exist any more"),
             plan.announced(&prepared.deployment.instance()),
         );
     }
-    let served = contract_served(cloud.state(), cpi, contract);
+    let served = contract_served(executor.state(), cpi, contract);
     run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, served, &mut cloud)?;
-    run.take(&plan, &mut cloud, contract)?;
+        Registry::start(environment, provider, &prepared.manifest_path, served, &mut executor)?;
+    run.take(&plan, &mut executor, contract)?;
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 

@@ -4,7 +4,7 @@ use super::request::DeleteEnv;
 use super::run::Teardown;
 use crate::agent::{Before, endpoint};
 use crate::cpis::{self, Alone, Cpis};
-use crate::effects::{Cloud, Effect, Registry};
+use crate::effects::{Effect, Executor, Registry};
 use crate::environment::{Environment, lock};
 use crate::recovery::{self, suspects};
 use crate::state::Store;
@@ -76,7 +76,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     // The VM's comes first.
     let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
     let contract = cpis.get(first.as_deref())?.contract();
-    let mut cloud = Cloud::new(environment, cpis, store);
+    let mut executor = Executor::new(environment, cpis, store);
 
     let mut teardown = Teardown::new(
         environment,
@@ -86,9 +86,9 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         request.agent_timeout,
     );
     teardown.registry =
-        Registry::start(environment, &alone.provider, &request.inputs.manifest, contract, &mut cloud)?;
-    let failures = teardown.take(&plan, &mut cloud)?;
-    let store = cloud.into_store();
+        Registry::start(environment, &alone.provider, &request.inputs.manifest, contract, &mut executor)?;
+    let failures = teardown.take(&plan, &mut executor)?;
+    let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
     if let Some(error) = several(failures, &kept) {
         return Err(error);

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::run::Run;
 use super::vm;
 use crate::agent::{Agent, ForeignAgent};
-use crate::effects::{Cloud, Effect};
+use crate::effects::{Effect, Executor};
 use crate::protocol::{Contract, Unnamed};
 use crate::state::{Disk, DiskHandle};
 use base::events::Stage;
@@ -17,7 +17,7 @@ use manifest::deployment::DiskSpec;
 
 /// Creates a disk where the VM is, in this availability zone.
 pub(super) fn create(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     spec: &DiskSpec,
     az: Option<&str>,
     why: &str,
@@ -25,7 +25,7 @@ pub(super) fn create(
 ) -> Result<DiskHandle> {
     let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
-    let vm = vm::handle(cloud)?;
+    let vm = vm::handle(executor)?;
     let record = Disk {
         id: id.clone(),
         cid: Unnamed,
@@ -38,10 +38,11 @@ pub(super) fn create(
         unknown: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
-    cloud.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
-    let made = cloud.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
-        Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
-    })?;
+    executor.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
+    let made =
+        executor.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
+            Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
+        })?;
     creating.finish();
     Ok(made)
 }
@@ -50,31 +51,31 @@ pub(super) fn create(
 pub(crate) fn attach(
     deployment: &Deployment,
     patience: Duration,
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let vm = vm::handle(cloud)?;
+    let vm = vm::handle(executor)?;
     let attaching =
         stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    cloud.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    executor.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
-    cloud.set_disk_metadata(&attaching, disk, metadata)?;
+    executor.set_disk_metadata(&attaching, disk, metadata)?;
     // Some clouds restart or suspend a VM for that.
-    wait_again(patience, cloud, agent, &attaching)?;
-    mount(cloud, agent, disk)?;
+    wait_again(patience, executor, agent, &attaching)?;
+    mount(executor, agent, disk)?;
     attaching.finish();
     Ok(())
 }
 
 /// Has the agent mount a disk that is attached.
-pub(crate) fn mount(cloud: &Cloud<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
-    let hint = cloud.state().disk(disk).and_then(|known| known.hint.clone());
+pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
+    let hint = executor.state().disk(disk).and_then(|known| known.hint.clone());
     let cid = &disk.cid;
-    let sent = hint.filter(|_| cloud.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
+    let sent = hint.filter(|_| executor.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
         // An agent that does not know the first message gets the hint with the second.
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
@@ -94,29 +95,29 @@ pub(super) fn migrate(agent: &Agent, new: &DiskHandle, stage: &Stage) -> Result<
 /// Takes a disk off the VM.
 pub(super) fn detach(
     run: &Run<'_>,
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
     why: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let vm = vm::handle(cloud)?;
+    let vm = vm::handle(executor)?;
     let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    cloud.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    wait_again(run.agent_timeout, cloud, agent, &detaching)?;
+    executor.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    wait_again(run.agent_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
 /// Waits until the VM's own agent answers after its VM was changed.
-fn wait_again(patience: Duration, cloud: &Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+fn wait_again(patience: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
-    if let Some(expected) = cloud.state().vm().map(|vm| vm.agent_id.as_str())
+    if let Some(expected) = executor.state().vm().map(|vm| vm.agent_id.as_str())
         && let Some(foreign) = ForeignAgent::ask(agent, expected)?
     {
-        return Err(foreign.error(agent, cloud.state()));
+        return Err(foreign.error(agent, executor.state()));
     }
     Ok(())
 }

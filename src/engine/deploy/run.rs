@@ -6,7 +6,7 @@ use super::request::{AGENT_PATIENCE, CreateEnv, Stopping};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
 use crate::agent::{Agent, Before, Endpoint, connect};
-use crate::effects::{Cloud, Registry, deletion};
+use crate::effects::{Executor, Registry, deletion};
 use crate::environment::{Environment, signals};
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{Applied, Instance, Packages};
@@ -102,15 +102,15 @@ impl<'a> Run<'a> {
     }
 
     /// Takes every step, then records the deploy and deletes what it superseded.
-    pub(super) fn take(mut self, plan: &Plan, cloud: &mut Cloud<'_>, contract: Contract) -> Result<()> {
-        let usual = plan.usual(&cloud.state().monopile.durations);
+    pub(super) fn take(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
+        let usual = plan.usual(&executor.state().monopile.durations);
         let deploying = self.environment.reporter.expected("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys() {
-            cloud.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
+            executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk) = (None, None);
-        let agent = self.teardown.agent(cloud.state());
+        let agent = self.teardown.agent(executor.state());
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
             self.environment.reporter.emit(begun(plan, number, planned, &instance));
@@ -120,21 +120,21 @@ impl<'a> Run<'a> {
                 Step::CreateStemcell { cpi } => {
                     let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
                     let cpi = cpi.as_deref();
-                    let id = vm::create_stemcell(cloud, stemcell, deployment, cpi, why, &deploying)?;
+                    let id = vm::create_stemcell(executor, stemcell, deployment, cpi, why, &deploying)?;
                     new_stemcell = Some(id);
                 }
                 Step::CreateVm(which) => {
-                    let stemcell = stemcell_record(cloud.state(), which, new_stemcell.as_deref())?;
-                    vm::create(&self, cloud, &agent, &stemcell, contract, why, &deploying)?;
+                    let stemcell = stemcell_record(executor.state(), which, new_stemcell.as_deref())?;
+                    vm::create(&self, executor, &agent, &stemcell, contract, why, &deploying)?;
                 }
                 Step::CreateDisk(spec) => {
                     let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
-                    new_disk = Some(disk::create(cloud, spec, az, why, &deploying)?);
+                    new_disk = Some(disk::create(executor, spec, az, why, &deploying)?);
                 }
                 Step::AttachDisk(which) => {
                     let disk = self.resolve(which, new_disk.as_ref())?;
                     let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
-                    disk::attach(deployment, patience, cloud, &agent, disk, why, &deploying)?;
+                    disk::attach(deployment, patience, executor, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
@@ -142,22 +142,22 @@ impl<'a> Run<'a> {
                 }
                 Step::UseDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
-                    cloud.commit(Change::DiskUsed(disk.clone()))?;
+                    executor.commit(Change::DiskUsed(disk.clone()))?;
                 }
-                Step::DetachDisk(disk) => disk::detach(&self, cloud, &agent, disk, why, &deploying)?,
+                Step::DetachDisk(disk) => disk::detach(&self, executor, &agent, disk, why, &deploying)?,
                 Step::DeployJobs => {
-                    cloud.commit(Change::VmReady)?;
-                    self.deploy_jobs(cloud, &agent, &deploying)?;
+                    executor.commit(Change::VmReady)?;
+                    self.deploy_jobs(executor, &agent, &deploying)?;
                 }
-                Step::SetMetadata(vm) => vm::set_metadata(&self, cloud, vm, &deploying)?,
-                Step::UpdateVm(_) => self.update_vm(cloud, &agent, &deploying)?,
+                Step::SetMetadata(vm) => vm::set_metadata(&self, executor, vm, &deploying)?,
+                Step::UpdateVm(_) => self.update_vm(executor, &agent, &deploying)?,
                 // A CPI may give the CID of an old stemcell again; the plan was made before it did.
-                Step::Delete(resource) if in_use(cloud.state(), resource) => {
+                Step::Delete(resource) if in_use(executor.state(), resource) => {
                     let (what, handle) = (resource.kind(), resource.handle());
                     tracing::info!(%what, %handle, "kept, because it is in use");
                 }
                 other => {
-                    if let Some(error) = self.teardown.step(other, why, cloud, &agent, &deploying)? {
+                    if let Some(error) = self.teardown.step(other, why, executor, &agent, &deploying)? {
                         // The jobs run: what is superseded and still there is no reason to fail.
                         deploying.reporter().warn(format!(
                             "{}; it stays on record, and the next run tries again",
@@ -181,22 +181,22 @@ impl<'a> Run<'a> {
     }
 
     /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
-    fn deploy_jobs(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let networks = self.instance(agent).resolve_networks(cloud.state())?;
-        let rendered = self.take_rendered(cloud.state(), &networks, stage)?;
+    fn deploy_jobs(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let networks = self.instance(agent).resolve_networks(executor.state())?;
+        let rendered = self.take_rendered(executor.state(), &networks, stage)?;
         self.instance(agent).deploy(&rendered, &networks, stage)?;
         self.step_timer.moved();
-        cloud.commit(self.deployed())
+        executor.commit(self.deployed())
     }
 
     /// The same, on the VM that runs.
-    fn update_vm(&mut self, cloud: &mut Cloud<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = Applied::of(agent, cloud.state())?;
+    fn update_vm(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+        let applied = Applied::of(agent, executor.state())?;
         let rendered =
-            self.take_rendered(cloud.state(), &applied.networks(&self.prepared.deployment), stage)?;
+            self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
         let interruption = self.instance(agent).update(&rendered, &applied, stage)?;
         self.step_timer.interrupted(interruption);
-        cloud.commit(self.deployed())
+        executor.commit(self.deployed())
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
@@ -294,16 +294,16 @@ impl<'a> Teardown<'a> {
     }
 
     /// Takes every step of a deletion. Returns why things are still there that could not be deleted.
-    pub(super) fn take(&self, plan: &Plan, cloud: &mut Cloud<'_>) -> Result<Vec<Error>> {
+    pub(super) fn take(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
-        let agent = self.agent(cloud.state());
-        let instance = cloud.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
-        cloud.commit(Change::DeploymentForgotten)?;
+        let agent = self.agent(executor.state());
+        let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
+        executor.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
         for (number, planned) in plan.steps.iter().enumerate() {
             signals::check(self.environment)?;
             self.environment.reporter.emit(begun(plan, number, planned, &instance));
-            failures.extend(self.step(&planned.step, &planned.reason, cloud, &agent, &deleting)?);
+            failures.extend(self.step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
         }
         if failures.is_empty() {
             deleting.finish();
@@ -316,18 +316,18 @@ impl<'a> Teardown<'a> {
         &self,
         step: &Step,
         why: &str,
-        cloud: &mut Cloud<'_>,
+        executor: &mut Executor<'_>,
         agent: &Agent,
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm(vm) => vm::stop(self, cloud, agent, vm, stage).map(|()| None),
+            Step::StopVm(vm) => vm::stop(self, executor, agent, vm, stage).map(|()| None),
             Step::Delete(resource) => {
-                let failure = deletion::delete(cloud, resource, why, stage)?;
+                let failure = deletion::delete(executor, resource, why, stage)?;
                 // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
                 match failure {
                     Some(error)
-                        if cloud.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>
+                        if executor.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>
                     {
                         Err(error)
                     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError, ForeignAgent};
-use crate::effects::{Cloud, Effect};
+use crate::effects::{Effect, Executor};
 use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};
 use crate::state::{Change, Stemcell, Vm, VmHandle, VmSpecDigests};
@@ -14,7 +14,7 @@ use manifest::Deployment;
 
 /// Uploads the stemcell and returns the id of its record.
 pub(super) fn create_stemcell(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     cpi: Option<&str>,
@@ -27,8 +27,8 @@ pub(super) fn create_stemcell(
         format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
     );
     let (effect, arguments) = upload(stemcell, deployment, cpi, false);
-    cloud.effect(&uploading, why, &effect, arguments)?;
-    let known = cloud.state().stemcell_at(cpi, &stemcell.identity());
+    executor.effect(&uploading, why, &effect, arguments)?;
+    let known = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = known.map(|known| known.id.clone());
     uploading.finish();
     id.ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))
@@ -61,7 +61,7 @@ pub(crate) fn upload(
 /// Creates the VM and waits until its own agent answers.
 pub(super) fn create(
     run: &Run<'_>,
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     agent: &Agent,
     stemcell: &Stemcell,
     contract: Contract,
@@ -86,7 +86,7 @@ pub(super) fn create(
         ready: false,
     };
     // Those of another CPI mean nothing to this one.
-    let near = cloud.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
+    let near = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
     let disks: Vec<&DiskCid> = near.map(|disk| &disk.cid).collect();
     let arguments = vec![
         json!(agent_id),
@@ -96,40 +96,45 @@ pub(super) fn create(
         json!(disks),
         json!(deployment.vm.env),
     ];
-    cloud.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
-    cloud.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
-    let vm = handle(cloud)?;
-    cloud.set_vm_metadata(&creating, &vm, metadata(deployment))?;
+    executor.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
+    executor.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
+    let vm = handle(executor)?;
+    executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
     creating.finish();
 
     let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
     match &run.teardown.registry {
-        Some(registry) => registry.wait_for_agent(cloud, agent, &vm.cid, run.agent_timeout, &waiting)?,
+        Some(registry) => registry.wait_for_agent(executor, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
     if let Some(foreign) = ForeignAgent::ask(agent, &agent_id)? {
-        return Err(foreign.error(agent, cloud.state()));
+        return Err(foreign.error(agent, executor.state()));
     }
     waiting.finish();
     Ok(())
 }
 
 /// Sets the metadata of the VM on record, and of its disk, again.
-pub(super) fn set_metadata(run: &Run<'_>, cloud: &mut Cloud<'_>, vm: &VmHandle, stage: &Stage) -> Result<()> {
+pub(super) fn set_metadata(
+    run: &Run<'_>,
+    executor: &mut Executor<'_>,
+    vm: &VmHandle,
+    stage: &Stage,
+) -> Result<()> {
     let deployment = &run.prepared.deployment;
     let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
-    cloud.set_vm_metadata(&setting, vm, metadata(deployment))?;
-    if let Some(disk) = cloud.state().current_disk().map(|disk| disk.handle()) {
-        cloud.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
+    executor.set_vm_metadata(&setting, vm, metadata(deployment))?;
+    if let Some(disk) = executor.state().current_disk().map(|disk| disk.handle()) {
+        executor.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
     }
-    cloud.commit(Change::MetadataSet(Box::new(run.prepared.vm_spec.clone())))?;
+    executor.commit(Change::MetadataSet(Box::new(run.prepared.vm_spec.clone())))?;
     setting.finish();
     Ok(())
 }
 
 /// What the VM on record is called.
-pub(crate) fn handle(cloud: &Cloud<'_>) -> Result<VmHandle> {
-    cloud.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
+pub(crate) fn handle(executor: &Executor<'_>) -> Result<VmHandle> {
+    executor.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
 }
 
 /// What the IaaS shall show of the VM.
@@ -162,21 +167,22 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
 /// does not answer in time) has nothing to stop.
 pub(super) fn stop(
     teardown: &Teardown<'_>,
-    cloud: &Cloud<'_>,
+    executor: &Executor<'_>,
     agent: &Agent,
     vm: &VmHandle,
     stage: &Stage,
 ) -> Result<()> {
     let instance =
-        cloud.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
-    let expected = cloud.state().vm().map(|vm| vm.agent_id.clone());
+        executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
+    let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
-    if !cloud.has_vm(&waiting, vm)? {
+    if !executor.has_vm(&waiting, vm)? {
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
     // An agent that was restarted asks the registry before it answers.
-    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(cloud.state(), teardown.patience));
+    let tunnel =
+        teardown.registry.as_ref().and_then(|known| known.begin(executor.state(), teardown.patience));
     match agent.wait_until_ready(teardown.patience, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),

@@ -10,8 +10,8 @@
 
 use serde_json::json;
 
-use super::cloud::Cloud;
 use super::effect::Effect;
+use super::executor::Executor;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::cpis::{Presence, of_cpi};
 use crate::protocol::ResourceKind;
@@ -23,7 +23,7 @@ use manifest::cpi_label;
 /// Deletes something and shows it as a stage. Returns why it is still there, when it is, for the caller to judge: a
 /// deploy that did everything else is none the worse for it.
 pub(crate) fn delete(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     resource: &Resource,
     why: &str,
     stage: &Stage,
@@ -32,19 +32,19 @@ pub(crate) fn delete(
     let deleting =
         stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, why, effect: Effect::delete(resource.clone()) };
-    let others = deletion.others(cloud);
-    if !others.is_empty() && cloud.presence(&deleting, resource)? == Presence::Gone {
-        return match deletion.search(cloud, &others, &deleting)? {
+    let others = deletion.others(executor);
+    if !others.is_empty() && executor.presence(&deleting, resource)? == Presence::Gone {
+        return match deletion.search(executor, &others, &deleting)? {
             Search::Nowhere => {
-                deletion.record_gone(cloud)?;
+                deletion.record_gone(executor)?;
                 deleting.skip("no CPI finds it: it does not exist any more");
                 Ok(None)
             }
-            found => deletion.report(cloud, found, deleting),
+            found => deletion.report(executor, found, deleting),
         };
     }
     let arguments = vec![json!(resource.cid())];
-    let error = match cloud.attempt(resource.cpi(), &deleting, why, &deletion.effect, arguments)? {
+    let error = match executor.attempt(resource.cpi(), &deleting, why, &deletion.effect, arguments)? {
         Ok(_) => {
             deleting.finish();
             return Ok(None);
@@ -54,24 +54,24 @@ pub(crate) fn delete(
     };
     let not_found = not_found(what, &error);
     if not_found.is_some() && !others.is_empty() {
-        match deletion.search(cloud, &others, &deleting)? {
+        match deletion.search(executor, &others, &deleting)? {
             Search::Nowhere => {}
-            found => return deletion.report(cloud, found, deleting),
+            found => return deletion.report(executor, found, deleting),
         }
     }
-    match cloud.presence(&deleting, resource)? {
+    match executor.presence(&deleting, resource)? {
         Presence::Gone => {
-            deletion.record_gone(cloud)?;
+            deletion.record_gone(executor)?;
             deleting.skip("it does not exist any more");
             Ok(None)
         }
-        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(cloud) => {
-            deletion.record_gone(cloud)?;
+        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(executor) => {
+            deletion.record_gone(executor)?;
             deleting.skip("the CPI does not find it, as before: it does not exist any more");
             Ok(None)
         }
         Presence::Unknown(reason) if not_found.is_some() => {
-            deletion.mark(cloud, &error, true)?;
+            deletion.mark(executor, &error, true)?;
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on record, and \
                  the next run tries again; `monopile state forget` drops it"
@@ -80,7 +80,7 @@ pub(crate) fn delete(
             Ok(None)
         }
         Presence::There | Presence::Unknown(_) => {
-            deletion.mark(cloud, &error, false)?;
+            deletion.mark(executor, &error, false)?;
             Ok(Some(of_cpi(resource.cpi(), error)))
         }
     }
@@ -106,32 +106,37 @@ enum Search {
 impl Deletion<'_> {
     /// The CPIs that may know it when the one on record does not, in turn. Of stemcells and of the VM of this
     /// environment the record is right.
-    fn others(&self, cloud: &Cloud<'_>) -> Vec<Option<String>> {
+    fn others(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
         let wanders = match self.resource {
             Resource::Disk(_) | Resource::Snapshot(_) => true,
-            Resource::Vm(vm) => cloud.state().vm_handle().as_ref() != Some(vm),
+            Resource::Vm(vm) => executor.state().vm_handle().as_ref() != Some(vm),
             Resource::Stemcell(_) => false,
         };
         if !wanders {
             return Vec::new();
         }
-        let mut others = cloud.cpis().others(self.resource.cpi());
+        let mut others = executor.cpis().others(self.resource.cpi());
         // What a CPI calls so is something else where that is on record itself.
-        others.retain(|other| !cloud.state().records(&self.resource.at_cpi(other.as_deref())));
+        others.retain(|other| !executor.state().records(&self.resource.at_cpi(other.as_deref())));
         others
     }
 
     /// Asks other CPIs in turn, until one knows it.
-    fn search(&self, cloud: &mut Cloud<'_>, others: &[Option<String>], stage: &Stage) -> Result<Search> {
+    fn search(
+        &self,
+        executor: &mut Executor<'_>,
+        others: &[Option<String>],
+        stage: &Stage,
+    ) -> Result<Search> {
         for other in others {
             let cpi = other.as_deref();
-            let presence = cloud.presence(stage, &self.resource.at_cpi(cpi))?;
+            let presence = executor.presence(stage, &self.resource.at_cpi(cpi))?;
             if presence == Presence::Gone {
                 continue;
             }
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.resource.cid())];
-            match cloud.attempt(cpi, stage, self.why, &self.effect, arguments)? {
+            match executor.attempt(cpi, stage, self.why, &self.effect, arguments)? {
                 Ok(_) => return Ok(Search::Deleted(cpi_label(cpi))),
                 Err(error) if presence != Presence::There && does_not_know(self.resource.kind(), &error) => {}
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
@@ -144,10 +149,10 @@ impl Deletion<'_> {
     }
 
     /// Reports and records the result of a search.
-    fn report(&self, cloud: &mut Cloud<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
+    fn report(&self, executor: &mut Executor<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
         match found {
             Search::Failed(cpi, error) => {
-                self.mark(cloud, &error, false)?;
+                self.mark(executor, &error, false)?;
                 Ok(Some(of_cpi(cpi.as_deref(), error)))
             }
             Search::Deleted(who) => {
@@ -159,23 +164,23 @@ impl Deletion<'_> {
         }
     }
 
-    fn record_gone(&self, cloud: &mut Cloud<'_>) -> Result<()> {
-        self.effect.deleted().into_iter().try_for_each(|change| cloud.commit(change))
+    fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {
+        self.effect.deleted().into_iter().try_for_each(|change| executor.commit(change))
     }
 
     /// Returns true if the CPI did not find it in an earlier run.
-    fn not_found_before(&self, cloud: &Cloud<'_>) -> bool {
-        cloud.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
+    fn not_found_before(&self, executor: &Executor<'_>) -> bool {
+        executor.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
     }
 
-    fn mark(&self, cloud: &mut Cloud<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let said = cloud.environment().redactor.apply(&error.to_string()).into_owned();
-        let since = match cloud.state().undeleted(self.resource) {
+    fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
+        let said = executor.environment().redactor.apply(&error.to_string()).into_owned();
+        let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
             None => base::encoding::now(),
         };
         let resource = self.resource.clone();
-        cloud.commit(Change::DeletionFailed(Undeleted { resource, said, since, not_found }))
+        executor.commit(Change::DeletionFailed(Undeleted { resource, said, since, not_found }))
     }
 }
 

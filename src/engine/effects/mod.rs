@@ -1,16 +1,16 @@
 //! CPI calls that change something: announced in the journal before, recorded in the state after.
 //!
-//! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Cloud`], which makes the
+//! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Executor`], which makes the
 //! calls; [`Effect`], one call with the record of its outcome; [`deletion::delete`]; [`Registry`], which
 //! serves calls and agents under contract v1.
 
-mod cloud;
 pub(crate) mod deletion;
 mod effect;
+mod executor;
 mod open_call_errors;
 mod registry;
 
-pub(crate) use cloud::{Cloud, ParallelEffect};
 pub(crate) use effect::Effect;
+pub(crate) use executor::{Executor, ParallelEffect};
 pub(crate) use open_call_errors::{still_at_work, unknown_outcome};
 pub(crate) use registry::Registry;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use super::cloud::Cloud;
+use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
 use crate::environment::{Environment, signals};
 use crate::protocol::{Contract, VmCid};
@@ -47,7 +47,7 @@ impl<'a> Registry<'a> {
         provider: &CloudProvider,
         manifest: &Path,
         contract: Contract,
-        cloud: &mut Cloud<'_>,
+        executor: &mut Executor<'_>,
     ) -> Result<Option<Self>> {
         let Some(config) = &provider.registry else { return Ok(None) };
         if contract == Contract::V2 {
@@ -60,8 +60,8 @@ impl<'a> Registry<'a> {
             Some(tunnel) => Some(login(environment, tunnel, manifest)?),
             None => None,
         };
-        let (runtime, server) = serve(config, address, cloud.registry())?;
-        cloud.set_registry(server.endpoint());
+        let (runtime, server) = serve(config, address, executor.registry())?;
+        executor.set_registry(server.endpoint());
         tracing::info!(%address, "contract v1: the registry is there");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
@@ -70,20 +70,20 @@ impl<'a> Registry<'a> {
     /// Waits until the agent on a new VM answers, through the tunnel's opening if there is to be one.
     pub(crate) fn wait_for_agent(
         &self,
-        cloud: &mut Cloud<'_>,
+        executor: &mut Executor<'_>,
         agent: &Agent,
         vm: &VmCid,
         patience: Duration,
         stage: &Stage,
     ) -> Result<()> {
         let begun = Instant::now();
-        if let Some(tunnel) = self.begin(cloud.state(), patience) {
+        if let Some(tunnel) = self.begin(executor.state(), patience) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
             let waiting = self.environment.clock.spend(Activity::Waiting);
             tunnel.wait_until_open(
                 &|| signals::first(self.environment),
                 &mut |problem| opening.log_line(problem),
-                &mut |key| cloud.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
+                &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;
             drop(waiting);
             opening.finish();

@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::target::TargetEnvironment;
 use crate::cpis::{self, Presence};
-use crate::effects::Cloud;
+use crate::effects::Executor;
 use crate::environment::Environment;
 use crate::protocol::DiskCid;
 use crate::records;
@@ -51,13 +51,13 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut cloud = request.on.cloud(environment, &opened.alone, opened.store)?;
-    check_presence(&cloud, environment, &handle, recorded.is_some())?;
+    let mut executor = request.on.executor(environment, &opened.alone, opened.store)?;
+    check_presence(&executor, environment, &handle, recorded.is_some())?;
     if recorded.is_none() {
-        take_on_record(&mut cloud, environment, &handle, spec, &deployment)?;
+        take_on_record(&mut executor, environment, &handle, spec, &deployment)?;
     }
-    let before = cloud.state().current_disk().map(Disk::handle);
-    cloud.commit(Change::DiskChosen(handle.clone()))?;
+    let before = executor.state().current_disk().map(Disk::handle);
+    executor.commit(Change::DiskChosen(handle.clone()))?;
     let kept = match before {
         Some(before) => format!("; disk {before} is kept until delete-disk"),
         None => String::new(),
@@ -83,14 +83,14 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
 
 /// What is not on record must exist; of what is, a CPI that cannot tell is believed to have it.
 fn check_presence(
-    cloud: &Cloud<'_>,
+    executor: &Executor<'_>,
     environment: &Environment,
     disk: &DiskHandle,
     recorded: bool,
 ) -> Result<()> {
-    cloud.cpis().get(disk.cpi())?;
+    executor.cpis().get(disk.cpi())?;
     let asking = environment.reporter.stage(format!("Asking the CPI for disk {disk}"));
-    match cloud.presence(&asking, &Resource::Disk(disk.clone()))? {
+    match executor.presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::There => {}
         Presence::Unknown(reason) if recorded => {
             environment.reporter.warn(format!("disk {disk} is taken unseen: {reason}"));
@@ -112,7 +112,7 @@ fn check_presence(
 /// A disk that something else made, described as the manifest describes the persistent disk. It is kept from the first
 /// moment on: a disk that is not in use would be deleted.
 fn take_on_record(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     environment: &Environment,
     handle: &DiskHandle,
     spec: &DiskSpec,
@@ -122,7 +122,7 @@ fn take_on_record(
         "disk {handle} is not on record: it is taken for one of {} MiB, as the manifest says",
         spec.size
     ));
-    cloud.commit(Change::DiskCreated(Disk {
+    executor.commit(Change::DiskCreated(Disk {
         id: uuid::Uuid::new_v4().to_string(),
         cid: handle.cid.clone(),
         size: spec.size,

@@ -2,7 +2,7 @@
 
 use super::target::{TargetEnvironment, agree};
 use crate::cpis::{self, Alone, Presence};
-use crate::effects::{Cloud, Registry, deletion};
+use crate::effects::{Executor, Registry, deletion};
 use crate::environment::Environment;
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
 use crate::records;
@@ -51,46 +51,46 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     if let Some(cpi) = cpi {
         cpis::named(opened.alone.config.as_ref(), cpi)?;
     }
-    let mut cloud = on.cloud(environment, &opened.alone, opened.store)?;
+    let mut executor = on.executor(environment, &opened.alone, opened.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
-        Target::Cid(AnyCid::Vm(cid)) if !is_on_record(cloud.state(), cid, cpi) => {
-            let vm = seek(&cloud, environment, cid, cpi)?;
+        Target::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
+            let vm = seek(&executor, environment, cid, cpi)?;
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
-        Target::Cid(cid) => vec![records::find_any(cloud.state(), cid, cpi)?],
+        Target::Cid(cid) => vec![records::find_any(executor.state(), cid, cpi)?],
         Target::Stemcell(name) => {
-            stemcells(cloud.state(), name, cpi)?.into_iter().map(Resource::Stemcell).collect()
+            stemcells(executor.state(), name, cpi)?.into_iter().map(Resource::Stemcell).collect()
         }
     };
     for resource in &targets {
-        refuse_used(cloud.state(), resource)?;
-        agree(environment, &question(cloud.state(), resource))?;
+        refuse_used(executor.state(), resource)?;
+        agree(environment, &question(executor.state(), resource))?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => registry(environment, on, &opened.alone, &mut cloud, vm)?,
+        [Resource::Vm(vm)] => registry(environment, on, &opened.alone, &mut executor, vm)?,
         _ => None,
     };
     let deleting = environment.reporter.stage("Deleting");
     let mut left = Vec::new();
     for resource in &targets {
         if let Some(vm) = &unknown_vm {
-            put_on_record(&mut cloud, vm)?;
+            put_on_record(&mut executor, vm)?;
         }
-        if let Some(error) = deletion::delete(&mut cloud, resource, WHY, &deleting)? {
+        if let Some(error) = deletion::delete(&mut executor, resource, WHY, &deleting)? {
             return Err(error.with_hint(format!(
                 "{resource} stays on record; run the same command again, or drop the record with `monopile \
                  state forget`"
             )));
         }
-        let mark = cloud.state().undeleted(resource);
+        let mark = executor.state().undeleted(resource);
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
             // Nothing but this command line says that it ever was.
-            cloud.commit(Change::VmDeleted(vm.clone()))?;
+            executor.commit(Change::VmDeleted(vm.clone()))?;
             return Err(nobody_knows(&vm.cid, cpi));
         }
-        if cloud.state().records(resource) {
+        if executor.state().records(resource) {
             left.push(resource.handle().to_string());
         }
     }
@@ -112,8 +112,13 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
 }
 
 /// The CPI that knows a VM which is not on record: the one that is named, or the first that does not deny it.
-fn seek(cloud: &Cloud<'_>, environment: &Environment, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
-    let all = || std::iter::once(None).chain(cloud.cpis().others(None));
+fn seek(
+    executor: &Executor<'_>,
+    environment: &Environment,
+    cid: &VmCid,
+    cpi: Option<&str>,
+) -> Result<VmHandle> {
+    let all = || std::iter::once(None).chain(executor.cpis().others(None));
     let asked: Vec<Option<String>> = match cpi {
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
         None => all().collect(),
@@ -121,9 +126,9 @@ fn seek(cloud: &Cloud<'_>, environment: &Environment, cid: &VmCid, cpi: Option<&
     let mut undecided = None;
     for name in asked {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
-        cloud.cpis().get(handle.cpi())?;
+        executor.cpis().get(handle.cpi())?;
         let asking = environment.reporter.stage(format!("Asking for VM {handle}"));
-        let presence = cloud.presence(&asking, &Resource::Vm(handle.clone()))?;
+        let presence = executor.presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
             Presence::There => {
                 asking.finish();
@@ -148,8 +153,8 @@ fn nobody_knows(cid: &VmCid, cpi: Option<&str>) -> Error {
 }
 
 /// Until it is gone, a later run deletes it if this one does not get to it.
-fn put_on_record(cloud: &mut Cloud<'_>, vm: &VmHandle) -> Result<()> {
-    cloud.commit(Change::VmOrphaned {
+fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
+    executor.commit(Change::VmOrphaned {
         vm: vm.clone(),
         said: "an operator asked for its deletion".to_owned(),
         since: base::encoding::now(),
@@ -161,11 +166,11 @@ fn registry<'a>(
     environment: &'a Environment,
     on: &TargetEnvironment,
     alone: &Alone,
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     vm: &VmHandle,
 ) -> Result<Option<Registry<'a>>> {
-    let contract = cloud.cpis().get(vm.cpi())?.contract();
-    Registry::start(environment, &alone.provider, &on.inputs.manifest, contract, cloud)
+    let contract = executor.cpis().get(vm.cpi())?.contract();
+    Registry::start(environment, &alone.provider, &on.inputs.manifest, contract, executor)
 }
 
 /// The stemcells on record that a CID or `NAME/VERSION` means: of one CID one, of a version those of every CPI.

@@ -36,7 +36,7 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         None => current(opened.store.state())?,
     };
     let metadata = metadata(opened.store.state(), &opened.loaded.deployment()?);
-    let mut cloud = request.on.cloud(environment, &opened.alone, opened.store)?;
+    let mut executor = request.on.executor(environment, &opened.alone, opened.store)?;
     let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let record = Snapshot {
         cid: Unnamed,
@@ -47,7 +47,7 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
     };
     let effect = Effect::SnapshotDisk { record };
     let answer =
-        cloud.effect(&taking, "an operator asked for it", &effect, vec![json!(disk.cid), metadata])?;
+        executor.effect(&taking, "an operator asked for it", &effect, vec![json!(disk.cid), metadata])?;
     taking.finish();
     match answer {
         crate::cpi::Answer::Snapshot(cid) => {

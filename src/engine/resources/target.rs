@@ -1,7 +1,7 @@
 //! What every operation begins with: the state, locked and up to date, and the CPIs of the manifest.
 
 use crate::cpis::{self, Alone, Cpis};
-use crate::effects::{Cloud, Effect};
+use crate::effects::{Effect, Executor};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::state::{State, Store};
@@ -62,14 +62,14 @@ impl TargetEnvironment {
     }
 
     /// The CPIs of the manifest, of which none is asked yet, with the state.
-    pub(super) fn cloud<'a>(
+    pub(super) fn executor<'a>(
         &self,
         environment: &'a Environment,
         alone: &'a Alone,
         store: Store,
-    ) -> Result<Cloud<'a>> {
+    ) -> Result<Executor<'a>> {
         let cpis = self.cpis(environment, alone, store.state())?;
-        Ok(Cloud::new(environment, cpis, store))
+        Ok(Executor::new(environment, cpis, store))
     }
 
     /// The CPIs of the manifest, of which none is asked yet.

@@ -6,7 +6,7 @@ use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
 use crate::cpis::{self, check_formats};
 use crate::deploy::vm;
-use crate::effects::{Cloud, ParallelEffect, deletion};
+use crate::effects::{Executor, ParallelEffect, deletion};
 use crate::environment::Environment;
 use crate::prepare::obtain;
 use crate::state::{Change, Resource, State, Stemcell, StemcellHandle, Store};
@@ -83,23 +83,23 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     for cpi in &missing {
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }
-    let mut cloud = Cloud::new(environment, cpis, store);
+    let mut executor = Executor::new(environment, cpis, store);
     // Where some have it, the others need not take it.
     let need = match request.cpis.is_empty() {
         false => Need::All,
         true if missing.len() < all => Need::None,
         true => Need::One,
     };
-    let fitting = fitting(&cloud, environment, missing, &stemcell, need)?;
+    let fitting = fitting(&executor, environment, missing, &stemcell, need)?;
     if fitting.is_empty() {
         return already();
     }
     let uploading = environment.reporter.stage(format!("Uploading stemcell {name}"));
-    let uploaded = upload(&mut cloud, &fitting, &stemcell, &deployment, &uploading)?;
+    let uploaded = upload(&mut executor, &fitting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
     for (cpi, outcome) in fitting.iter().zip(uploaded) {
         match outcome {
-            Ok(handle) => supersede(&mut cloud, environment, &stemcell, &handle, request.fix, &uploading)?,
+            Ok(handle) => supersede(&mut executor, environment, &stemcell, &handle, request.fix, &uploading)?,
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
@@ -209,7 +209,7 @@ enum Need {
 
 /// The CPIs that take the stemcell, each asked what it is.
 fn fitting(
-    cloud: &Cloud<'_>,
+    executor: &Executor<'_>,
     environment: &Environment,
     asked: Vec<Name>,
     stemcell: &artifact::Stemcell,
@@ -218,7 +218,7 @@ fn fitting(
     let mut fitting = Vec::new();
     let mut refusals = Vec::new();
     for cpi in asked {
-        let connection = cloud.cpis().get(cpi.as_deref())?;
+        let connection = executor.cpis().get(cpi.as_deref())?;
         let fits = check_formats(
             environment,
             cpi.as_deref(),
@@ -245,7 +245,7 @@ fn fitting(
 
 /// Uploads it to all of them at once; what came of each is in their order.
 fn upload(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     cpis: &[Name],
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
@@ -258,7 +258,7 @@ fn upload(
             ParallelEffect { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();
-    let answers = cloud.effects_in_parallel(stage, WHY, &calls)?;
+    let answers = executor.effects_in_parallel(stage, WHY, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
         other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),
@@ -268,7 +268,7 @@ fn upload(
 
 /// What it takes the place of goes, unless the VM was made from it: then a later create-env deletes it.
 fn supersede(
-    cloud: &mut Cloud<'_>,
+    executor: &mut Executor<'_>,
     environment: &Environment,
     new: &artifact::Stemcell,
     handle: &StemcellHandle,
@@ -279,21 +279,21 @@ fn supersede(
         return Ok(());
     }
     let mut old: Vec<StemcellHandle> =
-        records(cloud.state(), &new.name, &new.version, handle.cpi()).map(Stemcell::handle).collect();
+        records(executor.state(), &new.name, &new.version, handle.cpi()).map(Stemcell::handle).collect();
     old.sort();
     old.dedup();
     old.retain(|old| old != handle);
     for old in old {
-        cloud.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
-        let used = cloud.state().current_stemcell().is_some_and(|known| known.handle() == old);
-        if used && cloud.state().vm_handle().is_some() {
+        executor.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
+        let used = executor.state().current_stemcell().is_some_and(|known| known.handle() == old);
+        if used && executor.state().vm_handle().is_some() {
             environment.reporter.note(format!(
                 "the VM was made from stemcell {old}, so it stays until the create-env that makes the VM anew"
             ));
             continue;
         }
         let old = Resource::Stemcell(old);
-        if let Some(error) = deletion::delete(cloud, &old, "another upload took its place", stage)? {
+        if let Some(error) = deletion::delete(executor, &old, "another upload took its place", stage)? {
             environment.reporter.warn(format!(
                 "{}; it stays on record, and the next run tries again",
                 error.chain().join(": ")

@@ -23,13 +23,13 @@ struct Whereabouts {
 
 /// Looks at VM, agent and disks.
 pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Problem>> {
-    let state = site.cloud.state();
+    let state = site.executor.state();
     let looking = site.environment.reporter.stage("Looking at VM and disks");
     let mut problems = Vec::new();
     let mut attachable = true;
     for disk in &state.disks {
         let handle = disk.handle();
-        if site.cloud.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
+        if site.executor.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
             attachable &= disk.id != state.current_disk_id;
             problems.push(Problem {
                 kind: ProblemKind::MissingDisk,
@@ -40,7 +40,7 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
         }
     }
     if let Some(vm) = state.vm_handle() {
-        let mut of_vm = match site.cloud.presence(&looking, &Resource::Vm(vm.clone()))? {
+        let mut of_vm = match site.executor.presence(&looking, &Resource::Vm(vm.clone()))? {
             Presence::Gone => vec![Problem {
                 kind: ProblemKind::MissingVm,
                 description: format!("VM {vm} does not exist"),
@@ -71,7 +71,7 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
 /// The disks that the VM's own agent has mounted.
 fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
     let asking = site.environment.reporter.stage("Asking the agent");
-    let expected = site.cloud.state().vm().map(|record| record.agent_id.clone());
+    let expected = site.executor.state().vm().map(|record| record.agent_id.clone());
     let answer = site
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
@@ -109,7 +109,7 @@ fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Ve
 
 /// The disks that the CPI has attached to the VM; none if it cannot tell.
 fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Result<Option<Vec<DiskCid>>> {
-    match site.cloud.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
+    match site.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
         Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),

@@ -223,7 +223,7 @@ pub fn cloud_check(
         let Some((index, repair)) = chosen else { break };
         let treated = &mut checked.problems[index];
         let outcome = site.repair(&treated.problem, repair);
-        let state = site.cloud.state().clone();
+        let state = site.executor.state().clone();
         drop(site);
         let outcome = match outcome {
             // Only after the lock is free again: it is a run of its own. It has been agreed to.

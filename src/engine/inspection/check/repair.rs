@@ -7,7 +7,7 @@ use crate::agent::{Agent, Before, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpi::Method;
 use crate::cpis::{self, Alone, Cpis, of_cpi};
 use crate::deploy::disk;
-use crate::effects::{Cloud, Registry};
+use crate::effects::{Executor, Registry};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::jobs::Jobs;
@@ -20,7 +20,7 @@ use manifest::Deployment;
 /// An environment, locked, with everybody who can be asked about it.
 pub(super) struct Site<'a> {
     pub(super) environment: &'a Environment,
-    pub(super) cloud: Cloud<'a>,
+    pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
     request: &'a CloudCheck,
     deployment: &'a Deployment,
@@ -76,11 +76,12 @@ impl<'a> Site<'a> {
         let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let first = first.as_deref();
         let contract = cpis.get(first)?.contract();
-        let mut cloud = Cloud::new(environment, cpis, store);
+        let mut executor = Executor::new(environment, cpis, store);
         let manifest = &deploy.inputs.manifest;
-        let registry = Registry::start(environment, &ground.alone.provider, manifest, contract, &mut cloud)?;
-        let agent = connect(environment, ground.endpoint.clone(), cloud.state());
-        Ok(Site { environment, cloud, agent, request, deployment: &ground.deployment, registry })
+        let registry =
+            Registry::start(environment, &ground.alone.provider, manifest, contract, &mut executor)?;
+        let agent = connect(environment, ground.endpoint.clone(), executor.state());
+        Ok(Site { environment, executor, agent, request, deployment: &ground.deployment, registry })
     }
 
     /// Does what was chosen.
@@ -96,7 +97,7 @@ impl<'a> Site<'a> {
                 self.mount(disk, repair, &repairing)?;
             }
             (Repair::DeleteDiskReference, Affected::Disk(disk)) => {
-                self.cloud.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
+                self.executor.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
             }
             (Repair::RebootVm, Affected::Disk(_)) => return Err(not_for(repair, "disk")),
             (Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference, Affected::Vm(_)) => {
@@ -109,18 +110,18 @@ impl<'a> Site<'a> {
 
     fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
         let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
-        let asked = self.cloud.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
+        let asked = self.executor.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
         asked.map_err(|error| of_cpi(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let patience = self.request.deploy.agent_timeout;
-        let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.cloud.state(), patience));
+        let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.executor.state(), patience));
         self.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
         self.check_own()?;
         waiting.finish();
         // Jobs must not begin anew without their disk: what is wrong with that comes next.
-        let disk = self.cloud.state().current_disk().map(|disk| disk.cid.clone());
+        let disk = self.executor.state().current_disk().map(|disk| disk.cid.clone());
         if let Some(disk) = disk
             && !self.agent.list_disk()?.contains(&disk)
         {
@@ -142,10 +143,10 @@ impl<'a> Site<'a> {
                 agent.unmount_disk(&disk.cid)?;
             }
             let why = "it is not attached (cloud-check)";
-            disk::attach(deployment, patience, &mut self.cloud, agent, disk, why, stage)?;
+            disk::attach(deployment, patience, &mut self.executor, agent, disk, why, stage)?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
-            disk::mount(&self.cloud, &self.agent, disk)?;
+            disk::mount(&self.executor, &self.agent, disk)?;
             mounting.finish();
         }
         self.jobs().start(self.deployment.update_watch_time, stage)
@@ -153,7 +154,7 @@ impl<'a> Site<'a> {
 
     /// Nobody else's agent is told anything.
     fn check_own(&self) -> Result<()> {
-        let Some(expected) = self.cloud.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
+        let Some(expected) = self.executor.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
         match ForeignAgent::ask(&self.agent, expected)? {
             None => Ok(()),
             Some(other) => {

@@ -1,4 +1,4 @@
-//! The state and the CPIs that change what it describes: calls that are announced before and recorded after.
+//! Makes the CPI calls of a run: announced in the journal before, recorded in the state after.
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -16,8 +16,8 @@ use base::events::Stage;
 use base::task_graph::{self, Task};
 use base::{Error, Result};
 
-/// The state and the CPIs that change what it describes.
-pub(crate) struct Cloud<'a> {
+/// The locked state, and the CPIs that change what it describes.
+pub(crate) struct Executor<'a> {
     environment: &'a Environment,
     cpis: Cpis<'a>,
     store: Store,
@@ -45,10 +45,10 @@ struct EffectCall<'c> {
     registry: Option<&'c RegistryEndpoint>,
 }
 
-impl<'a> Cloud<'a> {
+impl<'a> Executor<'a> {
     /// Nothing is written yet: a CPI that cannot answer leaves no trace.
     pub(crate) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
-        Cloud { environment, cpis, store, registry: None }
+        Executor { environment, cpis, store, registry: None }
     }
 
     pub(crate) fn cpis(&self) -> &Cpis<'a> {
