@@ -11,8 +11,8 @@ use super::support::scripted::{Deed, Script, Speaks};
 /// agent, a server or a key reader. Each use is one that a review has seen.
 const EXPOSE: [(&str, &str); 12] = [
     // Into the settings of the agent and the digests of the state, which a CPI gets as JSON.
-    ("engine", "cpi_source/mod.rs"),
-    ("engine", "prepare.rs"),
+    ("engine", "cpis/source/mod.rs"),
+    ("engine", "prepare/deployment.rs"),
     ("manifest", "deployment/mod.rs"),
     // Into the properties of a CPI; and the check of a key that the manifest holds.
     ("manifest", "deployment/registry.rs"),
