@@ -49,10 +49,7 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
         always.walk(value, own.max(names.naming(name)), &mut names);
     }
     always.tell(redactor);
-    // A literal URL stays whole, unless one of these secrets is in it.
-    for url in known.urls.iter().filter(|url| redactor.apply(url) == url.as_str()) {
-        redactor.keep(url);
-    }
+    known.urls.iter().for_each(|url| redactor.keep(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
     for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
@@ -72,7 +69,7 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
         names_on_record(document, &mut open);
         harmless(document, Naming::Plain, &mut names, &mut open);
     }
-    texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add(text));
+    texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add_value(text));
 }
 
 /// Tells the redactor of the secrets among the properties of a CPI.

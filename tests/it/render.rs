@@ -211,7 +211,7 @@ fn render_template_says_what_failed_and_where() {
 
     world.write("a.erb", "<% loop { } %>");
     let error = render_template(&world, &[]).failure(3).stderr;
-    assert!(error.contains("'a.erb' line 1: the template made more than"), "{error}");
+    assert!(error.contains("'a.erb' line 1: the template created more than"), "{error}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod spellings;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,7 +57,9 @@ struct Secrets {
     forms: Index,
     /// The long ones, back to front.
     reversed: Index,
-    /// Texts in which nothing is replaced.
+    /// Forms of values that are secret only as a precaution, see [`Redactor::add_value`].
+    values: HashSet<Box<[u8]>>,
+    /// Texts in which no such value is replaced.
     kept: Index,
     /// Names that the operator called secret, as [`naming::normal`] writes them.
     names: BTreeSet<String>,
@@ -66,12 +68,27 @@ struct Secrets {
 impl Redactor {
     /// Adds a secret. Values too short to be told from ordinary text are left out.
     pub fn add(&self, secret: &str) {
+        self.insert(secret, false);
+    }
+
+    /// Adds a value that is secret as a precaution, because of where it came from. It is shown inside the paths
+    /// and addresses that [`Self::keep`] keeps whole; a value that was also added with [`Self::add`] is not.
+    pub fn add_value(&self, value: &str) {
+        self.insert(value, true);
+    }
+
+    fn insert(&self, secret: &str, is_value: bool) {
         let forms = spellings::of(secret);
         if forms.is_empty() {
             return;
         }
         let mut secrets = self.shared.write();
         for form in forms {
+            if !is_value {
+                secrets.values.remove(form.as_bytes());
+            } else if secrets.forms.longest_prefix(form.as_bytes()) != Some(form.as_bytes()) {
+                secrets.values.insert(form.as_bytes().into());
+            }
             secrets.forms.insert(form.as_bytes());
             if form.len() >= SHORTEST_BROKEN {
                 let reversed: Vec<u8> = form.bytes().rev().collect();
@@ -80,7 +97,7 @@ impl Redactor {
         }
     }
 
-    /// Keeps a path or an address whole: a secret that occurs inside it is not replaced there. A text without
+    /// Keeps a path or an address whole: a value of [`Self::add_value`] inside it is not replaced. A text without
     /// a slash or a dot is neither, and is not kept.
     pub fn keep(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
@@ -191,13 +208,14 @@ impl Secrets {
         }
     }
 
-    /// Returns true if a text that is kept whole stands around this place.
+    /// Returns true if a value stands here inside a text that is kept whole.
     fn is_kept(&self, text: &[u8], range: &Range<usize>) -> bool {
         let first = range.end.saturating_sub(self.kept.longest());
-        (first..=range.start).any(|at| {
-            let kept = text.get(at..).and_then(|rest| self.kept.longest_prefix(rest));
-            kept.is_some_and(|kept| at + kept.len() >= range.end)
-        })
+        text.get(range.clone()).is_some_and(|form| self.values.contains(form))
+            && (first..=range.start).any(|at| {
+                let kept = text.get(at..).and_then(|rest| self.kept.longest_prefix(rest));
+                kept.is_some_and(|kept| at + kept.len() >= range.end)
+            })
     }
 
     /// The start of a secret that goes on after the text, and the end of one that began before it.

@@ -132,7 +132,10 @@ fn added_late_takes_effect() {
 
 #[test]
 fn paths_that_are_kept_stay_whole() {
-    let redactor = redactor(&["bosh", "local", "monopile", "hunter22", "state.json and more"]);
+    let redactor = Redactor::default();
+    ["bosh", "local", "monopile", "hunter22", "state.json and more"]
+        .iter()
+        .for_each(|value| redactor.add_value(value));
     for path in ["/home/me/bosh/bosh-state.json", "bosh-state.json", "/home/me/.local/state/monopile", "bosh"]
     {
         redactor.keep(path);
@@ -147,6 +150,26 @@ fn paths_that_are_kept_stay_whole() {
     assert_eq!(redactor.apply("bosh-state.json and more"), "bosh-<redacted>");
     assert_eq!(redactor.apply("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
     assert_eq!(redactor.apply("/home/me/bosh/x"), "/home/me/<redacted>/x");
+}
+
+#[test]
+fn a_path_that_is_kept_does_not_show_a_secret() {
+    for secret_first in [true, false] {
+        let redactor = Redactor::default();
+        redactor.keep("s3://bucket/hunter22-and-local.json");
+        if secret_first {
+            redactor.add("hunter22");
+            redactor.add_value("hunter22");
+        } else {
+            redactor.add_value("hunter22");
+            redactor.add("hunter22");
+        }
+        redactor.add_value("local");
+        assert_eq!(
+            redactor.apply("s3://bucket/hunter22-and-local.json"),
+            "s3://bucket/<redacted>-and-local.json"
+        );
+    }
 }
 
 #[test]

@@ -92,7 +92,8 @@ impl Pty {
             let mut texts: Vec<(String, avt::Pen)> = Vec::new();
             for cell in line.cells().iter().filter(|cell| cell.width() > 0) {
                 match texts.last_mut() {
-                    Some((text, pen)) if pen == cell.pen() => text.push(cell.char()),
+                    // A blank looks the same in every style.
+                    Some((text, pen)) if pen == cell.pen() || cell.char() == ' ' => text.push(cell.char()),
                     _ => texts.push((cell.char().to_string(), *cell.pen())),
                 }
             }
