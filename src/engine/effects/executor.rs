@@ -215,7 +215,7 @@ fn announce_and_make(
                 return Err(still_at_work(of_cpi(cpi, error), &open));
             }
             CpiError::NoAnswer { .. } if effect.creates() => {
-                open.redact(&|text| environment.redactor.show(text));
+                open.redact(&environment.redactor);
                 return Err(unknown_outcome(effect, &open, of_cpi(cpi, error)));
             }
             _ => {

@@ -91,7 +91,7 @@ fn settle(
     if intent.effect.creates() {
         if !forget {
             let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
-            call.redact(&|text| environment.redactor.show(text));
+            call.redact(&environment.redactor);
             let mut error = Error::from(cause);
             if lost {
                 let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());

@@ -17,6 +17,7 @@ use super::calls::{self, ANSWER, CallFiles, INTENT, Progress, UNASKED};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
+use base::redact::Redactor;
 use base::{Error, Result};
 
 /// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
@@ -252,9 +253,12 @@ impl OpenCall {
         self.files.answer_so_far()
     }
 
-    /// Takes secrets out of what a process that has ended wrote, where the call stays open for a person to look into.
-    pub fn redact(&self, hide: &dyn Fn(&str) -> String) {
-        for path in [self.answer_path(), self.log_path()] {
+    /// Removes secrets from the answer and the log of a process that has ended, where the call stays open for the
+    /// operator to look into. Of the answer nothing else is removed, because the next run reads it again.
+    pub fn redact(&self, redactor: &Redactor) {
+        let answer: &dyn Fn(&str) -> String = &|text| redactor.apply(text).into_owned();
+        let log: &dyn Fn(&str) -> String = &|text| redactor.show(text);
+        for (path, hide) in [(self.answer_path(), answer), (self.log_path(), log)] {
             if let Err(error) = base::files::durable::rewrite(&path, hide) {
                 tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be rewritten");
             }
