@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A CPI whose cloud is a directory: VMs, disks and stemcells are JSON files in $CPI_DIR, or else ./cloud.
+"""A CPI whose cloud is a directory. VMs, disks and stemcells are JSON files in $CPI_DIR, by default ./cloud.
 
   monopile cpi check --path examples/cpi/cpi.py --stemcell examples/hello/stemcell
 """
