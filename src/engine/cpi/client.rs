@@ -172,7 +172,8 @@ impl Cpi {
             }
             Outcome::Answer { bytes, log_tail, status } => {
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
-                tracing::debug!(%method, request_id = request_id.as_str(), ok = answer.is_ok(), ?status, "the CPI answered");
+                let (ok, request_id) = (answer.is_ok(), request_id.as_str());
+                tracing::debug!(%method, request_id, ok, ?status, "the CPI answered");
                 answer.map_err(|error| error.with_end(status, log_tail))
             }
         }

@@ -5,8 +5,8 @@ use crate::state::{Disk, Handle, Resource, Snapshot, State, Stemcell};
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Finds the one on record that has this CID: of this CPI (the empty name is that of the default one), or of any
-/// that knows it.
+/// Finds the one on record that has this CID: of this CPI (the empty name is that of the default one), or of
+/// any that knows it.
 pub(crate) fn find<K: CidKind>(
     known: impl Iterator<Item = Handle<K>>,
     cid: &Cid<K>,
