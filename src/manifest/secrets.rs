@@ -478,7 +478,7 @@ mod tests {
             assert_eq!(shown(open), open);
         }
         assert_eq!(shown("https://h/cloudfoundry/x"), "https://h/<redacted>/x");
-        assert_eq!(shown("https://h/cloudfoundry/pass-word"), "https://h/<redacted>/<redacted>");
+        assert_eq!(shown("https://h/cloudfoundry/pass-word"), "https://h/cloudfoundry/<redacted>");
     }
 
     #[test]
