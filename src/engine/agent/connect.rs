@@ -44,11 +44,7 @@ pub(crate) fn contact(
     let agent = connect(environment, endpoint, state);
     let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
-    if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && let Some(foreign) = ForeignAgent::ask(&agent, expected)?
-    {
-        return Err(foreign.error(&agent, state));
-    }
+    ForeignAgent::check(&agent, state)?;
     waiting.finish();
     Ok(agent)
 }

@@ -25,7 +25,7 @@ impl fmt::Display for ForeignAgent {
 
 impl ForeignAgent {
     /// The agent whose `get_state` answered this, unless it has the expected id.
-    pub(crate) fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
+    fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
         let id = id(seen);
         (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
@@ -35,8 +35,25 @@ impl ForeignAgent {
         Ok(Self::in_answer(&agent.get_state()?, expected))
     }
 
+    /// Asks the agent for its id. Returns an error unless it is the one on record; a VM without an id on record, which
+    /// another tool made, passes.
+    pub(crate) fn check(agent: &Agent, state: &State) -> base::Result<()> {
+        match state.vm() {
+            None => Ok(()),
+            Some(_) => Self::check_answer(&agent.get_state()?, agent, state),
+        }
+    }
+
+    /// As [`Self::check`], with the agent's answer to `get_state`.
+    pub(crate) fn check_answer(seen: &Value, agent: &Agent, state: &State) -> base::Result<()> {
+        match state.vm().and_then(|vm| Self::in_answer(seen, &vm.agent_id)) {
+            None => Ok(()),
+            Some(foreign) => Err(foreign.error(agent, state)),
+        }
+    }
+
     /// The error for a run that needs the agent of the VM on record.
-    pub(crate) fn error(&self, agent: &Agent, state: &State) -> Error {
+    fn error(&self, agent: &Agent, state: &State) -> Error {
         let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let error = Error::new(

@@ -31,10 +31,8 @@ pub(super) fn look(
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => return Ok(Some(Liveness::Unreachable(error.into()))),
     };
-    if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-        && let Some(foreign) = ForeignAgent::in_answer(&seen, expected)
-    {
-        return Ok(Some(Liveness::Unreachable(foreign.error(&agent, state))));
+    if let Err(foreign) = ForeignAgent::check_answer(&seen, &agent, state) {
+        return Ok(Some(Liveness::Unreachable(foreign)));
     }
     let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
     looking.finish();

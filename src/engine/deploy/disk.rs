@@ -114,10 +114,5 @@ pub(super) fn detach(
 /// Waits until the VM's own agent answers after its VM was changed.
 fn wait_again(patience: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
-    if let Some(expected) = executor.state().vm().map(|vm| vm.agent_id.as_str())
-        && let Some(foreign) = ForeignAgent::ask(agent, expected)?
-    {
-        return Err(foreign.error(agent, executor.state()));
-    }
-    Ok(())
+    ForeignAgent::check(agent, executor.state())
 }

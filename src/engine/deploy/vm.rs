@@ -107,9 +107,7 @@ pub(super) fn create(
         Some(registry) => registry.wait_for_agent(executor, agent, &vm.cid, run.agent_timeout, &waiting)?,
         None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
-    if let Some(foreign) = ForeignAgent::ask(agent, &agent_id)? {
-        return Err(foreign.error(agent, executor.state()));
-    }
+    ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
     Ok(())
 }

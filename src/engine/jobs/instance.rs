@@ -35,11 +35,7 @@ impl Applied {
     /// Asks the agent, which must be that of the VM on record.
     pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
         let seen = agent.get_state()?;
-        if let Some(expected) = state.vm().map(|vm| vm.agent_id.as_str())
-            && let Some(foreign) = ForeignAgent::in_answer(&seen, expected)
-        {
-            return Err(foreign.error(agent, state));
-        }
+        ForeignAgent::check_answer(&seen, agent, state)?;
         Ok(Applied(seen))
     }
 

@@ -14,10 +14,8 @@ pub(crate) fn find<K: CidKind>(
 ) -> Result<Handle<K>> {
     let what = K::KIND;
     let known: Vec<Handle<K>> = known.collect();
-    let meant = |handle: &&Handle<K>| {
-        handle.cid == *cid && cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi)
-    };
-    let found: Vec<&Handle<K>> = known.iter().filter(meant).collect();
+    let found: Vec<&Handle<K>> =
+        known.iter().filter(|handle| handle.cid == *cid && handle.is_of(cpi)).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),

@@ -108,7 +108,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
 }
 
 fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
-    state.vms().any(|known| known.cid == *vm && cpi.is_none_or(|cpi| known.cpi().unwrap_or_default() == cpi))
+    state.vms().any(|known| known.cid == *vm && known.is_of(cpi))
 }
 
 /// The CPI that knows a VM which is not on record: the one that is named, or the first that does not deny it.
@@ -175,13 +175,12 @@ fn registry<'a>(
 
 /// The stemcells on record that a CID or `NAME/VERSION` means: of one CID one, of a version those of every CPI.
 fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<StemcellHandle>> {
-    let of_cpi = |handle: &StemcellHandle| cpi.is_none_or(|cpi| handle.cpi().unwrap_or_default() == cpi);
     let mut named: Vec<StemcellHandle> = state
         .stemcells
         .iter()
         .filter(|known| format!("{}/{}", known.name, known.version) == name)
         .map(Stemcell::handle)
-        .filter(of_cpi)
+        .filter(|handle| handle.is_of(cpi))
         .collect();
     named.sort();
     named.dedup();
