@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::support::updating;
+
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
-}
-
-fn updating() -> bool {
-    std::env::var_os("MONOPILE_UPDATE").is_some()
 }
 
 /// The files of a directory by name.

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::updating;
+
 const DOCUMENT: &str = "docs/architecture.md";
 
 /// A crate as its files describe it.
@@ -87,7 +89,7 @@ fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 /// The Rust files below a folder, without those that hold tests alone.
-fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
+pub(crate) fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
     walkdir::WalkDir::new(folder)
         .into_iter()
         .map(Result::unwrap)
@@ -101,9 +103,14 @@ fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, S
         .collect()
 }
 
+/// The text without the tests at its end.
+pub(crate) fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
+}
+
 /// The text without comments, string literals and the tests at its end.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let text = without_tests(text);
     let noise = regex::Regex::new(r##"(?m)//.*$|r#"[\s\S]*?"#|"(?:[^"\\]|\\[\s\S])*""##);
     noise.unwrap().replace_all(text, " ").into_owned()
 }
@@ -259,7 +266,7 @@ fn the_graph_of_crates_is_not_stale() {
         Some(format!("{} -> {}", layer.name, own.join(" ")).trim_end().to_owned())
     });
     let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
-    if std::env::var_os("MONOPILE_UPDATE").is_some() {
+    if updating() {
         let updated = document.replace(section(&document, "crates"), &graph);
         fs::write(root().join(DOCUMENT), updated).unwrap();
     }

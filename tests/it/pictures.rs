@@ -11,7 +11,7 @@ use regex::Regex;
 use crate::support::network::Network;
 use crate::support::process::Outcome as _;
 use crate::support::pty::Pty;
-use crate::support::{MONOPILE, World};
+use crate::support::{MONOPILE, World, updating};
 
 /// Width and height of a character, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
@@ -175,7 +175,7 @@ fn the_pictures_are_not_stale() {
         if masked(&kept) == masked(&svg) {
             continue;
         }
-        if std::env::var_os("MONOPILE_UPDATE").is_some() {
+        if updating() {
             std::fs::create_dir_all(directory()).unwrap();
             std::fs::write(&path, &svg).unwrap();
         } else {

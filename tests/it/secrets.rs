@@ -1,9 +1,9 @@
 //! What is secret and what is not: the places that see secrets as they are, and runs whose values look like
 //! names, paths and addresses.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::layers::{sources, without_tests};
 use super::support::hello::Hello;
 use super::support::scripted::{Deed, Script, Speaks};
 
@@ -31,24 +31,18 @@ const EXPOSE: [(&str, &str); 12] = [
 
 #[test]
 fn secrets_are_exposed_where_it_is_known() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut found = BTreeSet::new();
-    let files = walkdir::WalkDir::new(&sources).into_iter().map(Result::unwrap);
-    for entry in files.filter(|entry| entry.path().extension().is_some_and(|end| end == "rs")) {
-        let path = entry.path().strip_prefix(&sources).unwrap();
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-        let uses = code.contains(".expose()") || code.contains("Secret::expose");
-        if uses && !path.ends_with("base/secret.rs") && !path.to_string_lossy().ends_with("tests.rs") {
-            found.insert(path.to_owned());
-        }
-    }
+    let is_elsewhere = |path: &Path| !path.ends_with("base/secret.rs");
+    let mut found = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &is_elsewhere);
+    found.retain(|_, text| {
+        let code = without_tests(text);
+        code.contains(".expose()") || code.contains("Secret::expose")
+    });
     let is_allowed =
         |path: &Path| EXPOSE.iter().any(|(part, name)| path.starts_with(part) && path.ends_with(name));
-    let new: Vec<_> = found.iter().filter(|path| !is_allowed(path)).collect();
+    let new: Vec<_> = found.keys().filter(|path| !is_allowed(path)).collect();
     assert!(new.is_empty(), "new callers of Secret::expose, to be reviewed and listed here: {new:?}");
     for (part, name) in EXPOSE {
-        let is_there = found.iter().any(|path| path.starts_with(part) && path.ends_with(name));
+        let is_there = found.keys().any(|path| path.starts_with(part) && path.ends_with(name));
         assert!(is_there, "{part}: {name} exposes no secret any more: take it from the list");
     }
 }

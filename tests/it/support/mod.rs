@@ -192,6 +192,11 @@ impl World {
     }
 }
 
+/// Returns true if generated files are to be written again instead of compared.
+pub(crate) fn updating() -> bool {
+    std::env::var_os("MONOPILE_UPDATE").is_some()
+}
+
 /// The most memory, in KiB, that a process of the program has had so far; none when it has ended.
 pub(crate) fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
