@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use clap::builder::{CommandExt, Resettable};
 use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
 
-use super::Cli;
+use super::{Cli, help};
 
 /// The arguments of a command, described only when it is asked for.
 #[derive(Debug)]
@@ -66,12 +66,15 @@ pub(super) fn for_words(words: &[OsString]) -> Command {
 
 /// The grammar with those commands described that have a name that is asked for.
 fn describing(asked: impl Fn(&str) -> bool) -> Command {
-    Cli::command().mut_subcommands(|command| match command.get::<Description>().copied() {
+    let grammar = Cli::command();
+    let template = help::template(&grammar);
+    grammar.help_template(template).mut_subcommands(|command| match command.get::<Description>().copied() {
         Some(Description(describe)) if asked(command.get_name()) || command.get_all_aliases().any(&asked) => {
             // Groups of arguments say what they are for, but not for the command.
             let about = Resettable::from(command.get_about().cloned());
             let long_about = Resettable::from(command.get_long_about().cloned());
-            describe(command).about(about).long_about(long_about)
+            let name = command.get_name().to_owned();
+            help::with_examples(describe(command).about(about).long_about(long_about), &name)
         }
         _ => command,
     })

@@ -18,6 +18,7 @@ mod cpi_args;
 mod create_env;
 mod delete_env;
 mod deploy_args;
+mod director;
 mod duration;
 mod encryption_args;
 mod env_file;
@@ -27,6 +28,7 @@ mod finish;
 mod gateway_args;
 mod globals;
 mod grammar;
+mod help;
 mod history;
 mod inspect_local_release;
 mod inspect_local_stemcell;
@@ -64,7 +66,6 @@ mod table;
 mod vars;
 mod vm_args;
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -124,9 +125,9 @@ fn exit_codes() -> String {
 enum Command {
     /// Create or update an environment
     CreateEnv(Later<create_env::CreateEnvArgs>),
-    /// Say what create-env would do and why, and do nothing
+    /// Show what create-env would do, and why
     Plan(Later<plan::PlanArgs>),
-    /// Delete an environment: its VM, disks, stemcells and state
+    /// Delete an environment: VM, disks, stemcells and state
     DeleteEnv(Later<delete_env::DeleteEnvArgs>),
     /// Stop the jobs of an environment; VM and disks stay
     StopEnv(Later<stop_env::StopEnvArgs>),
@@ -134,35 +135,35 @@ enum Command {
     StartEnv(Later<start_env::StartEnvArgs>),
     /// Stop the jobs of an environment and start them again
     Restart(Later<restart::RestartArgs>),
-    /// Deploy what is deployed with a new VM; persistent disks keep their data
+    /// Replace the VM; persistent disks keep their data
     Recreate(Later<recreate::RecreateArgs>),
-    /// Show how an environment is doing: VM, agent, jobs, disks, networks, certificates, last runs
+    /// Show VM, agent, jobs, disks, certificates, last runs
     Status(Later<status::StatusArgs>),
-    /// Show the runs on this machine: when, how long, what they were to do, what came of them
+    /// List the runs on this machine with their results
     History(Later<history::HistoryArgs>),
-    /// Print what the jobs of an environment, its agent or its system wrote; or save it
+    /// Print or save the logs of jobs, agent or system
     Logs(Later<logs::LogsArgs>),
-    /// Log in to the VM of an environment, as a user who exists for that session alone
+    /// Log in to the VM as a temporary user
     Ssh(Later<ssh::SshArgs>),
-    /// Copy files to or from the VM of an environment
+    /// Copy files to or from the VM
     Scp(Later<scp::ScpArgs>),
-    /// See whether VM, agent and disks are as they should be, and put right what is not
-    #[command(visible_alias = "cck")]
+    /// Find and repair problems of VM, agent and disks
+    #[command(visible_aliases = ["cck", "cloudcheck"])]
     CloudCheck(Later<cloud_check::CloudCheckArgs>),
-    /// Print a manifest with ops files applied and variables filled in
+    /// Print a manifest with ops files and variables
     #[command(visible_alias = "int")]
     Interpolate(Later<interpolate::InterpolateArgs>),
-    /// Look into a vars store, check it, renew what is in it
+    /// List, check and rotate the variables of a vars store
     Vars(Later<vars::VarsArgs>),
-    /// Print what a job's files would be, without deploying
+    /// Print the rendered files of a job, without deploying
     Render(Later<render::RenderArgs>),
-    /// Print what a template becomes in an evaluation context
+    /// Render a template with an evaluation context
     RenderTemplate(Later<render_template::RenderTemplateArgs>),
-    /// Show what is in a release
+    /// Show the jobs and packages of a release
     InspectLocalRelease(Later<inspect_local_release::InspectLocalReleaseArgs>),
-    /// Show what a stemcell is
+    /// Show name, version and format of a stemcell
     InspectLocalStemcell(Later<inspect_local_stemcell::InspectLocalStemcellArgs>),
-    /// Make a stemcell from another one
+    /// Make a changed copy of a stemcell
     RepackStemcell(Later<repack_stemcell::RepackStemcellArgs>),
     /// Convert a release tarball to SHA-1 digests
     #[command(name = "sha1ify-release")]
@@ -170,35 +171,35 @@ enum Command {
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
-    /// Look at what is on record, compare it with the world, mend it
+    /// Show, verify, back up and repair the state
     State(Later<state::StateCommandArgs>),
-    /// Upload a stemcell to every CPI that takes it, where it stays until delete-stemcell
+    /// Upload a stemcell and keep it until delete-stemcell
     UploadStemcell(Later<resources::UploadStemcellArgs>),
-    /// List the stemcells on record, of every CPI
+    /// List the stemcells on record
     Stemcells(Later<resources::StemcellsArgs>),
-    /// Delete a stemcell, in every CPI that has it
+    /// Delete a stemcell in every CPI that has it
     DeleteStemcell(Later<resources::DeleteStemcellArgs>),
-    /// Delete a VM: that of the environment, or any other that a CPI knows
+    /// Delete the VM of the environment, or another by CID
     DeleteVm(Later<resources::DeleteArgs>),
-    /// List the disks on record, of every CPI
+    /// List the disks on record
     Disks(Later<resources::DisksArgs>),
-    /// Put another persistent disk in the place of the present one, which is kept; the next create-env attaches it
+    /// Choose the disk that the next create-env attaches
     AttachDisk(Later<resources::AttachDiskArgs>),
     /// Delete a disk that is not in use
     DeleteDisk(Later<resources::DeleteArgs>),
-    /// List the snapshots on record, of every CPI
+    /// List the snapshots on record
     Snapshots(Later<resources::SnapshotsArgs>),
-    /// Take a snapshot of a disk, as consistent as a machine that lost power (stop-env stops the jobs)
+    /// Take a snapshot of a disk
     TakeSnapshot(Later<resources::TakeSnapshotArgs>),
     /// Delete a snapshot of a disk
     DeleteSnapshot(Later<resources::DeleteArgs>),
-    /// Ask every CPI of the manifest what it is
+    /// Show API version and formats of every CPI
     Cpis(Later<resources::CpisArgs>),
-    /// Ask a CPI by hand, put it to the test, put it on record
+    /// Call, check and replay a CPI
     Cpi(Later<cpi::CpiCommandArgs>),
-    /// Look into the cache, make it smaller
+    /// List and prune the cache
     Cache(Later<cache::CacheArgs>),
-    /// Look into a standalone Ironic, keep its volume connectors and targets
+    /// Show nodes and manage volumes of a standalone Ironic
     Baremetal(Later<baremetal::BaremetalArgs>),
     /// Write an example that ships with monopile
     Example(Later<example::ExampleArgs>),
@@ -350,7 +351,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = help::expanded(std::env::args_os().collect());
     // What monopile starts of itself comes first: it must not meet threads or signal handlers.
     if let Some(code) = internal::try_run(&args) {
         return code;
@@ -363,14 +364,15 @@ fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let (cli, remarks) =
-        match env_file::understand(&grammar::for_words(&args).args(globals::ignored()), &args) {
-            CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
-            CommandLine::Unusable(cli, error) => (cli, Err(error)),
-            CommandLine::Refused(error) => {
-                return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
-            }
-        };
+    let grammar = grammar::for_words(&args).args(globals::ignored());
+    let (cli, remarks) = match env_file::understand(&grammar, &args) {
+        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, Err(error)),
+        CommandLine::Refused(error) => {
+            let error = director::explained(error, grammar);
+            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+        }
+    };
     let session = Session::begin(&cli.globals, &cli.command.output_mode());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);

@@ -42,6 +42,43 @@ fn version_by_each_of_its_flags() {
 }
 
 #[test]
+fn help_has_groups_and_begins_with_the_everyday_commands() {
+    let help = World::new().run(["--help"]).success().stdout;
+    assert_eq!(World::new().run(["help"]).success().stdout, help);
+    let headings: Vec<&str> =
+        help.lines().filter(|line| !line.starts_with(' ') && line.ends_with(':')).collect();
+    let groups =
+        ["Everyday", "Deploy", "Look", "Repair", "Manifests", "Artifacts", "CPI", "Bare metal", "Shell"];
+    let expected: Vec<String> = groups.iter().chain(&["Options"]).map(|group| format!("{group}:")).collect();
+    assert_eq!(headings, expected, "{help}");
+    let (_, everyday) = help.split_once("Everyday:\n").unwrap();
+    let names: Vec<&str> =
+        everyday.lines().take(5).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(names, ["create-env", "plan", "status", "logs", "delete-env"]);
+}
+
+#[test]
+fn help_of_a_command_has_an_example_and_no_default_for_the_manifest() {
+    let help = World::new().run(["help", "create-env"]).success().stdout;
+    assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
+    assert!(help.contains("Usage: monopile create-env [OPTIONS] <PATH>"), "{help}");
+    assert!(help.contains("Example: monopile create-env ") && !help.contains("[default: -]"), "{help}");
+}
+
+#[test]
+fn commands_of_a_director_are_not_taken_for_misspellings() {
+    for words in
+        [vec!["deploy", "m.yml"], vec!["-e", "vbox", "-d", "x", "vms"], vec!["-n", "run-errand", "smoke"]]
+    {
+        let run = World::new().run(&words).failure(2);
+        assert!(run.stderr.contains("that is a director's command: use bosh -e "), "{}", run.stderr);
+        assert!(!run.stderr.contains("similar"), "{}", run.stderr);
+    }
+    let run = World::new().run(["cloudcheck", "absent.yml"]).failure(3);
+    assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
+}
+
+#[test]
 fn help_names_the_public_commands_alone() {
     let help = World::new().run(["--help"]).success().stdout;
     for command in COMMANDS {

@@ -39,7 +39,11 @@ pub(in crate::cli) fn understand(grammar: &Command, args: &[OsString]) -> Comman
 }
 
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let first = lenient(grammar.clone()).try_get_matches_from(args)?;
+    let first = match lenient(grammar.clone()).try_get_matches_from(args) {
+        Ok(matches) => matches,
+        // Help and errors come from the grammar itself: the lenient one shows a default for the manifest.
+        Err(error) => return Err(grammar.clone().try_get_matches_from(args).err().unwrap_or(error)),
+    };
     let (path, matches) = chosen(&first);
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)

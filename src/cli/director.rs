@@ -1,0 +1,149 @@
+//! Commands of upstream's CLI that monopile does not have.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Commands and aliases that speak to a director.
+const DIRECTOR: [&str; 83] = [
+    "alias-env",
+    "cancel-task",
+    "cancel-tasks",
+    "cc",
+    "clean-up",
+    "cleanup",
+    "cloud-config",
+    "config",
+    "configs",
+    "cpi-config",
+    "create-recovery-plan",
+    "cs",
+    "ct",
+    "curl",
+    "d",
+    "dc",
+    "deld",
+    "delete-config",
+    "delete-deployment",
+    "delete-network",
+    "delete-release",
+    "delete-snapshots",
+    "delr",
+    "deploy",
+    "deployment",
+    "deployments",
+    "deps",
+    "diff-config",
+    "dep",
+    "ds",
+    "env",
+    "environment",
+    "environments",
+    "envs",
+    "errands",
+    "es",
+    "event",
+    "events",
+    "export-release",
+    "ignore",
+    "inspect-release",
+    "instances",
+    "is",
+    "l",
+    "locks",
+    "log-in",
+    "log-out",
+    "login",
+    "logout",
+    "man",
+    "manifest",
+    "networks",
+    "orphan-disk",
+    "orphaned-disks",
+    "orphaned-vms",
+    "pcap",
+    "recover",
+    "releases",
+    "rs",
+    "run-errand",
+    "runtime-config",
+    "rc",
+    "ss",
+    "start",
+    "stop",
+    "t",
+    "take-snapshots",
+    "task",
+    "tasks",
+    "ts",
+    "ucc",
+    "unalias-env",
+    "unignore",
+    "update-cloud-config",
+    "update-config",
+    "update-cpi-config",
+    "update-resurrection",
+    "update-runtime-config",
+    "upload-release",
+    "ur",
+    "urc",
+    "variables",
+    "vms",
+];
+
+/// Commands and aliases that work on the source of a release.
+const RELEASE: [&str; 14] = [
+    "add-blob",
+    "blobs",
+    "cr",
+    "create-release",
+    "finalize-release",
+    "generate-job",
+    "generate-package",
+    "init-release",
+    "remove-blob",
+    "reset-release",
+    "sync-blobs",
+    "upload-blobs",
+    "vendor-package",
+    "fr",
+];
+
+/// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
+pub(super) fn explained(error: clap::Error, mut grammar: Command) -> clap::Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let name = name.as_str();
+    let message = if DIRECTOR.contains(&name) {
+        format!("'{name}': that is a director's command: use bosh -e ENVIRONMENT {name}")
+    } else if RELEASE.contains(&name) {
+        format!("'{name}': that is a command for the source of a release: use bosh {name}")
+    } else {
+        return error;
+    };
+    grammar.error(ErrorKind::InvalidSubcommand, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::grammar;
+
+    fn refused(line: &str) -> String {
+        let error = grammar::whole().try_get_matches_from(line.split(' ')).unwrap_err();
+        explained(error, grammar::whole()).to_string()
+    }
+
+    #[test]
+    fn commands_of_a_director_are_explained() {
+        for name in DIRECTOR {
+            let text = refused(&format!("monopile {name} -n"));
+            let expected =
+                format!("error: '{name}': that is a director's command: use bosh -e ENVIRONMENT {name}\n");
+            assert!(text.starts_with(&expected), "{text}");
+            assert!(!text.contains("similar"), "{text}");
+        }
+        for name in RELEASE {
+            assert!(refused(&format!("monopile {name}")).contains(&format!("use bosh {name}\n")));
+        }
+        assert!(refused("monopile creat-env").contains("similar"));
+    }
+}
