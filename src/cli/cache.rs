@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::duration;
 use super::finish::Finished;
 use super::session::Session;
-use super::table::Table;
+use super::table::{Layout, Table};
 use artifact::cache::{self, Entry, Pruned};
 use base::Result;
 
@@ -41,7 +41,7 @@ impl CacheArgs {
                 let entries = cache::list(&root)?;
                 match session.globals.json {
                     true => Finished::json(&entries),
-                    false => Ok(Finished::Output(show(&entries).into_bytes())),
+                    false => Ok(Finished::Output(show(&entries, &session.layout()).into_bytes())),
                 }
             }
             CacheCommand::Prune { unused, all } => {
@@ -55,14 +55,17 @@ impl CacheArgs {
     }
 }
 
-fn show(entries: &[Entry]) -> String {
+fn show(entries: &[Entry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
         let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());
         table.row([entry.kind.clone(), entry.name.clone(), size, entry.used.clone(), url]);
     }
+    if layout.is_for_programs() {
+        return table.print(layout);
+    }
     let total = entries.iter().map(|entry| entry.size).sum();
-    format!("{}\n{} entries, {}\n", table.print(), entries.len(), base::text::bytes(total))
+    format!("{}\n{} entries, {}\n", table.print(layout), entries.len(), base::text::bytes(total))
 }
 
 fn tell(pruned: Pruned) -> String {

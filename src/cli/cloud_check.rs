@@ -9,7 +9,7 @@ use super::duration;
 use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
-use super::table::Table;
+use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
 use engine::inspection::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
@@ -47,10 +47,9 @@ impl CloudCheckArgs {
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
         let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
         let checked = inspection::cloud_check(&request, &surroundings.environment, choose)?;
-        let hide = |text: &str| session.redactor.show(text);
         let output = match session.globals.json {
             true => Finished::json(&checked.problems)?,
-            false => Finished::Output(hide(&shown(&checked)).into_bytes()),
+            false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
             Some(error) if self.report || session.interactive() => output.but(error),
@@ -83,7 +82,7 @@ impl CloudCheckArgs {
     }
 }
 
-fn shown(checked: &CloudChecked) -> String {
+fn shown(checked: &CloudChecked, layout: &Layout) -> String {
     if checked.problems.is_empty() {
         return "Nothing is wrong with VM, agent and disks.\n".to_owned();
     }
@@ -91,7 +90,7 @@ fn shown(checked: &CloudChecked) -> String {
     for treated in &checked.problems {
         table.row([treated.problem.description.clone(), remedies(treated), result(treated)]);
     }
-    table.print()
+    table.print(layout)
 }
 
 fn remedies(treated: &Treated) -> String {

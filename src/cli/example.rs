@@ -151,7 +151,7 @@ fn list(session: &Session) -> Result<Finished> {
     for example in &EXAMPLES {
         table.row([example.name, example.description].map(str::to_owned));
     }
-    Ok(Finished::Output(table.print().into_bytes()))
+    Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
 }
 
 /// Writes the files of an example. A file that exists with other content is an error, and is left as it is.

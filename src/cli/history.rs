@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::finish::Finished;
 use super::session::Session;
-use super::table::Table;
+use super::table::{Layout, Table};
 use super::{PlaceArgs, paths};
 use base::Result;
 use engine::history::{self, Fate, Plan, Run};
@@ -44,7 +44,7 @@ impl HistoryArgs {
             false => {
                 let text = match self.steps {
                     true => at_length(&runs, state.is_none()),
-                    false => shown(&runs, state.is_none(), true),
+                    false => shown(&runs, state.is_none(), true, &session.layout()),
                 };
                 Ok(Finished::Output(text.into_bytes()))
             }
@@ -58,7 +58,7 @@ fn none(state: Option<&Path>) -> String {
 }
 
 /// A table of runs; with what they were to do, if that is wanted.
-pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool) -> String {
+pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
         header.insert(1, "State");
@@ -75,7 +75,7 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool) -> String {
         }
         table.row(row);
     }
-    table.print()
+    table.print(layout)
 }
 
 /// Every step that runs planned and took. There is too much of it for a table.

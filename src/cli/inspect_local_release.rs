@@ -58,6 +58,7 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<Finished
             package.os_version.clone().unwrap_or_default(),
         ]);
     }
-    let text = format!("{}\n{}\n{}", summary.print(), jobs.print(), packages.print());
+    let layout = session.layout();
+    let text = format!("{}\n{}\n{}", summary.print(&layout), jobs.print(&layout), packages.print(&layout));
     Ok(Finished::Output(text.into_bytes()))
 }

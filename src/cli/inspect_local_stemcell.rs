@@ -31,6 +31,6 @@ impl InspectLocalStemcellArgs {
         }
         let mut table = Table::new(["Name", "OS", "Version", "Infrastructure", "Hypervisor"]);
         table.row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
-        Ok(Finished::Output(table.print().into_bytes()))
+        Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
     }
 }

@@ -12,6 +12,7 @@ use super::globals::Globals;
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
+use super::table::Layout;
 use super::{duration, encryption_args, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
@@ -259,6 +260,23 @@ impl Session {
     /// A scratch directory, for commands that need nothing else.
     pub(super) fn scratch(&self) -> Result<Scratch> {
         Scratch::new(&self.cache_dir()?)
+    }
+
+    /// Returns the layout of lists: columns that fit the terminal, or tab-separated values in a pipe.
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(self.columns(), self.redactor.clone())
+    }
+
+    /// Returns the layout of reports, which keep their columns in a pipe.
+    pub(super) fn report_layout(&self) -> Layout {
+        match self.columns() {
+            Some(columns) => Layout::new(Some(columns), self.redactor.clone()),
+            None => Layout::unlimited(self.redactor.clone()),
+        }
+    }
+
+    fn columns(&self) -> Option<usize> {
+        (self.globals.tty || std::io::stdout().is_terminal()).then(ui::columns)
     }
 
     /// Whether somebody can be asked.

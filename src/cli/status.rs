@@ -146,10 +146,7 @@ fn json_line(status: &Status) -> Result<String> {
 }
 
 fn text(session: &Session, status: &Status) -> String {
-    session.redactor.apply(&shown(status)).into_owned()
-}
-
-fn shown(status: &Status) -> String {
+    let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(state) = &status.job_state {
         let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
@@ -171,16 +168,13 @@ fn shown(status: &Status) -> String {
     for one in &record.undeleted {
         facts.push(("Undeleted", format!("{}: {}", one.resource, one.said)));
     }
-    let mut sections: Vec<String> =
-        vec![facts.iter().map(|(name, fact)| format!("{name:<10} {fact}\n")).collect()];
-    sections.extend(processes(status));
-    sections.extend(disks(status));
-    sections.extend(networks(status));
-    sections.extend(certificates(status));
+    let mut sections = vec![layout.facts(&facts)];
+    let tables = [processes(status), disks(status), networks(status), certificates(status)];
+    sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
-        sections.push(history::shown(&status.runs, false, false));
+        sections.push(history::shown(&status.runs, false, false, layout));
     }
-    base::text::clean(&sections.join("\n")).into_owned()
+    sections.join("\n")
 }
 
 fn vm(status: &Status) -> String {
@@ -243,7 +237,7 @@ fn load(vitals: &Value) -> String {
     parts.join(", ")
 }
 
-fn processes(status: &Status) -> Option<String> {
+fn processes(status: &Status) -> Option<Table> {
     let mut table = Table::new(["Process", "State", "Uptime", "Memory", "CPU"]);
     for process in &status.processes {
         let uptime = process.uptime_seconds.map(|seconds| base::text::duration(Duration::from_secs(seconds)));
@@ -256,10 +250,10 @@ fn processes(status: &Status) -> Option<String> {
         let or_none = Option::unwrap_or_default;
         table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
     }
-    (!status.processes.is_empty()).then(|| table.print())
+    (!status.processes.is_empty()).then_some(table)
 }
 
-fn disks(status: &Status) -> Option<String> {
+fn disks(status: &Status) -> Option<Table> {
     let mut table = Table::new(["Disk", "Size", "Used by the VM", "State", "Full", "Hint"]);
     for disk in &status.disks {
         let state = match (disk.exists, disk.mounted) {
@@ -277,10 +271,10 @@ fn disks(status: &Status) -> Option<String> {
         let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
         table.row([cid, size, yes.to_owned(), state.to_owned(), full, hint]);
     }
-    (!status.disks.is_empty()).then(|| table.print())
+    (!status.disks.is_empty()).then_some(table)
 }
 
-fn networks(status: &Status) -> Option<String> {
+fn networks(status: &Status) -> Option<Table> {
     let mut table = Table::new(["Network", "Type", "Address", "Netmask", "Gateway"]);
     for network in &status.networks {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -292,10 +286,10 @@ fn networks(status: &Status) -> Option<String> {
             text(&network.gateway),
         ]);
     }
-    (!status.networks.is_empty()).then(|| table.print())
+    (!status.networks.is_empty()).then_some(table)
 }
 
-fn certificates(status: &Status) -> Option<String> {
+fn certificates(status: &Status) -> Option<Table> {
     let mut table = Table::new(["Certificate", "Expires", "Left"]);
     for certificate in &status.certificates {
         let note = match certificate.days {
@@ -305,7 +299,7 @@ fn certificates(status: &Status) -> Option<String> {
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);
     }
-    (!status.certificates.is_empty()).then(|| table.print())
+    (!status.certificates.is_empty()).then_some(table)
 }
 
 /// What is not well stands out, without colours.

@@ -1,67 +1,285 @@
-//! Columns of text, as commands print them.
+//! Tables: aligned columns that fit the terminal, or tab-separated values for programs.
 
-use std::fmt::Write;
+use base::redact::Redactor;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Columns between two cells.
+const GAP: usize = 2;
+/// A column of at most this width is not wrapped.
+const NARROW: usize = 20;
+/// The least room for a value beside its label.
+const LEAST_ROOM: usize = 10;
+/// Shown for a cell without a value.
+const EMPTY: &str = "-";
 
 /// Rows under a header. A cell may have several lines.
 pub(super) struct Table {
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
+}
+
+/// The form in which tables are printed. Every cell is redacted and cleaned of control characters.
+pub(super) struct Layout {
+    form: Form,
+    redactor: Redactor,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    /// A row per line, without a header.
+    Tabs,
+    /// At most this many columns of a terminal.
+    Columns(usize),
+}
+
+impl Layout {
+    /// Returns the layout for a terminal of `columns`, or for a pipe.
+    pub(super) fn new(columns: Option<usize>, redactor: Redactor) -> Self {
+        Layout { form: columns.map_or(Form::Tabs, Form::Columns), redactor }
+    }
+
+    /// Returns the layout for aligned columns of any width.
+    pub(super) fn unlimited(redactor: Redactor) -> Self {
+        Layout { form: Form::Columns(usize::MAX), redactor }
+    }
+
+    /// Returns true if a program reads the table.
+    pub(super) fn is_for_programs(&self) -> bool {
+        matches!(self.form, Form::Tabs)
+    }
+
+    /// Formats labelled values, one per line.
+    pub(super) fn facts(&self, facts: &[(&str, String)]) -> String {
+        let cells: Vec<(&str, Vec<String>)> =
+            facts.iter().map(|(label, value)| (*label, self.cell(value))).collect();
+        match self.form {
+            Form::Tabs => {
+                cells.iter().map(|(label, lines)| format!("{label}\t{}\n", lines.join(", "))).collect()
+            }
+            Form::Columns(limit) => labelled(&cells, indent(facts.iter().map(|(label, _)| *label)), limit),
+        }
+    }
+
+    fn cell(&self, text: &str) -> Vec<String> {
+        let lines: Vec<String> = self.redactor.apply(text).lines().map(base::text::clean_line).collect();
+        if lines.iter().all(String::is_empty) { vec![EMPTY.to_owned()] } else { lines }
+    }
 }
 
 impl Table {
     pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
-        Table { rows: vec![header.into_iter().map(str::to_owned).collect()] }
+        Table { header: header.into_iter().map(str::to_uppercase).collect(), rows: Vec::new() }
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The header in capitals, the columns aligned, `-` where there is nothing.
-    pub(super) fn print(&self) -> String {
-        let columns = self.rows[0].len();
+    /// Formats the table. If its columns do not fit the terminal, each row becomes a list of labelled values.
+    pub(super) fn print(&self, layout: &Layout) -> String {
+        let count = self.header.len();
+        let cell = |row: &Vec<String>, column| layout.cell(row.get(column).map_or("", String::as_str));
         let rows: Vec<Vec<Vec<String>>> =
-            self.rows.iter().enumerate().map(|(index, row)| cells(row, columns, index == 0)).collect();
-        let width = |column: usize| {
-            let lines = rows.iter().flat_map(|row| &row[column]);
-            lines.map(|line| line.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for row in &rows {
-            for index in 0..row.iter().map(Vec::len).max().unwrap_or(0) {
-                let mut line = String::new();
-                for (cell, width) in row.iter().zip(&widths) {
-                    // Writing to a String cannot fail.
-                    let _ = write!(line, "{:width$}  ", cell.get(index).map_or("", String::as_str));
+            self.rows.iter().map(|row| (0..count).map(|column| cell(row, column)).collect()).collect();
+        match layout.form {
+            Form::Tabs => tabs(&rows),
+            Form::Columns(limit) => {
+                let header: Vec<Vec<String>> = self.header.iter().map(|name| vec![name.clone()]).collect();
+                let all: Vec<&Vec<Vec<String>>> = std::iter::once(&header).chain(&rows).collect();
+                match widths(&all, count, limit) {
+                    Some(widths) => all.iter().map(|row| aligned(row, &widths)).collect(),
+                    None => self.stacked(&rows, limit),
                 }
-                text.push_str(line.trim_end());
-                text.push('\n');
             }
         }
-        text
+    }
+
+    fn stacked(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
+        let indent = indent(self.header.iter().map(String::as_str));
+        let block = |row: &Vec<Vec<String>>| {
+            let cells: Vec<(&str, Vec<String>)> = self
+                .header
+                .iter()
+                .map(String::as_str)
+                .zip(row.iter().cloned())
+                .filter(|(_, lines)| lines.iter().any(|line| line != EMPTY))
+                .collect();
+            labelled(&cells, indent, limit)
+        };
+        rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn cells(row: &[String], columns: usize, header: bool) -> Vec<Vec<String>> {
-    let of = |cell: Option<&String>| -> Vec<String> {
-        match cell.map(String::as_str).unwrap_or_default() {
-            "" => vec!["-".to_owned()],
-            text if header => vec![text.to_uppercase()],
-            text => text.lines().map(str::to_owned).collect(),
-        }
+fn tabs(rows: &[Vec<Vec<String>>]) -> String {
+    let cell = |lines: &Vec<String>| lines.join(", ");
+    rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
+}
+
+/// Returns the width of each column, or `None` if words would have to be broken to fit `limit`.
+fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<usize>> {
+    let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
+        let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
+        lines.map(|line| length(line)).max().unwrap_or(0)
     };
-    (0..columns).map(|column| of(row.get(column))).collect()
+    let word = |line: &str| line.split_whitespace().map(UnicodeWidthStr::width).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..count).map(|column| longest(column, &UnicodeWidthStr::width)).collect();
+    let least: Vec<usize> = widths
+        .iter()
+        .enumerate()
+        .map(|(column, width)| longest(column, &word).max(NARROW).min(*width))
+        .collect();
+    while widths.iter().sum::<usize>() + GAP * count.saturating_sub(1) > limit {
+        let widest = (0..count).filter(|column| widths[*column] > least[*column]);
+        let widest = widest.max_by_key(|column| widths[*column])?;
+        widths[widest] -= 1;
+    }
+    Some(widths)
+}
+
+fn aligned(row: &[Vec<String>], widths: &[usize]) -> String {
+    let cells: Vec<Vec<String>> = row.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |index: usize| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            let text = cell.get(index).map_or("", String::as_str);
+            line.push_str(text);
+            line.push_str(&" ".repeat((width + GAP).saturating_sub(text.width())));
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    (0..height).map(line).collect()
+}
+
+/// Returns the column in which values beside these labels begin.
+fn indent<'l>(labels: impl Iterator<Item = &'l str>) -> usize {
+    labels.map(UnicodeWidthStr::width).max().unwrap_or(0) + GAP
+}
+
+/// Formats values beside their labels, wrapped to `limit` columns.
+fn labelled(cells: &[(&str, Vec<String>)], indent: usize, limit: usize) -> String {
+    let room = limit.saturating_sub(indent).max(LEAST_ROOM);
+    let mut text = String::new();
+    for (label, lines) in cells {
+        for (index, line) in wrapped(lines, room).iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            text.push_str(label);
+            text.push_str(&" ".repeat(indent - label.width()));
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Breaks lines between words. A word that is wider than `width` is truncated.
+fn wrapped(lines: &[String], width: usize) -> Vec<String> {
+    let mut wrapped = Vec::new();
+    for line in lines {
+        if line.width() <= width {
+            wrapped.push(line.clone());
+            continue;
+        }
+        let mut current = String::new();
+        for word in line.split_whitespace() {
+            if !current.is_empty() && current.width() + 1 + word.width() > width {
+                wrapped.push(std::mem::take(&mut current));
+            }
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(&truncated(word, width));
+        }
+        wrapped.push(current);
+    }
+    wrapped
+}
+
+fn truncated(word: &str, width: usize) -> String {
+    if word.width() <= width {
+        return word.to_owned();
+    }
+    let mut used = 0;
+    let kept = word.chars().take_while(|character| {
+        used += character.width().unwrap_or(0);
+        used < width
+    });
+    kept.chain(['…']).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn columns_are_aligned_and_cells_may_have_lines() {
+    fn table() -> Table {
         let mut table = Table::new(["Name", "Needs", "Note"]);
         table.row(["a".to_owned(), "x\nlonger".to_owned(), String::new()]);
-        table.row(["ab".to_owned(), String::new(), "n".to_owned()]);
-        assert_eq!(table.print(), "NAME  NEEDS   NOTE\na     x       -\n      longer\nab    -       n\n");
+        table.row(["ab".to_owned(), String::new(), "one note of several words, for one".to_owned()]);
+        table
+    }
+
+    fn on_terminal(columns: usize) -> Layout {
+        Layout::new(Some(columns), Redactor::default())
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let text = "NAME  NEEDS   NOTE\na     x       -\n      longer\n\
+                    ab    -       one note of several words, for one\n";
+        assert_eq!(table().print(&on_terminal(80)), text);
+        assert_eq!(table().print(&Layout::unlimited(Redactor::default())), text);
+    }
+
+    #[test]
+    fn wide_columns_wrap_between_words() {
+        assert_eq!(
+            table().print(&on_terminal(36)),
+            "NAME  NEEDS   NOTE\na     x       -\n      longer\n\
+             ab    -       one note of several\n              words, for one\n"
+        );
+    }
+
+    #[test]
+    fn rows_are_stacked_if_columns_do_not_fit() {
+        assert_eq!(
+            table().print(&on_terminal(24)),
+            "NAME   a\nNEEDS  x\n       longer\n\n\
+             NAME   ab\nNOTE   one note of\n       several words,\n       for one\n"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut table = table();
+        table.row(["日本語".to_owned(), "/a/very/long/path/without/any/blank".to_owned(), "x".repeat(90)]);
+        for columns in 20..120 {
+            let text = table.print(&on_terminal(columns));
+            assert!(text.lines().all(|line| line.width() <= columns), "{columns}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_gets_a_row_per_line() {
+        let pipe = Layout::new(None, Redactor::default());
+        assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
+        assert_eq!(pipe.facts(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
+    }
+
+    #[test]
+    fn cells_are_redacted_before_they_are_wrapped_and_cleaned() {
+        let redactor = Redactor::default();
+        redactor.add("two words");
+        let mut table = Table::new(["Name"]);
+        table.row(["a secret of two words\x1b[2J\tend".to_owned()]);
+        assert_eq!(table.print(&Layout::new(None, redactor)), "a secret of <redacted> end\n");
+    }
+
+    #[test]
+    fn facts_wrap_behind_their_labels() {
+        let facts = [("VM", "vm-1  there".to_owned()), ("Agent", "answers at some address".to_owned())];
+        assert_eq!(
+            on_terminal(22).facts(&facts),
+            "VM     vm-1  there\nAgent  answers at some\n       address\n"
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use indicatif::TermLike;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Columns and rows where the terminal does not know.
+/// The size of a terminal that does not report one: columns and rows.
 const USUAL: (u16, u16) = (80, 24);
 
 /// See the module. Standard error is the terminal.
@@ -42,7 +42,18 @@ pub fn can_redraw() -> bool {
     known
 }
 
-/// The terminal's columns and rows now: it may have been resized.
+/// Returns the columns of the terminal on standard output.
+pub fn columns() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+        && size.ws_col > 0
+    {
+        return usize::from(size.ws_col);
+    }
+    usize::from(USUAL.0)
+}
+
+/// Returns the current columns and rows of the terminal on standard error.
 pub(super) fn size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {

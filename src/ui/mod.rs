@@ -14,6 +14,6 @@ mod styled;
 mod summary;
 mod text;
 
-pub use canvas::can_redraw;
+pub use canvas::{can_redraw, columns};
 pub use renderer::{Format, Options, Renderer, renderer};
 pub use screenful::Screenful;

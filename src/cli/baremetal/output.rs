@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
+use base::redact::Redactor;
 use base::{Error, Result};
 use ironic::Object;
 use yaml::{self, Node};
@@ -140,7 +141,7 @@ fn table(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
     for row in rows {
         table.row(row.iter().map(|value| if value.is_null() { String::new() } else { plain(value) }));
     }
-    table.print()
+    table.print(&Layout::unlimited(Redactor::default()))
 }
 
 /// RFC 4180, with everything quoted that is no number.

@@ -9,7 +9,7 @@ use super::source::{OnBench, SourceArgs, hash};
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
 use crate::conformance::check::{CheckContext, CheckSettings, Notes, Report, StemcellImage, Verdict, junit};
 use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
@@ -116,7 +116,7 @@ impl CheckArgs {
         };
         match session.globals.json {
             true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(Finished::Verdict(show(&report).into_bytes(), exit_code)),
+            false => Ok(Finished::Verdict(show(&report, &session.report_layout()).into_bytes(), exit_code)),
         }
     }
 
@@ -188,16 +188,15 @@ impl CheckArgs {
 /// A table with more lines has scrolled away when it is over.
 const SCREEN: usize = 20;
 
-fn show(report: &Report) -> String {
+fn show(report: &Report, layout: &Layout) -> String {
     let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
     for check in &report.checks {
-        let reasons: Vec<String> = check.reasons.iter().flat_map(|reason| wrapped(reason)).collect();
         checks.row([
             check.group.clone(),
             check.name.clone(),
             check.result.name().to_owned(),
             format!("{} ms", check.duration.as_millis()),
-            reasons.join("\n"),
+            check.reasons.join("\n"),
         ]);
     }
     let mut timings = Table::new(["Method", "Calls", "Shortest", "Median", "Longest"]);
@@ -211,7 +210,7 @@ fn show(report: &Report) -> String {
             milliseconds(timing.max),
         ]);
     }
-    let mut text = format!("{}\n{}\n", checks.print(), timings.print());
+    let mut text = format!("{}\n{}\n", checks.print(layout), timings.print(layout));
     let failed: Vec<_> = report.checks.iter().filter(|check| check.result == Verdict::Fail).collect();
     if !failed.is_empty() && report.checks.len() > SCREEN {
         text += "Failed:\n";
@@ -223,30 +222,9 @@ fn show(report: &Report) -> String {
     if !report.left_behind.is_empty() {
         let mut left = Table::new(["Left behind", "CID", "Why"]);
         for thing in &report.left_behind {
-            left.row([
-                thing.kind.clone(),
-                thing.cid.clone().unwrap_or_default(),
-                wrapped(&thing.why).join("\n"),
-            ]);
+            left.row([thing.kind.clone(), thing.cid.clone().unwrap_or_default(), thing.why.clone()]);
         }
-        text += &format!("{}\n", left.print());
+        text += &format!("{}\n", left.print(layout));
     }
     text + &report.summary() + "\n"
-}
-
-/// Lines that a person can read.
-fn wrapped(text: &str) -> Vec<String> {
-    const WIDTH: usize = 90;
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -57,7 +57,7 @@ impl InfoArgs {
                     contract.unwrap_or_default(),
                 );
             }
-            text = format!("{}\n", table.print());
+            text = format!("{}\n", table.print(&session.report_layout()));
         }
         text += &transcript_of(&called);
         Ok(Finished::Verdict(text.into_bytes(), exit_code))

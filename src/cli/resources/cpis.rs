@@ -6,7 +6,7 @@ use super::{begin, yes_or_no};
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
 use base::{Error, Result};
 use engine::resources::{self, ListedCpi};
 
@@ -24,7 +24,7 @@ impl CpisArgs {
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(called).collect();
         let output = match session.globals.json {
             true => Finished::json(&listed)?,
-            false => Finished::Output(shown(listed).into_bytes()),
+            false => Finished::Output(shown(listed, &session.layout()).into_bytes()),
         };
         Ok(match silent.is_empty() {
             true => output,
@@ -37,7 +37,7 @@ fn called(cpi: &ListedCpi) -> String {
     cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
 }
 
-fn shown(listed: Vec<ListedCpi>) -> String {
+fn shown(listed: Vec<ListedCpi>, layout: &Layout) -> String {
     let mut table = Table::new(["Name", "Type", "Version", "Stemcell formats", "Reachable", "Note"]);
     for cpi in listed {
         let note = match (&cpi.name, cpi.problem) {
@@ -53,5 +53,5 @@ fn shown(listed: Vec<ListedCpi>) -> String {
         let version = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
         table.row([cpi.name.unwrap_or_default(), cpi.kind, version, formats, yes_or_no(cpi.reachable), note]);
     }
-    table.print()
+    table.print(layout)
 }

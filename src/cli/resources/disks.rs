@@ -39,6 +39,6 @@ impl DisksArgs {
                 note.unwrap_or_else(|| what_next.to_owned()),
             ]);
         }
-        Ok(Finished::Output(table.print().into_bytes()))
+        Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
     }
 }

@@ -30,6 +30,6 @@ impl SnapshotsArgs {
                 one.created_at,
             ]);
         }
-        Ok(Finished::Output(table.print().into_bytes()))
+        Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
     }
 }

@@ -36,6 +36,6 @@ impl StemcellsArgs {
                 note,
             ]);
         }
-        Ok(Finished::Output(table.print().into_bytes()))
+        Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
     }
 }

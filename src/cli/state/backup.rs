@@ -8,7 +8,7 @@ use super::AgreeArgs;
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
 use base::{Result, encoding};
 use engine::protocol::{Cid, DiskCid, StemcellCid, VmCid};
 use engine::records;
@@ -43,7 +43,7 @@ impl BackupArgs {
             let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
             return match session.globals.json {
                 true => Finished::json(&listed),
-                false => Ok(Finished::Output(shown(&listed).into_bytes())),
+                false => Ok(Finished::Output(shown(&listed, &session.layout()).into_bytes())),
             };
         }
         let surroundings = self.place.surroundings(session, "state-backup")?;
@@ -87,7 +87,7 @@ impl From<Version> for Listed {
     }
 }
 
-fn shown(versions: &[Listed]) -> String {
+fn shown(versions: &[Listed], layout: &Layout) -> String {
     if versions.is_empty() {
         return "no version is kept\n".to_owned();
     }
@@ -107,7 +107,7 @@ fn shown(versions: &[Listed]) -> String {
             deployed,
         ]);
     }
-    table.print()
+    table.print(layout)
 }
 
 fn lines<K>(cids: &[Cid<K>]) -> String {

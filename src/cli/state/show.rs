@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
 use base::Result;
 use engine::records::{self, Overview};
 use engine::state::{DiskHandle, Resource, StemcellHandle};
@@ -22,12 +22,12 @@ impl ShowArgs {
         let overview = records::show(&session.storage(&self.place.path()?)?)?;
         match session.globals.json {
             true => Finished::json(&overview),
-            false => Ok(Finished::Output(shown(&overview).into_bytes())),
+            false => Ok(Finished::Output(shown(&overview, &session.layout()).into_bytes())),
         }
     }
 }
 
-fn shown(overview: &Overview) -> String {
+fn shown(overview: &Overview, layout: &Layout) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
         let mark = overview.undeleted.iter().find(|one| one.resource == *resource);
@@ -86,15 +86,14 @@ fn shown(overview: &Overview) -> String {
         let details = format!("request {}{by}\n{}", call.request_id, call.why);
         table.row([format!("open {}", call.method), String::new(), String::new(), details]);
     }
-    format!(
-        "State     {}\nDirector  {}\nDeployed  {}\n\n{}",
-        overview.state,
-        overview.director_id,
-        if overview.deployed {
-            "yes"
-        } else {
-            "no: the last deploy did not finish, or the jobs were stopped"
-        },
-        table.print()
-    )
+    let deployed = match overview.deployed {
+        true => "yes",
+        false => "no: the last deploy did not finish, or the jobs were stopped",
+    };
+    let facts = [
+        ("State", overview.state.clone()),
+        ("Director", overview.director_id.clone()),
+        ("Deployed", deployed.to_owned()),
+    ];
+    format!("{}\n{}", layout.facts(&facts), table.print(layout))
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::table::Table;
+use crate::cli::table::{Layout, Table};
 use crate::cli::{AgentArgs, duration};
 use base::Result;
 use engine::records::{self, Checked, Status};
@@ -41,7 +41,7 @@ impl VerifyArgs {
         let checked = records::verify(&request, &surroundings.environment)?;
         let output = match session.globals.json {
             true => Finished::json(&checked.findings)?,
-            false => Finished::Output(shown(&checked).into_bytes()),
+            false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.drift() {
             Some(error) => output.but(error),
@@ -50,7 +50,7 @@ impl VerifyArgs {
     }
 }
 
-fn shown(checked: &Checked) -> String {
+fn shown(checked: &Checked, layout: &Layout) -> String {
     let mut table = Table::new(["What", "CID", "Status", "Details"]);
     for finding in &checked.findings {
         let status = match finding.status {
@@ -63,5 +63,5 @@ fn shown(checked: &Checked) -> String {
             cpi.chain(Some(finding.detail.clone()).filter(|text| !text.is_empty())).collect();
         table.row([finding.what.to_owned(), finding.cid.clone(), status.to_owned(), details.join(", ")]);
     }
-    table.print()
+    table.print(layout)
 }

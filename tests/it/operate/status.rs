@@ -43,9 +43,14 @@ fn an_environment_that_is_well() {
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
 
     let text = run(&hello, "status", &["--no-cpi"]).success().stdout;
-    for part in
-        ["answers at https://", "running: hello", "PROCESS", "DISK", "NETWORK", "CERTIFICATE", "create-env"]
-    {
+    for part in [
+        "answers at https://",
+        "running: hello\n",
+        "\tmounted\t",
+        "\ndefault\t",
+        "\ndefault_ca.ca\t",
+        "create-env",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(hello.requests().is_empty(), "--no-cpi");
@@ -64,7 +69,7 @@ fn an_environment_that_is_well() {
     run(&hello, "stop-env", &[]).success();
     let stopped = run(&hello, "status", &["--no-cpi"]).failure(1);
     assert!(
-        stopped.stderr.contains("not 'running'") && stopped.stdout.contains("DISK"),
+        stopped.stderr.contains("not 'running'") && stopped.stdout.contains("\t1024 MiB\t"),
         "{}",
         stopped.stderr
     );
@@ -80,7 +85,7 @@ fn a_dead_agent_and_a_vm_that_is_gone_are_told_with_all_else() {
     let quick = ["--agent-timeout", "300ms"];
     let dead = run(&hello, "status", &quick).failure(5);
     assert!(dead.stdout.contains("DOES NOT ANSWER") && dead.stdout.contains("  there\n"), "{}", dead.stdout);
-    assert!(dead.stdout.contains("CERTIFICATE") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
+    assert!(dead.stdout.contains("\ndefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));

@@ -31,7 +31,7 @@ fn shown_and_verified() {
 
     let run = state(&hello, &["show"]).success();
     let agent = recorded["monopile"]["vm"]["agent_id"].as_str().unwrap();
-    for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed  yes"] {
+    for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed\tyes"] {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
     // The manifest tells where the state is.

@@ -29,7 +29,7 @@ fn every_cpi_says_what_it_is_or_why_not() {
     // Unknown formats are no defect; a CPI that fails is.
     clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
-    assert!(run.stdout.contains("foreign  anything  1        unknown"), "{}", run.stdout);
+    assert!(run.stdout.contains("foreign\tanything\t1\tunknown\t"), "{}", run.stdout);
     clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, &format!("Broken::{SECRET}"), false));
     let run = clouds.on("cpis", &["--json"]).failure(1);
     let foreign = listed(&run.stdout)[3].clone();
