@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Environment,
     /// The command line is wrong. Exit code 2.
     Usage,
+    /// The operator answered a question with no. Exit code 2.
+    Declined,
     /// The input is wrong: manifest, variables, release, stemcell, digest, state file. Exit code 3.
     InvalidInput,
     /// Another run holds the state. Exit code 4.
@@ -36,7 +38,7 @@ impl ErrorKind {
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::Environment => exit_code::ENVIRONMENT,
-            ErrorKind::Usage => exit_code::USAGE,
+            ErrorKind::Usage | ErrorKind::Declined => exit_code::USAGE,
             ErrorKind::InvalidInput => exit_code::INVALID_INPUT,
             ErrorKind::Locked => exit_code::LOCKED,
             ErrorKind::AgentUnreachable => exit_code::AGENT_UNREACHABLE,

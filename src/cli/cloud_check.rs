@@ -45,7 +45,14 @@ impl CloudCheckArgs {
         session.keep_log("cloud-check");
         let (deploy, surroundings) = self.renewal.prepare(session)?;
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
-        let choose = &mut |problem: &Problem, left: &[Repair]| self.choose(session, problem, left);
+        let mut interrupted = ui::prompt::NOTHING_DONE;
+        let choose = &mut |problem: &Problem, left: &[Repair]| {
+            let chosen = self.choose(session, problem, left, interrupted)?;
+            if chosen.is_some() {
+                interrupted = "interrupted: the repairs up to now are done";
+            }
+            Ok(chosen)
+        };
         let checked = inspection::cloud_check(&request, &surroundings.environment, choose)?;
         let output = match session.globals.json {
             true => Finished::json(&checked.problems)?,
@@ -58,7 +65,13 @@ impl CloudCheckArgs {
         })
     }
 
-    fn choose(&self, session: &Session, problem: &Problem, left: &[Repair]) -> Result<Option<Repair>> {
+    fn choose(
+        &self,
+        session: &Session,
+        problem: &Problem,
+        left: &[Repair],
+        interrupted: &'static str,
+    ) -> Result<Option<Repair>> {
         if self.report {
             return Ok(None);
         }
@@ -74,7 +87,8 @@ impl CloudCheckArgs {
         }
         let description = session.redactor.show(&problem.description);
         for repair in left {
-            if ui::prompt::confirm(&format!("{description}. {}", repair.question(problem)))? {
+            let question = format!("{description}. {}", repair.question(problem));
+            if ui::prompt::confirm_or(&question, interrupted)? {
                 return Ok(Some(*repair));
             }
         }

@@ -9,7 +9,7 @@ use super::finish::Finished;
 use super::session::Session;
 use super::{AgentArgs, StoppingArgs, duration};
 use crate::ui;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
@@ -47,7 +47,7 @@ impl DeleteEnvArgs {
             self.on.state()?.display()
         );
         if session.interactive() && !ui::prompt::confirm(&question)? {
-            return Err(Error::usage("not confirmed: nothing was deleted"));
+            return Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted"));
         }
         session.keep_log("delete-env");
         let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;

@@ -69,11 +69,11 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let report = |failed| session.report(failed).map(Box::new);
     let code = match result {
         Ok((None, exit_code)) => {
-            session.end_record(exit_code, elapsed, "");
+            session.end_record(exit_code, elapsed, "", false);
             ExitCode::from(exit_code)
         }
         Ok((Some(summary), _)) => {
-            session.end_record(0, elapsed, &summary);
+            session.end_record(0, elapsed, &summary, false);
             session.reporter.emit(Event::RunFinished {
                 success: true,
                 summary,
@@ -89,9 +89,11 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
         }
         Err(error) => {
             let exit_code = error.kind().exit_code();
-            session.end_record(exit_code, elapsed, &error.chain().join(": "));
+            let declined = error.kind() == ErrorKind::Declined;
+            session.end_record(exit_code, elapsed, &error.chain().join(": "), declined);
             let mut hints = error.hints().to_vec();
-            hints.extend(log_path.as_ref().map(|path| format!("the log of this run is '{path}'")));
+            let log_hint = log_path.as_ref().filter(|_| !declined);
+            hints.extend(log_hint.map(|path| format!("the log of this run is '{path}'")));
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),

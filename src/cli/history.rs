@@ -123,6 +123,7 @@ fn result(run: &Run) -> String {
         Fate::Running => "running".to_owned(),
         Fate::Succeeded => "ok".to_owned(),
         Fate::Failed => format!("failed ({code})"),
+        Fate::Declined => "declined".to_owned(),
         Fate::Interrupted => format!("interrupted ({code})"),
         Fate::Killed => "killed".to_owned(),
     }

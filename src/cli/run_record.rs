@@ -12,7 +12,7 @@ use base::{
     events::{Event, Outcome, Report, Sink, StageId, StageTaken, StepTaken},
     redact::Redactor,
 };
-use engine::history::{self, Plan, Running, Step};
+use engine::history::{self, End, Plan, Running, Step};
 
 /// How deep below a stage of the run itself a step may be that is recorded.
 const DEPTH: usize = 1;
@@ -73,8 +73,14 @@ impl RunRecord {
         Ok(())
     }
 
-    /// The run is over.
-    pub(super) fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str) -> Result<()> {
+    /// Ends the record, if it was begun.
+    pub(super) fn finish(
+        &self,
+        exit_code: u8,
+        elapsed: Duration,
+        summary: &str,
+        declined: bool,
+    ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
         let steps = self.ended().into_iter().map(|stage| Step {
@@ -82,7 +88,13 @@ impl RunRecord {
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        running.finish(exit_code, elapsed, &self.hide(summary), steps.collect())
+        running.finish(End {
+            exit_code,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            summary: self.hide(summary),
+            steps: steps.collect(),
+            declined,
+        })
     }
 
     /// The stages that ended.

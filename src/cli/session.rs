@@ -152,8 +152,8 @@ impl Session {
     }
 
     /// Ends the record of this run, where one was begun.
-    pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str) {
-        if let Err(error) = self.record.finish(exit_code, elapsed, summary) {
+    pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, declined: bool) {
+        if let Err(error) = self.record.finish(exit_code, elapsed, summary, declined) {
             self.reporter
                 .warn(format!("how this run ended is not in the history: {}", error.chain().join(": ")));
         }
@@ -162,7 +162,12 @@ impl Session {
     /// What was done up to now, by a command whose product is not something else; `failed` if that is why it ends.
     pub(super) fn report(&self, failed: bool) -> Option<base::events::Report> {
         self.log().filter(|_| !self.product)?;
-        self.record.report(failed)
+        let mut report = self.record.report(failed)?;
+        // A successful delete-env has removed its state, unless the CPI left doubts.
+        let deletes = !failed && self.command.get().is_some_and(|command| command == "delete-env");
+        let is_gone = |state: &String| paths::is_url(Path::new(state)) || !Path::new(state).exists();
+        report.state = report.state.filter(|state| !(deletes && is_gone(state)));
+        Some(report)
     }
 
     /// The log of this run, where one was begun.

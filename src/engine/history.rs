@@ -7,7 +7,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -73,6 +72,9 @@ pub struct End {
     /// The steps it took, in the order in which they began.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// True if the operator answered a question of the run with no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declined: bool,
 }
 
 /// A step of a run.
@@ -96,6 +98,8 @@ pub enum Fate {
     Succeeded,
     /// It did not.
     Failed,
+    /// The operator answered its question with no.
+    Declined,
     /// A signal ended it in order.
     Interrupted,
     /// It ended without a word: SIGKILL, or the machine went down.
@@ -153,10 +157,8 @@ impl Running {
         Ok(())
     }
 
-    /// The run is over.
-    pub fn finish(&self, exit_code: u8, elapsed: Duration, summary: &str, steps: Vec<Step>) -> Result<()> {
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let end = End { exit_code, elapsed_ms, summary: summary.to_owned(), steps };
+    /// Records the end of the run.
+    pub fn finish(&self, end: End) -> Result<()> {
         put(&self.path, &Record { end: Some(end), ..self.record.clone() }).map(drop)
     }
 }
@@ -213,9 +215,10 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn read(path: &Path) -> Option<Run> {
     let (record, held) = record(path)?;
-    let fate = |record: &Record| match record.end.as_ref().map(|end| end.exit_code) {
-        Some(0) => Fate::Succeeded,
-        Some(129..) => Fate::Interrupted,
+    let fate = |record: &Record| match &record.end {
+        Some(end) if end.declined => Fate::Declined,
+        Some(End { exit_code: 0, .. }) => Fate::Succeeded,
+        Some(End { exit_code: 129.., .. }) => Fate::Interrupted,
         Some(_) => Fate::Failed,
         None if held => Fate::Running,
         None => Fate::Killed,
@@ -250,6 +253,10 @@ fn prune(directory: &Path, state: &Path) {
 mod tests {
     use super::*;
 
+    fn ended(exit_code: u8) -> End {
+        End { exit_code, elapsed_ms: 0, summary: String::new(), steps: Vec::new(), declined: false }
+    }
+
     fn begin_at(directory: &Path, state: &str) -> Running {
         begin(directory, "create-env", Path::new(state), None).unwrap()
     }
@@ -270,7 +277,8 @@ mod tests {
         run.planned(plan.clone()).unwrap();
         assert_eq!(fates(), [Fate::Running], "it lets go of its record");
         let steps = vec![Step { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];
-        run.finish(0, Duration::from_millis(1500), "Deployed", steps.clone()).unwrap();
+        let summary = "Deployed".to_owned();
+        run.finish(End { elapsed_ms: 1500, summary, steps: steps.clone(), ..ended(0) }).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].result, Fate::Succeeded);
@@ -279,12 +287,14 @@ mod tests {
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.steps), (1500, "Deployed", steps));
 
         // The lock goes with its process, and so it does here.
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
         assert_eq!(fates(), [Fate::Killed, Fate::Succeeded]);
-        for (code, fate) in [(5, Fate::Failed), (130, Fate::Interrupted)] {
-            std::thread::sleep(Duration::from_millis(2));
-            begin_at(&directory, "/x/state.json").finish(code, Duration::ZERO, "", Vec::new()).unwrap();
+        let declined = End { declined: true, ..ended(2) };
+        let ends = [(ended(5), Fate::Failed), (ended(130), Fate::Interrupted), (declined, Fate::Declined)];
+        for (end, fate) in ends {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            begin_at(&directory, "/x/state.json").finish(end).unwrap();
             assert_eq!(fates()[0], fate);
         }
         assert!(list(&directory, Some(Path::new("/y"))).unwrap().is_empty());

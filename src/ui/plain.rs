@@ -35,6 +35,8 @@ struct State {
     tree: StageTree,
     watched: bool,
     over: bool,
+    /// True if the latest plan has no step.
+    plan_is_empty: bool,
 }
 
 impl Plain {
@@ -113,8 +115,9 @@ impl Inner {
                     self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
                 }
             }
-            // What a person reads of it are the stages, and the summary of the plan before.
-            Event::Planned { .. } | Event::StepBegun { .. } => {}
+            // The engine prints the plan as notes, and the stages show each step.
+            Event::Planned { steps, .. } => state.plan_is_empty = steps.is_empty(),
+            Event::StepBegun { .. } => {}
             Event::Note { text } => {
                 self.lines.news(&format!("{}note: {}", self.time(), base::text::clean(text)));
             }
@@ -123,7 +126,7 @@ impl Inner {
                 self.lines.trouble(&format!("{}{label} {}", self.time(), base::text::clean(text)));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref(), *exit_code);
+                self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
                 self.lines.news(&format!(
@@ -133,7 +136,7 @@ impl Inner {
                 ));
             }
             Event::RunFinished { errors, hints, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref(), *exit_code);
+                self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
                 let lines: Vec<String> =
                     text::failure(errors, hints).iter().map(|line| line.whole(color)).collect();
                 self.lines.trouble(&format!("{}{}", self.time(), lines.join("\n")));
@@ -142,8 +145,9 @@ impl Inner {
     }
 
     /// What was done, before the result: that is the last line.
-    fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8) {
-        for (line, _) in report.map(|report| summary::lines(report, log, exit_code)).unwrap_or_default() {
+    fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8, plan_is_empty: bool) {
+        let lines = report.map(|report| summary::lines(report, log, exit_code, plan_is_empty));
+        for (line, _) in lines.unwrap_or_default() {
             self.lines.news(&line.whole(self.options.color));
         }
     }

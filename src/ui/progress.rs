@@ -40,6 +40,8 @@ pub(super) struct Progress {
 struct State {
     tree: StageTree,
     step: Option<StepOn>,
+    /// True if the latest plan has no step.
+    plan_is_empty: bool,
     /// The stage whose heading was shown last: lines below it that belong elsewhere say so.
     heading: Option<StageId>,
 }
@@ -178,11 +180,11 @@ impl Progress {
             return;
         };
         // A run that died amid a stage leaves nothing behind, and nothing is drawn after this.
-        *self.state.lock() = State::default();
+        let plan_is_empty = std::mem::take(&mut *self.state.lock()).plan_is_empty;
         self.bar.finish_and_clear();
         let report = report
             .as_deref()
-            .map(|report| summary::lines(report, log.as_deref(), *exit_code))
+            .map(|report| summary::lines(report, log.as_deref(), *exit_code, plan_is_empty))
             .unwrap_or_default();
         self.keep(&report, false);
         if *success {
@@ -236,7 +238,10 @@ impl Sink for Progress {
                     Some(StepOn { number: *number, count: *count, what: base::text::clean_line(what) });
                 KeptLines::new()
             }
-            Event::Planned { .. } => KeptLines::new(),
+            Event::Planned { steps, .. } => {
+                state.plan_is_empty = steps.is_empty();
+                KeptLines::new()
+            }
             Event::Note { text } => self.text(text),
             Event::Warning { text } => {
                 drop(state);

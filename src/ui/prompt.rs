@@ -1,52 +1,59 @@
-//! Questions to a person at a terminal. The one file that uses dialoguer.
+//! Prompts on a terminal. The only file that uses dialoguer.
 
 use std::io::Write;
 
 use base::{Error, ErrorKind, Result};
 
-/// Asks a yes-or-no question on standard error; no is the default. Ctrl-C is
+/// The message for Ctrl-C at a prompt, if nothing was done before.
+pub const NOTHING_DONE: &str = "interrupted: nothing was done";
+
+/// Asks a yes-or-no question on standard error; the default is no. Ctrl-C is
 /// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
-    #[cfg(unix)]
-    let guard = guard::Guard::new()?;
-    let answer = dialoguer::Confirm::new().with_prompt(question).default(false).interact();
-    #[cfg(unix)]
-    guard.over();
-    answer.map_err(|error| failed(error, "asking for confirmation"))
+    confirm_or(question, NOTHING_DONE)
 }
 
-/// Asks for something that is not shown while it is typed, on standard error. As with [`confirm`], Ctrl-C is an
-/// error; an empty answer is an answer.
+/// Works as [`confirm`], with another message for Ctrl-C.
+pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
+    #[cfg(unix)]
+    let guard = guard::Guard::new(interrupted)?;
+    let answer = dialoguer::Confirm::new().with_prompt(question).default(false).interact();
+    #[cfg(unix)]
+    guard.release();
+    answer.map_err(|error| failed(error, "asking for confirmation", interrupted))
+}
+
+/// Asks for a secret on standard error without showing it. Ctrl-C is an error as with [`confirm`]; the answer may be
+/// empty.
 pub fn secret(question: &str) -> Result<String> {
     #[cfg(unix)]
-    let guard = guard::Guard::new()?;
+    let guard = guard::Guard::new(NOTHING_DONE)?;
     let answer =
         dialoguer::Password::new().with_prompt(question).allow_empty_password(true).report(false).interact();
     #[cfg(unix)]
-    guard.over();
-    answer.map_err(|error| failed(error, "asking for a secret"))
+    guard.release();
+    answer.map_err(|error| failed(error, "asking for a secret", NOTHING_DONE))
 }
 
-fn failed(dialoguer::Error::IO(error): dialoguer::Error, what: &str) -> Error {
+fn failed(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {
     show_cursor();
     match error.kind() {
-        std::io::ErrorKind::Interrupted => {
-            Error::new(ErrorKind::Interrupted(2), "interrupted before anything was done")
-        }
-        _ => Error::io(what, error),
+        std::io::ErrorKind::Interrupted => Error::new(ErrorKind::Interrupted(2), interrupted),
+        _ => Error::io(action, error),
     }
 }
 
-/// Shows the cursor, which the prompt hides (DECTCEM). A terminal that is gone needs none.
+/// Shows the cursor, which the prompt hides (DECTCEM).
 fn show_cursor() {
+    // A closed terminal has no cursor.
     let _ = std::io::stderr().write_all(b"\x1b[?25h\n");
 }
 
-/// Signals while the question is up. The prompt turns a Ctrl-C that it reads into SIGINT and then fails, which
-/// [`confirm`] reports. Any other signal, and a Ctrl-C that came before the prompt was reading, ends the process
-/// as it would without a handler, but with the terminal as it was.
+/// Handles signals during a prompt, which turns a Ctrl-C that it reads into SIGINT and then fails. Any other signal,
+/// and a Ctrl-C before the prompt reads, ends the process with the terminal restored.
 #[cfg(unix)]
 mod guard {
+    use std::io::Write as _;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
@@ -57,50 +64,51 @@ mod guard {
 
     use base::{Error, Result};
 
-    /// How long a Ctrl-C that the prompt has read takes to become its error, amply.
+    /// The time in which a Ctrl-C that the prompt has read becomes its error, with a margin.
     const GRACE: Duration = Duration::from_millis(300);
 
     pub(super) struct Guard {
-        over: Arc<AtomicBool>,
+        released: Arc<AtomicBool>,
         signals: Handle,
     }
 
     impl Guard {
-        pub(super) fn new() -> Result<Guard> {
+        pub(super) fn new(interrupted: &'static str) -> Result<Guard> {
             let failed = |error| Error::io("watching for signals", error);
             let before = tcgetattr(rustix::stdio::stdin()).ok();
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-            let guard = Guard { over: Arc::default(), signals: signals.handle() };
-            let over = Arc::clone(&guard.over);
+            let guard = Guard { released: Arc::default(), signals: signals.handle() };
+            let released = Arc::clone(&guard.released);
             std::thread::Builder::new()
                 .name("prompt-signals".into())
                 .spawn(move || {
                     for signal in signals.forever() {
                         std::thread::sleep(GRACE);
-                        if over.load(Ordering::SeqCst) {
+                        if released.load(Ordering::SeqCst) {
                             return;
                         }
-                        leave(before.as_ref(), signal);
+                        leave(before.as_ref(), signal, interrupted);
                     }
                 })
                 .map_err(failed)?;
             Ok(guard)
         }
 
-        /// The question was answered.
-        pub(super) fn over(self) {
-            self.over.store(true, Ordering::SeqCst);
+        /// Ends the guard after the answer.
+        pub(super) fn release(self) {
+            self.released.store(true, Ordering::SeqCst);
             self.signals.close();
         }
     }
 
-    fn leave(before: Option<&Termios>, signal: i32) {
+    fn leave(before: Option<&Termios>, signal: i32, interrupted: &str) {
         if let Some(before) = before {
-            // The terminal may be gone: SIGHUP says so.
+            // After SIGHUP there may be no terminal to restore.
             let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
         }
         super::show_cursor();
-        // It fails for signals that cannot be, and these can.
+        let _ = writeln!(std::io::stderr(), "error: {interrupted}");
+        // Fails for unknown signals only.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }

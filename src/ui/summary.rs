@@ -17,8 +17,12 @@ const TIME: usize = 13;
 /// A line, and what its continuations are indented by.
 type Line = (Styled, usize);
 
-/// The lines of a run that ended with this exit code. What begins a part has no indentation.
-pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8) -> Vec<Line> {
+/// Returns the lines for a run that ended with this exit code: none if it changed nothing, as far as is known.
+pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
+    let nothing_done = report.steps.is_empty();
+    if nothing_done && (exit_code != 0 || plan_is_empty || report.stages.is_empty()) {
+        return Vec::new();
+    }
     let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
     let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
@@ -143,7 +147,7 @@ mod tests {
             state: Some("/env/state.json".into()),
         };
         let shown: Vec<String> =
-            lines(&report, Some("/log"), 1).iter().map(|(line, _)| line.whole(false)).collect();
+            lines(&report, Some("/log"), 1, false).iter().map(|(line, _)| line.whole(false)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
           1. Stop the jobs on VM vm-1: --recreate
@@ -170,11 +174,27 @@ mod tests {
           state /env/state.json
           log   /log
         ");
-        assert!(lines(&Report::default(), None, 0).is_empty());
-        let interrupted = lines(&report, None, 130);
+        let interrupted = lines(&report, None, 130, false);
         assert_eq!(
             interrupted[3].0.whole(false),
             "  3. Create the VM of 'hello/0': there is no VM INTERRUPTED"
         );
+    }
+
+    #[test]
+    fn a_run_that_did_nothing_has_no_summary() {
+        let stage = StageTaken {
+            name: "Validating".into(),
+            depth: 0,
+            outcome: "done",
+            elapsed: Duration::from_secs(3),
+            usual: None,
+        };
+        let state = Some("/env/state.json".to_owned());
+        let report = Report { stages: vec![stage], state, ..Report::default() };
+        assert!(lines(&report, Some("/log"), 1, false).is_empty(), "it failed before its first step");
+        assert!(lines(&report, Some("/log"), 0, true).is_empty(), "nothing had to be done");
+        assert!(!lines(&report, Some("/log"), 0, false).is_empty(), "its command has no plan");
+        assert!(lines(&Report::default(), Some("/log"), 0, false).is_empty());
     }
 }

@@ -59,6 +59,6 @@ fn an_interrupted_question_gives_the_cursor_back() {
     for delay in [0, 0, 5, 50] {
         let run = on_a_terminal(&World::new(), delay, "\x03").failure(130);
         let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");
-        assert!(after.contains("\x1b[?25h"), "{:?}", run.stdout);
+        assert!(after.contains("\x1b[?25h") && after.contains("nothing was done"), "{:?}", run.stdout);
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use super::finish::Finished;
 use super::session::Session;
 use crate::ui;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StateCommandArgs {
@@ -68,7 +68,7 @@ impl AgreeArgs {
         }
         match ui::prompt::confirm(question)? {
             true => Ok(()),
-            false => Err(Error::usage("not confirmed: nothing was changed")),
+            false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::protocol::Contract;
 use crate::recovery::{self, suspects};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 
 /// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
 /// it takes the steps of that plan or none.
@@ -138,7 +138,8 @@ fn agree(
     if confirm(&question)? {
         return Ok(());
     }
-    Err(Error::usage("not confirmed: nothing was changed").with_hint("-n (--non-interactive) does not ask"))
+    Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")
+        .with_hint("-n (--non-interactive) does not ask"))
 }
 
 /// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,

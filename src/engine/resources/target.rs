@@ -6,8 +6,8 @@ use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
-use base::Result;
 use base::error::Error;
+use base::{ErrorKind, Result};
 use erb::Mode;
 use manifest::{Inputs, Loaded};
 
@@ -86,7 +86,9 @@ impl TargetEnvironment {
 /// Asks whoever is at the terminal to agree; elsewhere the command itself says so.
 pub(super) fn agree(environment: &Environment, question: &str) -> Result<()> {
     match &environment.confirm {
-        Some(confirm) if !confirm(question)? => Err(Error::usage("not confirmed: nothing was changed")),
+        Some(confirm) if !confirm(question)? => {
+            Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"))
+        }
         _ => Ok(()),
     }
 }
