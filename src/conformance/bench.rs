@@ -1,4 +1,4 @@
-//! A CPI on the bench: an executable, or the transcript of one, asked one thing at a time and put on record.
+//! A CPI under test: an executable or a transcript, called one request at a time and recorded.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use base::redact::Redactor;
 use engine::cpi::{Executable, RequestEnvelope};
 use engine::protocol::RequestId;
 
-/// What answers.
+/// The source of answers.
 pub enum Source {
     /// A program.
     Program(Executable),
@@ -23,19 +23,19 @@ pub enum Source {
     Transcript(Mutex<Player>),
 }
 
-/// A CPI and how it is asked.
+/// A CPI with everything that its requests need.
 pub struct Bench {
-    /// What answers.
+    /// The source of answers.
     pub source: Source,
-    /// What the context of every request carries besides its ids.
+    /// Properties for the context of every request, besides its ids.
     pub context: Map<String, Value>,
-    /// Who asks.
+    /// The director id of every request.
     pub director_uuid: String,
-    /// Where it is put on record.
+    /// The transcript to write.
     pub recorder: Option<Recorder>,
-    /// What must not be shown.
+    /// The secrets to hide.
     pub redactor: Redactor,
-    /// After how long a process is killed.
+    /// The time after which a process is killed.
     pub limit: Duration,
 }
 
@@ -49,12 +49,12 @@ pub struct Versions {
 }
 
 impl Source {
-    /// The transcript at `path`, to be played back.
+    /// Opens the transcript at `path` for replay.
     pub fn transcript(path: &Path) -> Result<Source> {
         Ok(Source::Transcript(Mutex::new(Player::read(path)?)))
     }
 
-    /// The settings of the conformance run that was recorded; `None` if it was none.
+    /// Returns the settings of the recorded conformance run; `None` for other transcripts.
     pub fn recorded_settings(&self) -> Option<Value> {
         match self {
             Source::Program(_) => None,
@@ -67,7 +67,7 @@ impl Source {
 }
 
 impl Bench {
-    /// A request with ids of its own.
+    /// Builds a request with a fresh request id.
     pub fn request(&self, method: &str, arguments: &[Value], versions: Versions) -> Value {
         let envelope = RequestEnvelope {
             method,
@@ -81,7 +81,7 @@ impl Bench {
         envelope.to_json()
     }
 
-    /// Makes one process of the CPI with `input` on its standard input.
+    /// Runs one process of the CPI with `input` on its standard input.
     pub fn exchange(&self, input: &[u8], watching: &Watching<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
             Source::Program(executable) => exchange::exchange(executable, input, watching)?,

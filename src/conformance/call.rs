@@ -1,4 +1,4 @@
-//! One call, made by hand: what was sent, what came back, and what is wrong with it.
+//! One call made by hand: the request, the answer, and the problems of the answer.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use serde_json::{Value, json};
 use super::bench::{Bench, Versions};
 use super::exchange::{Ended, Exchange, Watching};
 use super::redacted;
-use super::reply::{self, Said};
+use super::reply::{self, Content};
 use base::Result;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method, Reading};
 use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
 
-/// A call and what came of it, fit to be shown.
+/// A finished call without secrets.
 #[derive(Debug, Clone, Serialize)]
 pub struct Called {
-    /// The request, without secrets.
+    /// The request.
     pub request: Value,
-    /// Standard output as it came, without secrets; what is not UTF-8 is replaced.
+    /// Standard output. Bytes that are not UTF-8 are replaced.
     pub answer: String,
-    /// Standard error, likewise.
+    /// Standard error, treated likewise.
     pub stderr: String,
-    /// How the process ended.
+    /// The end of the process in words.
     pub ended: String,
-    /// How long it took.
+    /// The duration of the process.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
-    /// What is wrong with the answer, and what some callers would not take.
+    /// Mistakes in the answer, and forms that some callers refuse.
     pub problems: Vec<String>,
-    /// Whether it succeeded.
+    /// True if the call succeeded.
     pub success: bool,
-    /// The error, where the CPI answered one.
+    /// The error that the CPI answered.
     pub error: Option<String>,
-    /// What `info` says.
+    /// The answer to `info`.
     #[serde(skip)]
     pub info: Option<Info>,
 }
 
-/// A word of the command line as an argument: JSON where it is JSON of the kind that the method takes there, else the
-/// word itself. A CID of digits stays a string.
+/// Converts a word of the command line to an argument: JSON if the method takes that kind of JSON there, else
+/// text. A CID of digits stays a string.
 pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
     let plain = || json!(word);
     let Ok(value) = serde_json::from_str::<Value>(word) else { return plain() };
@@ -51,14 +51,14 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
     }
 }
 
-/// Asks for `info`.
+/// Calls `info`.
 pub fn info(bench: &Bench, watching: &Watching<'_>) -> Result<Called> {
     let request = bench.request(Method::Info.name(), &[], Versions::default());
     let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
     Ok(called(bench, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
-/// Makes a call, whatever its method is.
+/// Calls a method, known or unknown.
 pub fn call(
     bench: &Bench,
     method: &str,
@@ -75,15 +75,15 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
     let reply = reply::read(exchange);
     let mut problems = reply.problems;
     let (mut success, mut info, mut error) = (false, None, None);
-    match &reply.said {
-        Said::Result(result) => {
+    match &reply.content {
+        Content::Result(result) => {
             success = true;
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
             match method.parse::<Method>().map(|method| Reading::of(method, terms, result)) {
                 Ok(Ok(reading)) => {
                     problems.extend(reading.remark);
-                    if let Answer::Info(said) = reading.answer {
-                        info = Some(said);
+                    if let Answer::Info(answered) = reading.answer {
+                        info = Some(answered);
                     }
                 }
                 Ok(Err(problem)) => {
@@ -93,7 +93,7 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
                 Err(_unknown) => {}
             }
         }
-        Said::Error(refusal) => {
+        Content::Error(refusal) => {
             // A CPI without `info` speaks version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
                 success = true;
@@ -101,7 +101,7 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
             }
             error = Some(refusal.text());
         }
-        Said::Nothing => {}
+        Content::Unusable => {}
     }
     let hide = |text: &str| redacted::text(&bench.redactor, text);
     Called {
@@ -111,8 +111,8 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
         ended: match exchange.ended {
             Ended::Exited(status) => format!("exit status {status}"),
             Ended::Signalled(signal) => format!("killed by signal {signal}"),
-            Ended::TimedOut => "killed, because it took too long".to_owned(),
-            Ended::Abandoned => "not waited for".to_owned(),
+            Ended::TimedOut => "killed after the timeout".to_owned(),
+            Ended::Abandoned => "still running".to_owned(),
         },
         duration: exchange.duration,
         problems: problems.iter().map(|problem| hide(problem)).collect(),
@@ -123,7 +123,7 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
 }
 
 impl Called {
-    /// The contract with a stemcell of this version, by what `info` says.
+    /// Returns the contract that `info` implies for a stemcell of this version.
     pub fn contract(&self, stemcell: u32) -> Option<Contract> {
         self.info.as_ref().map(|info| Contract::negotiate(info.api_version, stemcell))
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_become_what_the_method_takes() {
+    fn words_are_converted_to_the_arguments_of_the_method() {
         for (method, position, word, value) in [
             ("has_vm", 0, "12345", json!("12345")),
             ("has_vm", 0, "vm-1", json!("vm-1")),

@@ -1,7 +1,7 @@
-//! One process of a CPI: what went in, and all that came out.
+//! One process of a CPI with its input and output.
 //!
-//! The director reads a CPI's answer through a pipe, and so does this, unlike [`engine::cpi`], which gives a CPI a
-//! file to write to: only at a pipe can be seen who else holds standard output open.
+//! The answer comes through a pipe, as the director reads it. Only a pipe shows that another process holds
+//! standard output open; [`engine::cpi`] uses a file instead.
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,51 +13,51 @@ use parking_lot::Mutex;
 
 use engine::cpi::{ANSWER_LIMIT, CpiError, Executable};
 
-/// How much of a log is kept.
+/// The kept part of a log, in bytes.
 const LOG_LIMIT: usize = 1024 * 1024;
-/// How long standard output may stay open after the process has ended.
-const HELD_OPEN: Duration = Duration::from_secs(1);
-/// How long a process may take to end after it was told to.
+/// The time for which standard output may stay open after the process.
+const HELD_OPEN_LIMIT: Duration = Duration::from_secs(1);
+/// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What went into a process and what came out.
+/// A process with its input and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// Standard input.
     pub input: Vec<u8>,
-    /// Standard output, as far as it is read at all.
+    /// Standard output, up to one byte more than an answer may have.
     pub stdout: Vec<u8>,
-    /// Standard error, or its end if it is long.
+    /// Standard error, or the end of a long one.
     pub stderr: Vec<u8>,
-    /// How it ended.
+    /// The end of the process.
     pub ended: Ended,
-    /// How long it took.
+    /// The duration of the process.
     pub duration: Duration,
-    /// Whether another process kept standard output open when it had ended.
+    /// True if another process held standard output open after the end.
     pub held_open: bool,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// With this exit status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Signalled(i32),
-    /// Not within the time it was given, so it was killed.
+    /// It exceeded its time limit and was killed.
     TimedOut,
-    /// Not yet: nobody waits for it any longer.
+    /// It still runs, and the caller stopped waiting.
     Abandoned,
 }
 
-/// What a caller sees of a process while it runs, and how long it waits.
+/// The caller's view of a running process, and its patience.
 pub struct Watching<'a> {
-    /// Gets each line of the log.
+    /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
-    /// Tells whether to stop waiting.
+    /// Returns true to stop waiting.
     pub give_up: &'a (dyn Fn() -> bool + Sync),
-    /// After how long the process is killed.
+    /// The time after which the process is killed.
     pub limit: Duration,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn exchange(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl-C in the terminal is for us: the call in flight is waited for.
+        // Ctrl-C must not reach the CPI, because monopile waits for the call in flight.
         .process_group(0)
         .spawn()
         .map_err(|source| CpiError::NotStarted {
@@ -85,18 +85,18 @@ pub(super) fn exchange(
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let text = input.to_vec();
-    // A CPI that does not read all of its request, or none of it, may still answer.
+    // A CPI may answer without reading its whole request.
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&text)));
     let (answer, answer_over) = collect_answer(stdout);
     let (log, log_over) = collect_log(stderr);
     let (ended, end) = mpsc::channel();
     std::thread::spawn(move || ended.send(child.wait()));
 
-    let how = loop {
-        let waited = end.recv_timeout(LOOK);
+    let how_it_ended = loop {
+        let waited = end.recv_timeout(POLL_INTERVAL);
         show_lines(&log, watching.on_log);
         match waited {
-            Ok(status) => break of_status(status),
+            Ok(status) => break ended_with(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break Ended::Abandoned,
             Err(mpsc::RecvTimeoutError::Timeout) if (watching.give_up)() => break Ended::Abandoned,
             Err(mpsc::RecvTimeoutError::Timeout) if begun.elapsed() >= watching.limit => {
@@ -113,24 +113,24 @@ pub(super) fn exchange(
         }
     };
     let duration = begun.elapsed();
-    let over = how != Ended::Abandoned;
-    let held_open = over && answer_over.recv_timeout(HELD_OPEN).is_err();
+    let over = how_it_ended != Ended::Abandoned;
+    let held_open = over && answer_over.recv_timeout(HELD_OPEN_LIMIT).is_err();
     if over && !held_open {
-        // A service that the CPI started may log there for as long as it likes.
-        let _ = log_over.recv_timeout(LOOK);
+        // A service that the CPI started may hold standard error open for good.
+        let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
     show_lines(&log, watching.on_log);
     Ok(Exchange {
         input: input.to_vec(),
         stdout: answer.lock().clone(),
         stderr: log.lock().bytes.clone(),
-        ended: how,
+        ended: how_it_ended,
         duration,
         held_open,
     })
 }
 
-fn of_status(status: std::io::Result<ExitStatus>) -> Ended {
+fn ended_with(status: std::io::Result<ExitStatus>) -> Ended {
     match status {
         Ok(status) => match status.code() {
             Some(code) => Ended::Exited(code),
@@ -142,7 +142,7 @@ fn of_status(status: std::io::Result<ExitStatus>) -> Ended {
 
 type Shared<T> = Arc<Mutex<T>>;
 
-/// Feeds `take` with all that comes, on a thread of its own; the receiver hears when it is over.
+/// Feeds `take` from a thread. Signals the receiver at the end of the source.
 fn pump(
     source: Option<impl Read + Send + 'static>,
     mut take: impl FnMut(&[u8]) + Send + 'static,
@@ -160,7 +160,7 @@ fn pump(
     is_over
 }
 
-/// Keeps one byte more than an answer may have.
+/// Keeps one byte more than an answer may have, to detect answers that are too long.
 fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiver<()>) {
     let answer = Shared::<Vec<u8>>::default();
     let kept = Arc::clone(&answer);
@@ -176,7 +176,7 @@ fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiv
 #[derive(Default)]
 struct Log {
     bytes: Vec<u8>,
-    /// Complete lines that nobody has seen yet.
+    /// Complete lines that were not shown yet.
     lines: Vec<String>,
     pending: Vec<u8>,
 }
@@ -194,7 +194,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
             let line: Vec<u8> = log.pending.drain(..=end).collect();
             log.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
-        // What goes on for ever without an end is no line.
+        // Drop a line without an end.
         if log.pending.len() > LOG_LIMIT {
             log.pending.clear();
         }
@@ -225,7 +225,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn all_that_comes_out_is_kept_apart() {
+    fn output_streams_and_exit_status_are_separate() {
         let seen = run("cat; echo log >&2; exit 3", b"in", LONG);
         assert_eq!((seen.stdout.as_slice(), seen.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
         assert_eq!((seen.ended, seen.held_open), (Ended::Exited(3), false));
@@ -233,20 +233,20 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_reads_nothing_is_no_trouble() {
+    fn a_process_need_not_read_its_input() {
         let seen = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG);
         assert_eq!(seen.stdout, b"x\n");
     }
 
     #[test]
-    fn a_child_that_keeps_the_answer_open_is_noticed() {
+    fn a_child_that_holds_the_answer_open_is_noticed() {
         let seen = run("sleep 3 & echo x", b"", LONG);
         assert!(seen.held_open && seen.duration < Duration::from_secs(1));
         assert_eq!(seen.stdout, b"x\n");
     }
 
     #[test]
-    fn nobody_is_waited_for_for_ever() {
+    fn a_process_is_killed_after_its_time_limit() {
         let seen = run("sleep 60", b"", Duration::from_millis(100));
         assert_eq!((seen.ended, seen.held_open), (Ended::TimedOut, false));
     }

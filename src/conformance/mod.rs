@@ -1,11 +1,11 @@
-//! For people who write CPIs: calls made by hand and shown exactly, conformance runs, and transcripts that stand in for
-//! a CPI.
+//! Tools for CPI authors: single calls, conformance runs, and transcripts.
 //!
-//! A [`Bench`] asks an executable or a transcript ([`Source`]); [`info`] and [`call`] make one call, [`check()`] a
-//! conformance run, a [`Recorder`] writes all of it down, and [`play_once`] is a CPI made of a transcript.
+//! A [`Bench`] calls an executable or a transcript ([`Source`]). [`info`] and [`call`] make one call,
+//! [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one request
+//! from a transcript.
 //!
-//! How callers speak with a CPI is `cpi-api-rpc.md` and the method pages of the BOSH documentation; which methods there
-//! are is [`engine::cpi::Method`].
+//! The protocol is that of `cpi-api-rpc.md` and the method pages of the BOSH documentation.
+//! [`engine::cpi::Method`] lists the methods.
 
 mod bench;
 mod call;
@@ -21,5 +21,5 @@ pub use call::{Called, call, info, plain_or_json};
 pub use check::check;
 pub use exchange::{Ended, Exchange, Watching};
 pub use player::{play_once, rewind};
-pub use reply::{Refusal, Reply, Said};
+pub use reply::{Content, Refusal, Reply};
 pub use transcript::Recorder;

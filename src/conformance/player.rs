@@ -1,9 +1,9 @@
-//! Plays a transcript back: answers a request as the CPI did when the same was asked.
+//! Replays a transcript: answers a request as the CPI did when it got the same one.
 //!
-//! The same is: method, arguments, `api_version`, and the stemcell's version in the context. What differs from run to
-//! run does not count: the rest of the context, UUIDs that no recorded answer names (an agent's id), times, the
-//! directory of an image, and what stands for a redacted secret. Where the same was asked several times, the answers
-//! come in their order, and then from the beginning again.
+//! Requests are the same if method, arguments, `api_version` and stemcell version agree. Values that differ
+//! from run to run are ignored: the rest of the context, UUIDs that no recorded answer names, times, the
+//! directory of an image, and redacted secrets. Several answers to the same request are played in order, then
+//! again from the first.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,22 +20,22 @@ use base::{Error, Result};
 
 const REDACTED: &str = "<redacted>";
 
-/// A transcript being played.
+/// A transcript under replay.
 #[derive(Debug)]
 pub struct Player {
     name: String,
     settings: Value,
     recorded: Vec<Recorded>,
-    /// UUIDs that answers name.
+    /// UUIDs in recorded answers.
     known: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct Recorded {
     entry: Entry,
-    /// What a request is compared with; `None` where the input was no request.
+    /// The comparable part of the request; `None` if the input was not a request.
     key: Option<Value>,
-    /// How often it was played.
+    /// The number of times it was played.
     played: u64,
 }
 
@@ -45,7 +45,7 @@ impl Player {
         let transcript = Transcript::read(path)?;
         let mut known = BTreeSet::new();
         for entry in &transcript.entries {
-            // A log may name anything, an agent's id for instance; only the result counts.
+            // Only the result counts: a log may name an agent's id.
             let answer = entry.answer();
             let answer = serde_json::from_slice(&answer)
                 .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
@@ -62,12 +62,12 @@ impl Player {
         Ok(Player { name, settings: transcript.settings, recorded, known })
     }
 
-    /// The settings of the conformance run that was recorded; null if it was none.
+    /// Returns the settings of the recorded conformance run; null for other transcripts.
     pub fn settings(&self) -> &Value {
         &self.settings
     }
 
-    /// The recorded answer to `input`.
+    /// Returns the recorded answer to `input`.
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
         let wanted = request.as_ref().map(|request| key(request, &self.known));
@@ -87,8 +87,8 @@ impl Player {
 
     fn unknown(&self, input: &[u8], request: Option<&Value>) -> Exchange {
         let method = request.and_then(|request| request.get("method")?.as_str());
-        let what = method.map_or("this input".to_owned(), |method| format!("this `{method}`"));
-        let message = format!("the transcript '{}' has no answer to {what}", self.name);
+        let input_name = method.map_or("this input".to_owned(), |method| format!("this `{method}`"));
+        let message = format!("the transcript '{}' has no answer to {input_name}", self.name);
         let error = json!({"type": "Bosh::Clouds::CloudError", "message": message, "ok_to_retry": false});
         Exchange {
             input: input.to_vec(),
@@ -101,8 +101,8 @@ impl Player {
     }
 }
 
-/// Plays one answer of the transcript at `path` to `input`, as one process of a CPI. How far the transcript was
-/// played is kept in `<path>.played`, so that the next process goes on from there.
+/// Answers `input` from the transcript at `path`, as one process of a CPI. The position is kept in
+/// `<path>.played` for the next process.
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = Player::read(path)?;
     let position = position_file(path);
@@ -118,7 +118,7 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     file.lock().map_err(failed)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(failed)?;
-    // A position that does not belong to the transcript is the beginning.
+    // Start from the beginning if the position does not fit the transcript.
     let played: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
     if played.len() == player.recorded.len() {
         for (recorded, played) in player.recorded.iter_mut().zip(played) {
@@ -134,7 +134,7 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     Ok(exchange)
 }
 
-/// Forgets how far the transcript at `path` was played.
+/// Resets the position of the transcript at `path`.
 pub fn rewind(path: &Path) -> Result<()> {
     let position = position_file(path);
     match std::fs::remove_file(&position) {
@@ -151,12 +151,12 @@ fn position_file(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What of a request counts.
+/// Returns the comparable part of a request.
 fn key(request: &Value, known: &BTreeSet<String>) -> Value {
     let mut key = Map::new();
     for (name, value) in request.as_object().into_iter().flatten() {
         match name.as_str() {
-            // Whether there is one counts, and the stemcell's version.
+            // Compare the presence of a context, and the stemcell version in it.
             "context" => {
                 let version = value.pointer("/vm/stemcell/api_version").cloned().unwrap_or_default();
                 key.insert("context".to_owned(), json!({"stemcell": version}));
@@ -179,7 +179,7 @@ fn key(request: &Value, known: &BTreeSet<String>) -> Value {
     Value::Object(key)
 }
 
-/// The value without what differs from run to run.
+/// Replaces values that differ from run to run.
 fn stable(value: &Value, known: &BTreeSet<String>) -> Value {
     match value {
         Value::String(text) if is_time(text) => json!("<time>"),
@@ -221,7 +221,7 @@ fn uuids(text: &str, mut found: impl FnMut(&str)) {
     }
 }
 
-/// Whether a request is the recorded one, in which secrets may be missing.
+/// Returns true if a request equals the recorded one, in which secrets are redacted.
 fn same(recorded: &Value, wanted: &Value) -> bool {
     match (recorded, wanted) {
         (Value::String(pattern), Value::String(text)) => pattern == text || matches(pattern, text),
@@ -240,7 +240,7 @@ fn same(recorded: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether `text` is `pattern` with anything in the place of each redacted part.
+/// Returns true if `text` matches `pattern`, in which each redacted part stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let parts: Vec<&str> = pattern.split(REDACTED).collect();
     let [first, middle @ .., last] = parts.as_slice() else { return false };
@@ -262,14 +262,14 @@ mod tests {
 
     const VM: &str = "vm-11111111-1111-4111-8111-111111111111";
 
-    fn recorded(directory: &Path, said: &[(Value, Value)]) -> PathBuf {
+    fn recorded(directory: &Path, calls: &[(Value, Value)]) -> PathBuf {
         let path = directory.join("t.jsonl");
         let redactor = Redactor::default();
         redactor.add("hunter22");
         let recorder = Recorder::create(&path, &redactor).unwrap();
         recorder.begin(&Value::Null).unwrap();
-        for (request, result) in said {
-            // As a CPI does that says what it did.
+        for (request, result) in calls {
+            // Some CPIs log their request.
             let log = request.to_string();
             recorder.record(&Exchange {
                 input: request.to_string().into_bytes(),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_run_to_run_does_not_count() {
+    fn values_that_differ_from_run_to_run_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let agent = |digit: &str| format!("{0}{0}{0}{0}{0}{0}{0}{0}-2222-4222-8222-222222222222", digit);
         let path = recorded(
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_order_also_from_processes_that_know_nothing_of_each_other() {
+    fn answers_come_in_order_across_processes() {
         let directory = tempfile::tempdir().unwrap();
         let ask = request("has_vm", json!(["v"]), "1");
         let path = recorded(directory.path(), &[(ask.clone(), json!(true)), (ask.clone(), json!(false))]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn redacted_parts_fit_anything() {
+    fn redacted_parts_match_any_text() {
         assert!(matches("a<redacted>b<redacted>", "aXXbY"));
         assert!(!matches("a<redacted>b", "aX"));
         assert!(!matches("ab<redacted>ba", "aba"));

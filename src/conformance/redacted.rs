@@ -1,10 +1,10 @@
-//! JSON with secrets in it, made fit to be shown: it stays JSON.
+//! Redacts JSON documents so that they stay JSON.
 
 use serde_json::{Map, Value};
 
 use base::redact::Redactor;
 
-/// `value` with every secret replaced, in keys too. A number that is a secret becomes a string.
+/// Redacts values and keys. A secret number becomes a string.
 pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(redactor.apply(text).into_owned()),
@@ -24,7 +24,7 @@ pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
     }
 }
 
-/// Text that may be JSON: where it is and holds a secret it stays JSON, written anew.
+/// Redacts text. JSON with a secret in it is encoded again.
 pub(super) fn text(redactor: &Redactor, text: &str) -> String {
     if let Ok(document) = serde_json::from_str::<Value>(text) {
         let shown = value(redactor, &document);
@@ -41,13 +41,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_document_stays_one() {
+    fn a_redacted_document_stays_json() {
         let redactor = Redactor::default();
         redactor.add("12345");
         redactor.add("s3cret");
         let shown = value(&redactor, &json!({"a": [12345, "x s3cret y", null], "s3cret": 7}));
         assert_eq!(shown, json!({"a": ["<redacted>", "x <redacted> y", null], "<redacted>": 7}));
-        // Written as no encoder writes it, it is found all the same.
+        // Escapes do not hide a secret.
         assert!(!text(&redactor, r#"{"result": "s3\u0063ret"}"#).contains("3\\u0063"));
         assert_eq!(text(&redactor, "log s3cret {"), "log <redacted> {");
         assert_eq!(text(&redactor, "{ \"a\": 1 }"), "{ \"a\": 1 }");

@@ -1,51 +1,51 @@
-//! What a process of a CPI said, and everything about how it said it that some caller would not take.
+//! Reads the reply of a CPI process, and lists everything in its form that some caller would refuse.
 //!
-//! Callers differ: the director insists on `log` and on every key of an error, `bosh create-env` on exit status 0.
-//! A CPI that pleases all of them is what an author wants, so all of it counts here. An answer that is wrong in its
-//! form is still read as far as possible: what it says was made must be found again.
+//! Callers differ: the director requires `log` and every key of an error, `bosh create-env` requires exit
+//! status 0. A malformed reply is read as far as possible, because the run must find the resources that it
+//! names.
 
 use serde_json::{Map, Value};
 
 use super::exchange::{Ended, Exchange};
 use engine::cpi::{ANSWER_LIMIT, CpiErrorKind};
 
-/// An answer, and what is wrong with its form.
+/// A reply with the problems of its form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// What it says.
-    pub said: Said,
-    /// A result that stands beside an error, where there must be none.
+    /// The content.
+    pub content: Content,
+    /// A result beside an error, where none is allowed.
     pub beside: Option<Value>,
-    /// What is wrong with its form, whatever it says.
+    /// Problems of the form.
     pub problems: Vec<String>,
 }
 
-/// What an answer says.
+/// The content of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
-    /// This is the result.
+pub enum Content {
+    /// The result of a call that succeeded.
     Result(Value),
-    /// It failed.
+    /// The error of a call that failed.
     Error(Refusal),
-    /// Nothing that can be made out.
-    Nothing,
+    /// No usable answer.
+    Unusable,
 }
 
 /// An error that a CPI answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind of error it is.
+    /// The kind of the error.
     pub kind: CpiErrorKind,
-    /// Its type as the CPI spelt it.
+    /// The type as the CPI spelt it.
     pub error_type: String,
-    /// Its message.
+    /// The message.
     pub message: String,
-    /// Whether the CPI says that trying again may help.
+    /// True if the CPI suggests a retry.
     pub ok_to_retry: bool,
 }
 
 impl Refusal {
-    /// Type and message, as a person reads them.
+    /// Returns type and message as text.
     pub fn text(&self) -> String {
         match (self.error_type.as_str(), self.message.trim()) {
             ("", "") => "an error without type and message".to_owned(),
@@ -56,30 +56,33 @@ impl Refusal {
     }
 }
 
-/// Reads what a process said.
+/// Reads the reply of a process.
 pub(super) fn read(exchange: &Exchange) -> Reply {
     let mut problems = Vec::new();
     match exchange.ended {
         Ended::Exited(0) => {}
         Ended::Exited(status) => problems.push(format!(
-            "exit status {status}: `bosh create-env` throws away the answer of a CPI that fails"
+            "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
         Ended::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
-        Ended::TimedOut => problems.push(format!("not over after {} s, killed", exchange.duration.as_secs())),
-        Ended::Abandoned => problems.push("not waited for".to_owned()),
+        Ended::TimedOut => {
+            problems.push(format!("killed after {} s without an end", exchange.duration.as_secs()))
+        }
+        Ended::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.held_open {
         problems.push(
-            "another process keeps standard output open after the CPI has ended: the director waits for it"
+            "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
         );
     }
     let document = document(&exchange.stdout, &mut problems);
-    let (said, beside) = document.map_or((Said::Nothing, None), |document| of(document, &mut problems));
-    Reply { said, beside, problems }
+    let (content, beside) =
+        document.map_or((Content::Unusable, None), |document| content(document, &mut problems));
+    Reply { content, beside, problems }
 }
 
-/// The one document on standard output, or what comes nearest to it.
+/// Returns the document on standard output, or the most likely one among other text.
 fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Value>> {
     if stdout.len() as u64 > ANSWER_LIMIT {
         problems.push(format!("standard output has more than {} MiB", ANSWER_LIMIT >> 20));
@@ -92,7 +95,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
     match serde_json::from_slice::<Value>(stdout) {
         Ok(Value::Object(document)) => Some(document),
         Ok(_) => {
-            problems.push("the document on standard output is no hash".to_owned());
+            problems.push("the JSON document on standard output is not an object".to_owned());
             None
         }
         Err(error) => {
@@ -104,12 +107,12 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
                     let beside = beside.or_else(|| text.lines().last()).unwrap_or_default();
                     format!(
                         "standard output has more than one JSON document, such as: {}",
-                        beginning(beside.trim())
+                        start_of(beside.trim())
                     )
                 }
                 None => format!(
                     "standard output is not one JSON document ({error}), it begins: {}",
-                    beginning(text.trim())
+                    start_of(text.trim())
                 ),
             });
             found
@@ -117,9 +120,9 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
     }
 }
 
-/// The last hash with `result` or `error` in a text that has other things in it.
+/// Returns the last object with `result` or `error` among other text.
 fn search(text: &str) -> Option<Map<String, Value>> {
-    /// Of a text full of braces only so many are tried.
+    /// The most opening braces to try.
     const TRIES: usize = 10_000;
     let mut found = None;
     let mut from = 0;
@@ -137,7 +140,7 @@ fn search(text: &str) -> Option<Map<String, Value>> {
     found
 }
 
-fn beginning(text: &str) -> String {
+fn start_of(text: &str) -> String {
     const LENGTH: usize = 80;
     match text.char_indices().nth(LENGTH) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
@@ -145,8 +148,8 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Source of the rules: `cpi-api-rpc.md`, "Response".
-fn of(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Said, Option<Value>) {
+/// Reads an answer by the rules of `cpi-api-rpc.md`, "Response".
+fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Content, Option<Value>) {
     for key in ["result", "error"] {
         if !document.contains_key(key) {
             problems.push(format!("the answer lacks `{key}`"));
@@ -157,10 +160,10 @@ fn of(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Said, Op
     }
     let result = document.remove("result").unwrap_or_default();
     let error = match document.remove("error").unwrap_or_default() {
-        Value::Null => return (Said::Result(result), None),
+        Value::Null => return (Content::Result(result), None),
         Value::Object(error) => error,
         other => {
-            problems.push(format!("`error` must be null or a hash, not {other}"));
+            problems.push(format!("`error` must be null or an object, not {other}"));
             Map::from_iter([("message".to_owned(), Value::String(other.to_string()))])
         }
     };
@@ -183,7 +186,7 @@ fn of(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Said, Op
     }
     let kind = CpiErrorKind::of(&error_type, &message);
     let ok_to_retry = ok_to_retry.unwrap_or_default();
-    (Said::Error(Refusal { kind, error_type, message, ok_to_retry }), beside)
+    (Content::Error(Refusal { kind, error_type, message, ok_to_retry }), beside)
 }
 
 #[cfg(test)]
@@ -192,7 +195,7 @@ mod tests {
     use serde_json::json;
     use std::time::Duration;
 
-    fn said(stdout: &str) -> Reply {
+    fn reply(stdout: &str) -> Reply {
         read(&Exchange {
             input: Vec::new(),
             stdout: stdout.as_bytes().to_vec(),
@@ -205,28 +208,30 @@ mod tests {
 
     #[test]
     fn a_good_answer_has_no_problems() {
-        let answer = said(r#" {"result": 7, "error": null, "log": ""} "#);
-        assert_eq!((answer.said, answer.problems), (Said::Result(json!(7)), Vec::<String>::new()));
-        let answer = said(
+        let answer = reply(r#" {"result": 7, "error": null, "log": ""} "#);
+        assert_eq!((answer.content, answer.problems), (Content::Result(json!(7)), Vec::<String>::new()));
+        let answer = reply(
             r#"{"result":null,"error":{"type":"Bosh::Clouds::VMNotFound","message":"m","ok_to_retry":false},"log":""}"#,
         );
-        assert!(matches!(&answer.said, Said::Error(refusal) if refusal.kind == CpiErrorKind::VmNotFound));
+        assert!(
+            matches!(&answer.content, Content::Error(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
+        );
         assert_eq!(answer.problems, Vec::<String>::new());
     }
 
     #[test]
-    fn what_was_made_is_found_in_the_worst_answer() {
+    fn a_result_is_found_in_a_malformed_answer() {
         for text in [
             "connecting…\n{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}\n",
             "{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}\nbye",
             "{\"debug\": {\"x\": 1}} {\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}",
             "{ {{ }\n{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}",
         ] {
-            let answer = said(text);
-            assert_eq!(answer.said, Said::Result(json!("vm-1")), "{text}");
+            let answer = reply(text);
+            assert_eq!(answer.content, Content::Result(json!("vm-1")), "{text}");
             assert_eq!(answer.problems.len(), 1, "{:?}", answer.problems);
         }
-        let answer = said(r#"{"result": "disk-1", "error": {"type": "X"}, "log": ""}"#);
+        let answer = reply(r#"{"result": "disk-1", "error": {"type": "X"}, "log": ""}"#);
         assert_eq!(answer.beside, Some(json!("disk-1")));
     }
 
@@ -234,15 +239,15 @@ mod tests {
     fn each_problem_is_named() {
         for (text, problem) in [
             ("", "nothing on standard output"),
-            ("[]", "no hash"),
+            ("[]", "not an object"),
             ("x", "not one JSON document"),
             (r#"{"result": 1, "log": ""}"#, "lacks `error`"),
             (r#"{"result": 1, "error": null}"#, "lacks `log`"),
-            (r#"{"result": null, "error": "x", "log": ""}"#, "null or a hash"),
+            (r#"{"result": null, "error": "x", "log": ""}"#, "null or an object"),
             (r#"{"result": null, "error": {}, "log": ""}"#, "lacks `type`"),
             (r#"{"result": 1, "error": {}, "log": ""}"#, "both"),
         ] {
-            let answer = said(text);
+            let answer = reply(text);
             assert!(
                 answer.problems.iter().any(|found| found.contains(problem)),
                 "{text}: {:?}",
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_braces_is_no_trouble() {
-        assert_eq!(said(&"{".repeat(1 << 20)).said, Said::Nothing);
+    fn many_braces_are_read_in_bounded_time() {
+        assert_eq!(reply(&"{".repeat(1 << 20)).content, Content::Unusable);
     }
 }

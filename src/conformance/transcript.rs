@@ -1,16 +1,17 @@
-//! What a CPI was asked and answered, on record: JSON lines, written as it happens, readable for its owner alone
-//! and without secrets.
+//! Transcripts: JSON lines with the requests to a CPI and its answers, without secrets and readable by their
+//! owner only.
 //!
-//! The first line is `{"transcript": 1, "settings": …}`, the settings being what a conformance run needs to ask the
-//! same again. Every other line is one process:
+//! The first line is `{"transcript": 1, "settings": …}`, with the settings of a conformance run for its
+//! replay. Every other line is one process:
 //!
 //! ```json
 //! {"request": {"method": "has_vm", …}, "answer": "{\"result\":true,…}\n", "stderr": "", "exit_status": 0,
 //!  "duration_ms": 12.5}
 //! ```
 //!
-//! A request that was no JSON hash is `input` instead. Text that is not UTF-8 is `input_base64`, `answer_base64`.
-//! Instead of `exit_status` there may be `signal` or `timed_out`; `held_open` says that standard output was.
+//! Input that is not a JSON object is in `input`. Bytes that are not UTF-8 are in `input_base64` and
+//! `answer_base64`. `signal` or `timed_out` may replace `exit_status`; `held_open` means that standard output
+//! stayed open.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,7 +32,7 @@ use base::{Error, Result};
 
 /// The version of the format.
 const FORMAT: u64 = 1;
-/// A longer line is no transcript of ours.
+/// The longest line of a transcript.
 const LINE_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -41,7 +42,7 @@ struct Header {
     settings: Value,
 }
 
-/// One process on record.
+/// One recorded process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,14 +68,14 @@ pub(super) struct Entry {
     duration_ms: f64,
 }
 
-/// Text where it is text, base64 where it is not.
+/// Encodes bytes as text, or as base64 if they are not UTF-8.
 fn written(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(redacted::text(redactor, text)), None),
         Err(_) => {
             let text = String::from_utf8_lossy(bytes);
             match redacted::text(redactor, &text) {
-                // The bytes are kept as they are only if nothing in them is secret.
+                // Keep the exact bytes only if they hold no secret.
                 shown if shown == text => (None, Some(STANDARD.encode(bytes))),
                 shown => (Some(shown), None),
             }
@@ -118,17 +119,17 @@ impl Entry {
         entry
     }
 
-    /// The input, where it was no request.
+    /// Returns the input if it was not a request.
     pub(super) fn input(&self) -> Vec<u8> {
         read_back(self.input.as_ref(), self.input_base64.as_ref())
     }
 
-    /// The answer's bytes.
+    /// Returns the bytes of the answer.
     pub(super) fn answer(&self) -> Vec<u8> {
         read_back(self.answer.as_ref(), self.answer_base64.as_ref())
     }
 
-    /// The same again, as the answer to `input`.
+    /// Returns the recorded process as the answer to `input`.
     pub(super) fn exchange(&self, input: &[u8]) -> Exchange {
         Exchange {
             input: input.to_vec(),
@@ -153,12 +154,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a transcript at `path`, in the place of what may be there.
+    /// Creates the transcript at `path`, and replaces an existing file.
     pub fn create(path: &Path, redactor: &Redactor) -> Result<Self> {
         let failed = |error| Error::io(format!("writing the transcript '{}'", path.display()), error);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
-        // The mode above is that of a new file. Devices and pipes are left as they are.
+        // An existing file keeps its mode otherwise. Devices and pipes are left alone.
         if file.metadata().map_err(failed)?.is_file() {
             file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         }
@@ -168,27 +169,26 @@ impl Recorder {
     /// Writes the first line.
     pub fn begin(&self, settings: &impl Serialize) -> Result<()> {
         let settings = serde_json::to_value(settings)
-            .map_err(|error| Error::environment("the settings have no JSON form").with_source(error))?;
+            .map_err(|error| Error::environment("encoding the settings as JSON failed").with_source(error))?;
         let settings = redacted::value(&self.redactor, &settings);
         self.line(&Header { transcript: FORMAT, settings })
     }
 
-    /// Puts one process on record. That this fails must not make anybody forget what the process said, so it is
-    /// told at the end.
+    /// Records one process. A failure is reported at the end, so that the caller still handles the answer.
     pub(super) fn record(&self, exchange: &Exchange) {
         if let Err(error) = self.line(&Entry::of(&self.redactor, exchange)) {
             self.problem.lock().get_or_insert(error);
         }
     }
 
-    /// Why not everything is on record, if so.
+    /// Returns the first failure to record, once.
     pub fn problem(&self) -> Option<Error> {
         self.problem.lock().take()
     }
 
     fn line(&self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).map_err(|error| {
-            Error::environment("a line of the transcript has no JSON form").with_source(error)
+            Error::environment("encoding a line of the transcript as JSON failed").with_source(error)
         })?;
         text.push(b'\n');
         let mut file = self.file.lock();
@@ -196,7 +196,7 @@ impl Recorder {
     }
 }
 
-/// A transcript that was read.
+/// A transcript read from a file.
 #[derive(Debug)]
 pub(super) struct Transcript {
     pub(super) settings: Value,
@@ -207,11 +207,11 @@ impl Transcript {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let failed = |error| {
             Error::io(format!("reading the transcript '{}'", path.display()), error)
-                .with_hint("--record makes a transcript")
+                .with_hint("monopile cpi check --record FILE writes a transcript")
         };
         let wrong = |number: usize, why: String| {
-            Error::invalid(format!("'{}' is no transcript: line {number}: {why}", path.display()))
-                .with_hint("--record makes a transcript")
+            Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
+                .with_hint("monopile cpi check --record FILE writes a transcript")
         };
         let mut file = BufReader::new(File::open(path).map_err(failed)?);
         let mut transcript = Transcript { settings: Value::Null, entries: Vec::new() };
@@ -221,7 +221,7 @@ impl Transcript {
             if read == 0 {
                 break;
             }
-            // A run that was killed may have left half a line at the end.
+            // A killed run may leave a partial last line.
             if !line.ends_with('\n') && number > 1 {
                 break;
             }
@@ -229,7 +229,10 @@ impl Transcript {
                 let header: Header =
                     serde_json::from_str(&line).map_err(|error| wrong(number, error.to_string()))?;
                 if header.transcript != FORMAT {
-                    return Err(wrong(number, format!("format {} is not known here", header.transcript)));
+                    return Err(wrong(
+                        number,
+                        format!("unknown format {}, expected {FORMAT}", header.transcript),
+                    ));
                 }
                 transcript.settings = header.settings;
             } else {
@@ -238,7 +241,7 @@ impl Transcript {
             }
         }
         if transcript.entries.is_empty() {
-            return Err(wrong(2, "nothing is on record".to_owned()));
+            return Err(wrong(2, "no call is recorded".to_owned()));
         }
         Ok(transcript)
     }
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_without_its_secrets() {
+    fn a_transcript_is_read_back_without_secrets() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.jsonl");
         std::fs::write(&path, "old").unwrap();
@@ -270,8 +273,8 @@ mod tests {
         let recorder = Recorder::create(&path, &redactor).unwrap();
         recorder.begin(&json!({"a": "s3cret"})).unwrap();
         let request = br#"{"method": "has_vm", "arguments": ["s3cret"]}"#;
-        let said = [exchange(request, b"{\"result\": true}\n"), exchange(b"\xff", b"\xfe\n")];
-        for exchange in &said {
+        let exchanges = [exchange(request, b"{\"result\": true}\n"), exchange(b"\xff", b"\xfe\n")];
+        for exchange in &exchanges {
             recorder.record(exchange);
         }
         assert!(recorder.problem().is_none());
@@ -283,12 +286,12 @@ mod tests {
         let [first, second] = transcript.entries.as_slice() else { panic!() };
         assert_eq!(first.request.as_ref().unwrap()["arguments"], json!(["<redacted>"]));
         let again = first.exchange(request);
-        assert_eq!((again.stdout, again.ended), (said[0].stdout.clone(), Ended::Exited(3)));
+        assert_eq!((again.stdout, again.ended), (exchanges[0].stdout.clone(), Ended::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
     }
 
     #[test]
-    fn a_full_disk_is_told_at_the_end() {
+    fn a_full_disk_is_reported_at_the_end() {
         let recorder = Recorder::create(Path::new("/dev/full"), &Redactor::default()).unwrap();
         assert_ne!(std::fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o600);
         assert!(recorder.begin(&json!({})).is_err());
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_says_where_and_half_a_last_line_is_none() {
+    fn errors_name_the_line_and_a_partial_last_line_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.jsonl");
         for (text, line) in [

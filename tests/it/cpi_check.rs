@@ -144,7 +144,7 @@ const PLANTED: [Planted; 20] = [
     ("disk-goes-with-vm", &["contract v2: delete_vm with a disk attached"], "the disk went with the VM"),
     ("attaches-twice", &["contract v2: get_disks"], "`get_disks` answered"),
     ("attaches-anything", &["contract v2: attach_disk of a deleted disk"], "but answered"),
-    ("deletes-nothing", &["contract v2: delete_disk"], "is still there"),
+    ("deletes-nothing", &["contract v2: delete_disk"], "still exists"),
     (
         "chatty",
         &["rpc: info", "contract v2: create_vm"],
@@ -350,15 +350,15 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
     author.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
         (&["cpi", "info"][..], 2, "which CPI?"),
-        (&["cpi", "call", "manifest.yml"], 2, "which method?"),
+        (&["cpi", "call", "manifest.yml"], 2, "no method is named"),
         (&["cpi", "check", "--path", "./no-such"], 1, "'"),
         (&["cpi", "check", "--path", "./stemcell.tgz"], 1, "cannot be run"),
         (&["cpi", "check", "--path", "./cpi", "--replay", "t"], 2, "cannot be used with"),
-        (&["cpi", "check", "--replay", "wrong.jsonl"], 3, "is no transcript"),
+        (&["cpi", "check", "--replay", "wrong.jsonl"], 3, "is not a transcript"),
         (&["cpi", "check", "--replay", "none.jsonl"], 1, "none.jsonl"),
-        (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "must be a hash"),
-        (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "is not JSON"),
-        (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "it is v1 or v2"),
+        (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "is not a JSON object"),
+        (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "parsing --networks as JSON failed"),
+        (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "expected v1 or v2"),
         (&["cpi", "check", "none.yml"], 3, "none.yml"),
     ] {
         let run = author.world.run(arguments);

@@ -1,9 +1,8 @@
-//! What a run has made, on disk while the run lives: when it is killed, the next run of the same CPI reads it and
-//! deletes what was left.
+//! The diary of a conformance run: its resources on disk, for the next run of the same CPI after a kill.
 //!
-//! A file per run, locked by it: JSON lines, `begun`, then `asked` before and `answered` after each call that makes
-//! something, `made` and `gone` for each thing. A call that was asked and not answered may have made something that
-//! nobody knows the name of.
+//! One file per run, locked by it. Its JSON lines are `begun`, `asked` before and `answered` after each
+//! creating call, `made` and `gone` for each resource. A call that was asked and not answered may have
+//! created an unknown resource.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Thing;
+use super::ledger::Resource;
 use base::files::Locked;
 use base::{Error, Result};
 
@@ -22,28 +21,28 @@ enum Line {
     Begun { cpi: String },
     Asked { method: String, request_id: String },
     Answered { request_id: String },
-    Made(Thing),
-    Gone(Thing),
+    Made(Resource),
+    Gone(Resource),
 }
 
-/// The file of a run.
+/// The diary of one run.
 #[derive(Debug)]
 pub(super) struct Diary {
     file: Locked,
     path: PathBuf,
 }
 
-/// What earlier runs left.
+/// Leftovers of earlier runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Earlier {
-    /// What was made, and not deleted.
-    pub(super) things: Vec<Thing>,
+    /// Resources that were not deleted.
+    pub(super) resources: Vec<Resource>,
     /// Calls without an answer: method and request id.
     pub(super) unanswered: Vec<(String, String)>,
 }
 
 impl Diary {
-    /// Begins one in `directory`, and takes over what earlier runs of the same CPI left that live no more.
+    /// Begins a diary in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
         let failed = |error| Error::io(format!("keeping notes in '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -52,8 +51,8 @@ impl Diary {
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let Ok(file) = File::open(&path).map(Locked::from) else { continue };
-            // Whoever holds it lives.
-            if file.try_lock().is_ok() && take(&file, cpi, &mut earlier) {
+            // A running check holds the lock of its diary.
+            if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier) {
                 read.push((path, file));
             }
         }
@@ -63,8 +62,8 @@ impl Diary {
         file.lock().map_err(failed)?;
         let mut diary = Diary { file, path };
         diary.line(&Line::Begun { cpi: cpi.to_owned() })?;
-        for thing in &earlier.things {
-            diary.made(thing)?;
+        for resource in &earlier.resources {
+            diary.made(resource)?;
         }
         for (path, _locked) in read {
             fs::remove_file(path).map_err(failed)?;
@@ -72,29 +71,29 @@ impl Diary {
         Ok((diary, earlier))
     }
 
-    /// Something is about to be made.
+    /// Notes a creating call before it is made.
     pub(super) fn asked(&mut self, method: &str, request_id: &str) -> Result<()> {
         self.line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
     }
 
-    /// The call is over, and what it made is written down.
+    /// Notes the end of a call, after its resources.
     pub(super) fn answered(&mut self, request_id: &str) -> Result<()> {
         self.line(&Line::Answered { request_id: request_id.to_owned() })
     }
 
-    pub(super) fn made(&mut self, thing: &Thing) -> Result<()> {
-        self.line(&Line::Made(thing.clone()))
+    pub(super) fn made(&mut self, resource: &Resource) -> Result<()> {
+        self.line(&Line::Made(resource.clone()))
     }
 
-    pub(super) fn gone(&mut self, thing: &Thing) -> Result<()> {
-        self.line(&Line::Gone(thing.clone()))
+    pub(super) fn gone(&mut self, resource: &Resource) -> Result<()> {
+        self.line(&Line::Gone(resource.clone()))
     }
 
-    /// Ends it. What is left is kept for the next run.
+    /// Ends the diary. It stays for the next run if resources are left.
     pub(super) fn end(self, left: bool) {
         if !left {
             let _ = fs::remove_file(&self.path);
-            // Only if no other run needs it.
+            // Fails while other runs use the directory.
             let _ = self.path.parent().map(fs::remove_dir);
         }
     }
@@ -107,12 +106,12 @@ impl Diary {
     }
 }
 
-/// Adds what a diary of this CPI says is left. False for another CPI's, which is left alone.
-fn take(file: &File, cpi: &str, earlier: &mut Earlier) -> bool {
+/// Adds the leftovers in a diary of this CPI. Returns false for the diary of another CPI.
+fn take_over(file: &File, cpi: &str, earlier: &mut Earlier) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
-    // A line that was cut off is the last one.
+    // Stop at a partial line, which can only be the last.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
-    if !matches!(next(), Some(Line::Begun { cpi: whose }) if whose == cpi) {
+    if !matches!(next(), Some(Line::Begun { cpi: begun }) if begun == cpi) {
         return false;
     }
     while let Some(line) = next() {
@@ -120,8 +119,8 @@ fn take(file: &File, cpi: &str, earlier: &mut Earlier) -> bool {
             Line::Begun { .. } => {}
             Line::Asked { method, request_id } => earlier.unanswered.push((method, request_id)),
             Line::Answered { request_id } => earlier.unanswered.retain(|(_, asked)| *asked != request_id),
-            Line::Made(thing) => earlier.things.push(thing),
-            Line::Gone(thing) => earlier.things.retain(|made| *made != thing),
+            Line::Made(resource) => earlier.resources.push(resource),
+            Line::Gone(resource) => earlier.resources.retain(|made| *made != resource),
         }
     }
     true
@@ -132,26 +131,26 @@ mod tests {
     use super::super::ledger::ResourceKind;
     use super::*;
 
-    fn thing(cid: &str) -> Thing {
-        Thing { kind: ResourceKind::Disk, cid: cid.to_owned() }
+    fn resource(cid: &str) -> Resource {
+        Resource { kind: ResourceKind::Disk, cid: cid.to_owned() }
     }
 
     #[test]
-    fn the_next_run_takes_over_what_a_killed_one_left() {
+    fn the_next_run_takes_over_from_a_killed_one() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().join("notes");
         let (mut diary, earlier) = Diary::begin(&directory, "a").unwrap();
         assert_eq!(earlier, Earlier::default());
         diary.asked("create_disk", "1").unwrap();
-        diary.made(&thing("d1")).unwrap();
+        diary.made(&resource("d1")).unwrap();
         diary.answered("1").unwrap();
-        diary.made(&thing("d2")).unwrap();
-        diary.gone(&thing("d2")).unwrap();
+        diary.made(&resource("d2")).unwrap();
+        diary.gone(&resource("d2")).unwrap();
         diary.asked("create_vm", "2").unwrap();
 
-        let (living, earlier) = Diary::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Earlier::default(), "it lives");
-        living.end(false);
+        let (running, earlier) = Diary::begin(&directory, "a").unwrap();
+        assert_eq!(earlier, Earlier::default(), "it still runs");
+        running.end(false);
         diary.file.write_all(b"{\"made\": {\"ki").unwrap();
         drop(diary);
         let (other, earlier) = Diary::begin(&directory, "b").unwrap();
@@ -159,10 +158,10 @@ mod tests {
         other.end(false);
         let (diary, earlier) = Diary::begin(&directory, "a").unwrap();
         let unanswered = vec![("create_vm".to_owned(), "2".to_owned())];
-        assert_eq!(earlier, Earlier { things: vec![thing("d1")], unanswered });
+        assert_eq!(earlier, Earlier { resources: vec![resource("d1")], unanswered });
         diary.end(true);
         let (diary, earlier) = Diary::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Earlier { things: vec![thing("d1")], unanswered: Vec::new() });
+        assert_eq!(earlier, Earlier { resources: vec![resource("d1")], unanswered: Vec::new() });
         diary.end(false);
         assert!(!directory.exists());
     }

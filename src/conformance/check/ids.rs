@@ -1,26 +1,26 @@
-//! What is not there: asked for again after it was deleted, or never made. Deleted things have CIDs of the right form,
-//! and nobody else's.
+//! Checks with CIDs that do not exist: deleted before, or never created. Deleted resources have valid CIDs
+//! that belong to no other resource.
 //!
-//! To delete what is gone is no error, nor is it one to say so; everything else must say so, by the type that callers
-//! know.
+//! Deleting a missing resource may succeed or fail with its error type. Every other method must answer that
+//! error type.
 
 use serde_json::{Value, json};
 
-use super::ledger::{ResourceKind, Thing};
+use super::ledger::{Resource, ResourceKind};
 use super::life::vm_arguments;
 use super::run::Run;
-use super::step::{Checked, Halt, Heard, Step, failed, is};
+use super::step::{Checked, Halt, Response, Step, failed, is};
 use engine::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";
 
-/// After `delete_vm`.
-pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Thing, disk: Option<&Thing>) {
+/// Checks methods after `delete_vm`.
+pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Resource, disk: Option<&Resource>) {
     if run.ledger.has(vm) {
         return;
     }
     let cid = || json!(vm.cid);
-    run.check("delete_vm again", |step| deletes_what_is_gone(step, vm));
+    run.check("delete_vm again", |step| deletes_missing(step, vm));
     run.check("has_vm of a deleted VM", |step| is_gone(step, vm));
     let expected = &["VMNotFound"];
     run.check("reboot_vm of a deleted VM", |step| refuses(step, Method::RebootVm, &[cid()], expected));
@@ -32,7 +32,7 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Thing, disk: Option<&Thing>) {
         refuses(step, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
     });
     run.check_of("detach_disk from a deleted VM", disk, "there is no disk", |step, disk| {
-        gone_or_refuses(
+        succeeds_or_refuses(
             step,
             Method::DetachDisk,
             &[cid(), json!(disk.cid)],
@@ -41,11 +41,11 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Thing, disk: Option<&Thing>) {
     });
 }
 
-/// After `delete_disk`, while there still is a VM.
-pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Thing>, disk: Option<&Thing>) {
+/// Checks methods after `delete_disk`, while the VM exists.
+pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Resource>, disk: Option<&Resource>) {
     let Some(disk) = disk else { return };
     let cid = || json!(disk.cid);
-    run.check("delete_disk again", |step| deletes_what_is_gone(step, disk));
+    run.check("delete_disk again", |step| deletes_missing(step, disk));
     run.check("has_disk of a deleted disk", |step| is_gone(step, disk));
     let expected = &["DiskNotFound"];
     run.check_of("attach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
@@ -53,7 +53,7 @@ pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Thing>, disk: Option<&
     });
     run.check_of("detach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
-        gone_or_refuses(step, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
+        succeeds_or_refuses(step, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });
     run.check("set_disk_metadata of a deleted disk", |step| {
         refuses(step, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
@@ -67,52 +67,52 @@ pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Thing>, disk: Option<&
     });
 }
 
-/// After `delete_stemcell`.
-pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Thing) {
+/// Checks methods after `delete_stemcell`.
+pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Resource) {
     if run.ledger.has(stemcell) {
         return;
     }
-    run.check("delete_stemcell again", |step| deletes_what_is_gone(step, stemcell));
+    run.check("delete_stemcell again", |step| deletes_missing(step, stemcell));
     run.check("create_vm from a deleted stemcell", |step| {
         let arguments = vm_arguments(step, &stemcell.cid, &[]);
         refuses(step, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
     });
 }
 
-/// CIDs that no CPI makes.
+/// Checks methods with CIDs that no CPI creates.
 pub(super) fn never_were(run: &mut Run<'_>) {
     for kind in [ResourceKind::Vm, ResourceKind::Disk] {
-        let thing = Thing { kind, cid: NEVER_WAS.to_owned() };
+        let resource = Resource { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.has() {
-            run.check(&format!("{has} of what never was"), |step| is_gone(step, &thing));
+            run.check(&format!("{has} of what never was"), |step| is_gone(step, &resource));
         }
-        run.check(&format!("{} of what never was", kind.delete()), |step| deletes_what_is_gone(step, &thing));
+        run.check(&format!("{} of what never was", kind.delete()), |step| deletes_missing(step, &resource));
     }
 }
 
-/// `false`, or the error that says so.
-fn is_gone(step: &mut Step<'_, '_>, thing: &Thing) -> Checked {
-    let Some(method) = thing.kind.has() else { return Ok(()) };
+/// Expects `false` or the error for a missing resource.
+fn is_gone(step: &mut Step<'_, '_>, resource: &Resource) -> Checked {
+    let Some(method) = resource.kind.has() else { return Ok(()) };
     step.expect_present(method)?;
-    match step.call(method, &[json!(thing.cid)])? {
-        Heard::Result(Value::Bool(false)) => Ok(()),
-        Heard::Result(other) => failed(format!("`{method}` answered {other} and not false")),
-        Heard::Refused(refusal) if thing.kind.not_found().is_some_and(|kind| is(&refusal, kind)) => {
+    match step.call(method, &[json!(resource.cid)])? {
+        Response::Result(Value::Bool(false)) => Ok(()),
+        Response::Result(other) => failed(format!("`{method}` answered {other} and not false")),
+        Response::Refused(refusal) if resource.kind.not_found().is_some_and(|kind| is(&refusal, kind)) => {
             step.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
-        Heard::Refused(refusal) => step.refused(method, refusal),
-        Heard::Nothing => failed("no answer"),
+        Response::Refused(refusal) => step.refused(method, refusal),
+        Response::Unusable => failed("no answer"),
     }
 }
 
-fn deletes_what_is_gone(step: &mut Step<'_, '_>, thing: &Thing) -> Checked {
-    let expected: Vec<&str> = thing.kind.not_found().into_iter().collect();
-    gone_or_refuses(step, thing.kind.delete(), &[json!(thing.cid)], &expected)
+fn deletes_missing(step: &mut Step<'_, '_>, resource: &Resource) -> Checked {
+    let expected: Vec<&str> = resource.kind.not_found().into_iter().collect();
+    succeeds_or_refuses(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
 }
 
-/// Success, because what is asked for is so, or the error that says that something is not there.
-fn gone_or_refuses(
+/// Expects success or an error for a missing resource.
+fn succeeds_or_refuses(
     step: &mut Step<'_, '_>,
     method: Method,
     arguments: &[Value],
@@ -120,34 +120,36 @@ fn gone_or_refuses(
 ) -> Checked {
     step.expect_present(method)?;
     match step.call(method, arguments)? {
-        Heard::Result(_) => {
+        Response::Result(_) => {
             step.note("answered success");
             Ok(())
         }
-        heard => typed(step, method, heard, expected),
+        response => expect_type(step, method, response, expected),
     }
 }
 
 fn refuses(step: &mut Step<'_, '_>, method: Method, arguments: &[Value], expected: &[&str]) -> Checked {
     step.expect_present(method)?;
-    let heard = step.call(method, arguments)?;
-    typed(step, method, heard, expected)
+    let response = step.call(method, arguments)?;
+    expect_type(step, method, response, expected)
 }
 
-fn typed(step: &mut Step<'_, '_>, method: Method, heard: Heard, expected: &[&str]) -> Checked {
+fn expect_type(step: &mut Step<'_, '_>, method: Method, response: Response, expected: &[&str]) -> Checked {
     let wanted =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
-    match heard {
-        Heard::Refused(refusal) if expected.iter().any(|kind| is(&refusal, kind)) => Ok(()),
-        Heard::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
+    match response {
+        Response::Refused(refusal) if expected.iter().any(|kind| is(&refusal, kind)) => Ok(()),
+        Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             step.refused(method, refusal)
         }
-        // Where nothing can be done to any disk, it need not be found first.
-        Heard::Refused(refusal) if is(&refusal, "NotSupported") => {
+        // A CPI without disk support need not look for the disk.
+        Response::Refused(refusal) if is(&refusal, "NotSupported") => {
             Err(Halt::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }
-        Heard::Refused(refusal) => failed(format!("must be refused with {wanted}, not {}", refusal.text())),
-        Heard::Result(result) => failed(format!("must be refused with {wanted}, but answered {result}")),
-        Heard::Nothing => failed("no answer"),
+        Response::Refused(refusal) => {
+            failed(format!("must be refused with {wanted}, not {}", refusal.text()))
+        }
+        Response::Result(result) => failed(format!("must be refused with {wanted}, but answered {result}")),
+        Response::Unusable => failed("no answer"),
     }
 }

@@ -1,12 +1,12 @@
-//! A conformance run as a JUnit file: a suite per group, a test case per check, in the form that CI systems agree
-//! on (`testsuites`, `testsuite`, `testcase` with `failure` or `skipped`).
+//! Writes a conformance run as a JUnit file: a suite per group and a test case per check, in the elements
+//! that CI systems share (`testsuites`, `testsuite`, `testcase` with `failure` or `skipped`).
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::report::{Check, Counts, Report, Verdict};
 
-/// The XML text.
+/// Formats the report as XML.
 pub fn junit(report: &Report) -> String {
     let mut groups: Vec<(&str, Vec<&Check>)> = Vec::new();
     for check in &report.checks {
@@ -64,7 +64,7 @@ fn case(xml: &mut String, check: &Check) {
     };
 }
 
-/// Text for an element or an attribute. What XML 1.0 has no place for is replaced.
+/// Escapes text for an element or an attribute. Characters that XML 1.0 forbids are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_cpi_says_it_stays_xml() {
+    fn any_text_of_a_cpi_stays_valid_xml() {
         let check = |result, reason: &str| Check {
             group: "contract <v2> & \"more\"".to_owned(),
             name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),

@@ -1,5 +1,5 @@
-//! What the run has made. It is written down before anything else is looked at, whatever else is wrong with the
-//! answer, and goes from the list only when it is certainly gone.
+//! The resources of a run. A resource is entered before its answer is checked, and removed once it is
+//! certainly gone.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::diary::{Diary, Earlier};
-use super::report::Left;
+use super::report::LeftBehind;
 use base::Result;
 use engine::cpi::Method;
 
-/// A kind of thing that a CPI makes, in the order in which they are deleted.
+/// A kind of resource, in the order of deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ResourceKind {
@@ -22,12 +22,12 @@ pub(super) enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// What this method makes.
+    /// Returns the kind of resource that this method creates.
     pub(super) fn made_by(method: Method) -> Option<ResourceKind> {
         match method {
             Method::CreateStemcell => Some(ResourceKind::Stemcell),
             Method::CreateVm => Some(ResourceKind::Vm),
-            // The disk may have become another one.
+            // `update_disk` may replace the disk.
             Method::CreateDisk | Method::UpdateDisk => Some(ResourceKind::Disk),
             Method::SnapshotDisk => Some(ResourceKind::Snapshot),
             _ => None,
@@ -52,7 +52,7 @@ impl ResourceKind {
         }
     }
 
-    /// What tells whether it is there.
+    /// Returns the method that reports existence.
     pub(super) fn has(self) -> Option<Method> {
         match self {
             ResourceKind::Vm => Some(Method::HasVm),
@@ -61,7 +61,7 @@ impl ResourceKind {
         }
     }
 
-    /// The error type that says it is not there, where there is one.
+    /// Returns the error type for a missing resource.
     pub(super) fn not_found(self) -> Option<&'static str> {
         match self {
             ResourceKind::Vm => Some("VMNotFound"),
@@ -72,102 +72,103 @@ impl ResourceKind {
     }
 }
 
-/// A thing that was made.
+/// A created resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Thing {
+pub(super) struct Resource {
     pub(super) kind: ResourceKind,
     pub(super) cid: String,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    things: Vec<Thing>,
-    /// Calls that may have made something and did not say what.
-    doubtful: Vec<Left>,
+    resources: Vec<Resource>,
+    /// Calls that may have created an unknown resource.
+    doubtful: Vec<LeftBehind>,
     deleted: usize,
-    /// The same on disk, where there is something that a later run could delete.
+    /// The copy on disk for a later run.
     diary: Option<Diary>,
 }
 
 impl Ledger {
-    /// A ledger that outlives the run; with it comes what an earlier run left, which is in it already.
+    /// Creates a ledger with a diary. It starts with the leftovers of earlier runs, which are also returned.
     pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
         let (diary, earlier) = Diary::begin(directory, cpi)?;
-        let ledger = Ledger { things: earlier.things.clone(), diary: Some(diary), ..Ledger::default() };
+        let ledger = Ledger { resources: earlier.resources.clone(), diary: Some(diary), ..Ledger::default() };
         Ok((ledger, earlier))
     }
 
-    /// Something is about to be made.
+    /// Notes a creating call before it is made.
     pub(super) fn asked(&mut self, method: Method, request_id: &str) -> Result<()> {
         self.diary.as_mut().map_or(Ok(()), |diary| diary.asked(method.name(), request_id))
     }
 
-    /// The call is over, and what it made is written down.
+    /// Notes the end of a call, after its resources.
     pub(super) fn answered(&mut self, request_id: &str) {
         self.note(|diary| diary.answered(request_id));
     }
 
-    /// The run is over. What is left stays on disk.
+    /// Ends the diary. Leftovers stay on disk.
     pub(super) fn end(&mut self) {
         if let Some(diary) = self.diary.take() {
-            diary.end(!self.things.is_empty());
+            diary.end(!self.resources.is_empty());
         }
     }
 
-    /// Without these notes a later run knows less; this one goes on.
+    /// Writes to the diary. A failure does not stop the run.
     fn note(&mut self, write: impl FnOnce(&mut Diary) -> Result<()>) {
         if let Some(diary) = &mut self.diary
             && let Err(error) = write(diary)
         {
-            tracing::warn!(error = %error.chain().join(": "), "what was made could not be noted");
+            tracing::warn!(error = %error.chain().join(": "), "the diary of the check could not be written");
         }
     }
 
-    /// Something was made, as far as can be told from a result of whatever shape.
-    pub(super) fn made(&mut self, kind: ResourceKind, result: &Value) -> Option<Thing> {
-        let thing = Thing { kind, cid: any_cid(result)? };
-        if !self.things.contains(&thing) {
-            self.things.push(thing.clone());
-            self.note(|diary| diary.made(&thing));
+    /// Enters the resource that a result of any shape names.
+    pub(super) fn made(&mut self, kind: ResourceKind, result: &Value) -> Option<Resource> {
+        let resource = Resource { kind, cid: any_cid(result)? };
+        if !self.resources.contains(&resource) {
+            self.resources.push(resource.clone());
+            self.note(|diary| diary.made(&resource));
         }
-        Some(thing)
+        Some(resource)
     }
 
-    /// Whether it may still be there.
-    pub(super) fn has(&self, thing: &Thing) -> bool {
-        self.things.contains(thing)
+    /// Returns true while the resource may exist.
+    pub(super) fn has(&self, resource: &Resource) -> bool {
+        self.resources.contains(resource)
     }
 
-    pub(super) fn gone(&mut self, thing: &Thing) {
-        let before = self.things.len();
-        self.things.retain(|known| known != thing);
-        if self.things.len() < before {
+    pub(super) fn gone(&mut self, resource: &Resource) {
+        let before = self.resources.len();
+        self.resources.retain(|known| known != resource);
+        if self.resources.len() < before {
             self.deleted += 1;
-            self.note(|diary| diary.gone(thing));
+            self.note(|diary| diary.gone(resource));
         }
     }
 
     pub(super) fn doubt(&mut self, kind: ResourceKind, why: String) {
-        self.doubtful.push(Left { kind: kind.name().to_owned(), cid: None, why });
+        self.doubtful.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
     }
 
-    /// What is there, in the order in which it must be deleted: the last made first, and nothing before what uses it.
-    pub(super) fn to_delete(&self) -> Vec<Thing> {
-        let mut things: Vec<Thing> = self.things.iter().rev().cloned().collect();
-        things.sort_by_key(|thing| thing.kind);
-        things
+    /// Returns the resources in the order of deletion: users before the resources they use, newer before
+    /// older.
+    pub(super) fn to_delete(&self) -> Vec<Resource> {
+        let mut resources: Vec<Resource> = self.resources.iter().rev().cloned().collect();
+        resources.sort_by_key(|resource| resource.kind);
+        resources
     }
 
     pub(super) fn deleted(&self) -> usize {
         self.deleted
     }
 
-    pub(super) fn doubtful(&self) -> &[Left] {
+    pub(super) fn doubtful(&self) -> &[LeftBehind] {
         &self.doubtful
     }
 }
 
-/// The CID in a result that may have the wrong shape.
+/// Returns the CID in a result of any shape.
 fn any_cid(result: &Value) -> Option<String> {
     match result {
         Value::String(cid) => Some(cid.clone()).filter(|cid| !cid.trim().is_empty()),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_uses_something_goes_before_it() {
+    fn a_resource_is_deleted_after_its_users() {
         let mut ledger = Ledger::default();
         for (kind, cid) in [
             (ResourceKind::Stemcell, "s"),
@@ -217,10 +218,10 @@ mod tests {
         ] {
             ledger.made(kind, &json!(cid));
         }
-        let order: Vec<String> = ledger.to_delete().into_iter().map(|thing| thing.cid).collect();
+        let order: Vec<String> = ledger.to_delete().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
-        ledger.gone(&Thing { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        ledger.gone(&Thing { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.gone(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.gone(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
     }
 }

@@ -1,17 +1,17 @@
-//! A whole life, in the order in which callers ask for it: stemcell, VM, disks, and all of it deleted again; the VM and
-//! its disks once per contract.
+//! The life-cycle checks, in the order of real callers: stemcell, VM, disks, and their deletion. VM and disks
+//! are checked once per contract.
 
 use serde_json::{Value, json};
 
 use super::ids;
-use super::ledger::Thing;
+use super::ledger::Resource;
 use super::run::Run;
-use super::step::{Checked, Halt, Heard, Step, failed, is};
+use super::step::{Checked, Halt, Response, Step, failed, is};
 use crate::conformance::bench::Versions;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
-/// How much a disk grows, in MiB: the smallest step that IaaSes know.
+/// The growth of a disk in MiB: the smallest step of common IaaSes.
 const GROWTH: u64 = 1024;
 
 pub(super) fn check(run: &mut Run<'_>) {
@@ -22,18 +22,18 @@ pub(super) fn check(run: &mut Run<'_>) {
     let stemcell = create_stemcell(run, cpi);
     for contract in [Contract::V2, Contract::V1] {
         run.group = format!("contract {contract}");
-        // The stemcell decides, so that a CPI of version 2 is asked for what it does with an old one.
+        // An old stemcell selects contract v1 even with a CPI of version 2.
         let version = match contract {
             Contract::V2 => real.max(2),
             Contract::V1 => 1,
         };
         run.versions = Versions { api: Some(cpi), stemcell: Some(version) };
-        let why_not = match (run.settings.contract, contract) {
+        let skip_reason = match (run.settings.contract, contract) {
             (Some(only), _) if only != contract => Some("left out (--contract)".to_owned()),
             (_, Contract::V2) if cpi < 2 => Some(format!("the CPI speaks API version {cpi}")),
             _ => None,
         };
-        match why_not {
+        match skip_reason {
             Some(why) => {
                 run.check("a life", |_| Err::<(), _>(Halt::Skipped(why)));
             }
@@ -50,7 +50,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     ids::never_were(run);
 }
 
-fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Thing> {
+fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Resource> {
     let Some(image) = run.settings.stemcell.clone() else {
         run.check("create_stemcell", |_| Err::<(), _>(Halt::Skipped("no stemcell is given".to_owned())));
         return None;
@@ -64,7 +64,7 @@ fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Thing> {
     made.into_iter().next_back()
 }
 
-/// The arguments of `create_vm`.
+/// Returns the arguments of `create_vm`.
 pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) -> Vec<Value> {
     let settings = step.settings();
     vec![
@@ -77,10 +77,10 @@ pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) 
     ]
 }
 
-/// A life under one contract.
+/// The checks under one contract.
 struct Life<'r, 'a> {
     run: &'r mut Run<'a>,
-    stemcell: Option<Thing>,
+    stemcell: Option<Resource>,
     contract: Contract,
 }
 
@@ -108,7 +108,7 @@ impl Life<'_, '_> {
         self.run.check_of("delete_disk", disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
     }
 
-    fn create_vm(&mut self) -> Option<Thing> {
+    fn create_vm(&mut self) -> Option<Resource> {
         let stemcell = self.stemcell.clone();
         let (_, made) = self.run.check_making("create_vm", |step| {
             let Some(stemcell) = stemcell else {
@@ -118,9 +118,9 @@ impl Life<'_, '_> {
             step.answer(Method::CreateVm, &arguments).map(drop)
         });
         let vm = made.into_iter().next_back();
-        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| there(step, vm, true));
+        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| exists(step, vm, true));
         self.run.check_of("set_vm_metadata", vm.as_ref(), NO_VM, |step, vm| {
-            // The second time values change and keys go, as on every deploy.
+            // Change values and drop keys the second time, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
                 step.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
             }
@@ -129,15 +129,15 @@ impl Life<'_, '_> {
         vm
     }
 
-    fn create_disk(&mut self, vm: Option<&Thing>) -> Option<Thing> {
+    fn create_disk(&mut self, vm: Option<&Resource>) -> Option<Resource> {
         let (_, made) =
             self.run.check_making("create_disk", |step| create_disk(step, vm.map(|vm| vm.cid.as_str())));
         let disk = made.into_iter().next_back();
-        self.run.check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| there(step, disk, true));
+        self.run.check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| exists(step, disk, true));
         disk
     }
 
-    fn attach(&mut self, both: Option<&(Thing, Thing)>) {
+    fn attach(&mut self, both: Option<&(Resource, Resource)>) {
         let run = &mut *self.run;
         let mut first = None;
         run.check_of("attach_disk", both, NO_VM, |step, (vm, disk)| {
@@ -146,21 +146,23 @@ impl Life<'_, '_> {
         });
         run.check_of("attach_disk again", both, NO_VM, |step, (vm, disk)| {
             match step.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
-                Heard::Result(result) => {
+                Response::Result(result) => {
                     let answer = step.reading(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
-                        return failed("it answers another hint, although the disk is attached already");
+                        return failed(
+                            "the second call answers another hint, although the disk is already attached",
+                        );
                     }
                 }
-                Heard::Refused(refusal)
+                Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
                         .any(|kind| is(&refusal, kind)) =>
                 {
                     return failed(format!("refused for a wrong reason: {}", refusal.text()));
                 }
-                Heard::Refused(refusal) => step.note(format!("refused: {}", refusal.text())),
-                Heard::Nothing => return failed("no answer"),
+                Response::Refused(refusal) => step.note(format!("refused: {}", refusal.text())),
+                Response::Unusable => return failed("no answer"),
             }
             Ok(())
         });
@@ -173,7 +175,7 @@ impl Life<'_, '_> {
         });
     }
 
-    fn snapshot(&mut self, disk: Option<&Thing>) {
+    fn snapshot(&mut self, disk: Option<&Resource>) {
         let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
@@ -186,11 +188,11 @@ impl Life<'_, '_> {
         self.run.check_of("delete_snapshot", snapshot.as_ref(), none, |step, snapshot| step.delete(snapshot));
     }
 
-    fn reboot(&mut self, vm: Option<&Thing>) {
+    fn reboot(&mut self, vm: Option<&Resource>) {
         self.run.check_of("reboot_vm", vm, NO_VM, |step, vm| {
             step.answer(Method::RebootVm, &[json!(vm.cid)])?;
             match step.has(vm)? {
-                Some(false) => failed("`has_vm` does not know the VM any more"),
+                Some(false) => failed("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
             }
         });
@@ -202,9 +204,9 @@ impl Life<'_, '_> {
         }
     }
 
-    fn detach(&mut self, both: Option<&(Thing, Thing)>) {
+    fn detach(&mut self, both: Option<&(Resource, Resource)>) {
         let run = &mut *self.run;
-        let arguments = |(vm, disk): &(Thing, Thing)| [json!(vm.cid), json!(disk.cid)];
+        let arguments = |(vm, disk): &(Resource, Resource)| [json!(vm.cid), json!(disk.cid)];
         run.check_of("detach_disk", both, NO_VM, |step, both| {
             step.answer(Method::DetachDisk, &arguments(both))?;
             match disks(step, &both.0, &[]) {
@@ -214,25 +216,25 @@ impl Life<'_, '_> {
         });
         run.check_of("detach_disk again", both, NO_VM, |step, both| {
             match step.call(Method::DetachDisk, &arguments(both))? {
-                Heard::Result(_) => Ok(()),
-                Heard::Refused(refusal)
+                Response::Result(_) => Ok(()),
+                Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
                         .any(|kind| is(&refusal, kind)) =>
                 {
                     failed(format!("refused for a wrong reason: {}", refusal.text()))
                 }
-                Heard::Refused(refusal) => {
+                Response::Refused(refusal) => {
                     step.note(format!("refused: {}", refusal.text()));
                     Ok(())
                 }
-                Heard::Nothing => failed("no answer"),
+                Response::Unusable => failed("no answer"),
             }
         });
     }
 
-    /// Returns the disk there is afterwards: an update may make another one of it.
-    fn resize(&mut self, disk: Option<Thing>) -> Option<Thing> {
+    /// Returns the disk after the checks, because an update may replace it.
+    fn resize(&mut self, disk: Option<Resource>) -> Option<Resource> {
         let size = self.run.settings.disk_size;
         self.run.check_of("resize_disk", disk.as_ref(), NO_DISK, |step, disk| {
             step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
@@ -243,22 +245,22 @@ impl Life<'_, '_> {
             let answer =
                 step.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
             match answer {
-                Answer::Disk(cid) if cid.as_str() != disk.cid => step.gone_if_so(disk),
+                Answer::Disk(cid) if cid.as_str() != disk.cid => step.remove_if_gone(disk),
                 _ => Ok(()),
             }
         });
         made.into_iter().next_back().or(disk)
     }
 
-    /// The director calls a CPI for several VMs and disks at the same time.
-    fn at_once(&mut self, vm: Option<&Thing>) {
+    /// Calls the CPI several times at once, as the director does.
+    fn at_once(&mut self, vm: Option<&Resource>) {
         let run = &mut *self.run;
         let count = run.settings.at_once.max(2);
         let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |step| {
             step.expect_present(Method::CreateDisk)?;
             let arguments = disk_arguments(step, vm.map(|vm| vm.cid.as_str()));
-            for heard in step.calls(Method::CreateDisk, &vec![arguments; count])? {
-                succeeded(step, Method::CreateDisk, heard)?;
+            for response in step.calls(Method::CreateDisk, &vec![arguments; count])? {
+                succeeded(step, Method::CreateDisk, response)?;
             }
             let cids: std::collections::BTreeSet<&str> =
                 step.made().iter().map(|disk| disk.cid.as_str()).collect();
@@ -267,42 +269,44 @@ impl Life<'_, '_> {
             }
             Ok(())
         });
-        let mut distinct: Vec<Thing> = Vec::new();
+        let mut distinct: Vec<Resource> = Vec::new();
         for disk in disks {
             if !distinct.contains(&disk) {
                 distinct.push(disk);
             }
         }
-        let each = |things: &[Thing]| things.iter().map(|thing| vec![json!(thing.cid)]).collect::<Vec<_>>();
+        let each = |resources: &[Resource]| {
+            resources.iter().map(|resource| vec![json!(resource.cid)]).collect::<Vec<_>>()
+        };
         let none = "there are no disks";
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
         run.check_of(&format!("{count} has_disk at once"), some, none, |step, disks| {
-            all_there(step, Method::HasDisk, &each(disks))
+            all_exist(step, Method::HasDisk, &each(disks))
         });
         run.check_of(&format!("{count} has_vm at once"), vm, NO_VM, |step, vm| {
-            all_there(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+            all_exist(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
         run.check_of(&format!("{count} delete_disk at once"), some, none, |step, disks| {
             step.expect_present(Method::DeleteDisk)?;
-            let heard = step.calls(Method::DeleteDisk, &each(disks))?;
-            for (heard, disk) in heard.into_iter().zip(disks) {
-                succeeded(step, Method::DeleteDisk, heard)?;
-                step.gone_if_so(disk)?;
+            let response = step.calls(Method::DeleteDisk, &each(disks))?;
+            for (response, disk) in response.into_iter().zip(disks) {
+                succeeded(step, Method::DeleteDisk, response)?;
+                step.remove_if_gone(disk)?;
             }
             Ok(())
         });
     }
 
-    fn create_spare(&mut self) -> Option<Thing> {
+    fn create_spare(&mut self) -> Option<Resource> {
         let (_, made) = self.run.check_making("create_disk without a VM", |step| create_disk(step, None));
         let spare = made.into_iter().next_back()?;
-        // Whether it is deleted well is seen below, with the other disk.
+        // The deletion itself is checked with the other disk.
         self.run.check("delete_disk that was never attached", |step| step.delete(&spare))?;
         Some(spare)
     }
 
-    /// `delete_vm` gives the disks back: a VM is deleted with its disk attached more often than without.
-    fn delete_vm(&mut self, vm: Option<&Thing>, both: Option<&(Thing, Thing)>) {
+    /// Deletes the VM with its disk attached, which is the usual case. The disk must survive.
+    fn delete_vm(&mut self, vm: Option<&Resource>, both: Option<&(Resource, Resource)>) {
         self.run.check_of("delete_vm with a disk attached", vm, NO_VM, |step, vm| {
             if let Some((vm, disk)) = both {
                 step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
@@ -328,37 +332,37 @@ fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> Checked {
     step.answer(Method::CreateDisk, &arguments).map(drop)
 }
 
-fn succeeded(step: &mut Step<'_, '_>, method: Method, heard: Heard) -> Checked {
-    match heard {
-        Heard::Result(result) => step.reading(method, &result).map(drop),
-        Heard::Refused(refusal) => step.refused(method, refusal),
-        Heard::Nothing => failed(format!("`{method}` gave no answer that can be made out")),
+fn succeeded(step: &mut Step<'_, '_>, method: Method, response: Response) -> Checked {
+    match response {
+        Response::Result(result) => step.reading(method, &result).map(drop),
+        Response::Refused(refusal) => step.refused(method, refusal),
+        Response::Unusable => failed(format!("`{method}` gave no usable answer")),
     }
 }
 
-fn all_there(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> Checked {
+fn all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> Checked {
     step.expect_present(method)?;
-    for heard in step.calls(method, arguments)? {
-        match heard {
-            Heard::Result(Value::Bool(true)) => {}
-            Heard::Result(other) => return failed(format!("`{method}` answered {other} and not true")),
+    for response in step.calls(method, arguments)? {
+        match response {
+            Response::Result(Value::Bool(true)) => {}
+            Response::Result(other) => return failed(format!("`{method}` answered {other} and not true")),
             other => succeeded(step, method, other)?,
         }
     }
     Ok(())
 }
 
-/// Whether the CPI says that the thing is there, or that it is not.
-pub(super) fn there(step: &mut Step<'_, '_>, thing: &Thing, expected: bool) -> Checked {
-    let Some(method) = thing.kind.has() else { return Ok(()) };
-    match step.answer(method, &[json!(thing.cid)])? {
-        Answer::Boolean(there) if there == expected => Ok(()),
+/// Expects the CPI to report the existence of a resource as `expected`.
+pub(super) fn exists(step: &mut Step<'_, '_>, resource: &Resource, expected: bool) -> Checked {
+    let Some(method) = resource.kind.has() else { return Ok(()) };
+    match step.answer(method, &[json!(resource.cid)])? {
+        Answer::Boolean(exists) if exists == expected => Ok(()),
         _ => failed(format!("`{method}` answered {} and not {expected}", !expected)),
     }
 }
 
-/// Whether exactly these disks are attached.
-fn disks(step: &mut Step<'_, '_>, vm: &Thing, expected: &[&str]) -> Checked {
+/// Expects exactly these disks to be attached.
+fn disks(step: &mut Step<'_, '_>, vm: &Resource, expected: &[&str]) -> Checked {
     let Answer::Disks(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
     if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());

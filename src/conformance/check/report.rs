@@ -1,4 +1,4 @@
-//! What a conformance run found, for people and programs.
+//! The results of a conformance run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,53 +12,53 @@ use engine::cpi::Info;
 pub struct Report {
     /// The CPI: its path, or the transcript.
     pub cpi: String,
-    /// What it says it is, if it said so.
+    /// Its answer to `info`.
     #[serde(serialize_with = "info")]
     pub info: Option<Info>,
-    /// How often each verdict was given.
+    /// The number of checks per verdict.
     pub counts: Counts,
     /// Every check, in the order of the run.
     pub checks: Vec<Check>,
-    /// How long the CPI took, by method.
+    /// The durations by method.
     pub timings: Vec<Timing>,
-    /// How many things were made, and deleted again.
+    /// The number of resources that were created and deleted.
     pub deleted: usize,
-    /// What was made and could not be deleted, or may have been made.
-    pub left_behind: Vec<Left>,
+    /// Resources that could not be deleted, or may have been created.
+    pub left_behind: Vec<LeftBehind>,
     /// The signal that ended the run early.
     pub interrupted: Option<u8>,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What it belongs to: `rpc`, `stemcell`, `contract v2`, `contract v1`, `cleanup`.
+    /// The group: `rpc`, `stemcell`, `contract v2`, `contract v1`, `cleanup`.
     pub group: String,
-    /// What it is: `attach_disk again`.
+    /// The name: `attach_disk again`.
     pub name: String,
-    /// How it went.
+    /// The verdict.
     pub result: Verdict,
-    /// Why it failed or was skipped, or what else is worth knowing; one sentence each.
+    /// Reasons for a failure or skip, or remarks, one sentence each.
     pub reasons: Vec<String>,
-    /// How long its calls took.
+    /// The duration of its calls.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
 }
 
-/// How a check went.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should.
+    /// The CPI conforms.
     Pass,
-    /// Not as it should.
+    /// The CPI does not conform.
     Fail,
-    /// It could not be made, or need not be.
+    /// The check was impossible or unnecessary.
     Skip,
 }
 
 impl Verdict {
-    /// As it is shown.
+    /// Returns the verdict as a word.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -68,7 +68,7 @@ impl Verdict {
     }
 }
 
-/// How often each verdict was given.
+/// The number of checks per verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Passed.
@@ -79,17 +79,17 @@ pub struct Counts {
     pub skip: usize,
 }
 
-/// How long a method took.
+/// The durations of a method.
 #[derive(Debug, Clone, Serialize)]
 pub struct Timing {
     /// The method.
     pub method: String,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: usize,
     /// The shortest call.
     #[serde(rename = "min_ms", serialize_with = "milliseconds")]
     pub min: Duration,
-    /// Half of the calls were shorter.
+    /// The median call.
     #[serde(rename = "median_ms", serialize_with = "milliseconds")]
     pub median: Duration,
     /// The longest call.
@@ -97,24 +97,24 @@ pub struct Timing {
     pub max: Duration,
 }
 
-/// Something that may still be there.
+/// A resource that may still exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Left {
-    /// What it is: `vm`, `disk`, `snapshot`, `stemcell`.
+pub struct LeftBehind {
+    /// The kind: `vm`, `disk`, `snapshot`, `stemcell`.
     pub kind: String,
-    /// Its CID; `None` where the CPI did not say it.
+    /// The CID; `None` if the CPI did not answer one.
     pub cid: Option<String>,
-    /// Why it is there, and how to find it.
+    /// The reason, and a way to find it.
     pub why: String,
 }
 
 impl Report {
-    /// Whether nothing failed and nothing is left behind.
+    /// Returns true if nothing failed and nothing is left behind.
     pub fn passed(&self) -> bool {
         self.counts.fail == 0 && self.left_behind.is_empty() && self.interrupted.is_none()
     }
 
-    /// One sentence that says what came of it.
+    /// Summarizes the run in one sentence.
     pub fn summary(&self) -> String {
         let Counts { pass, fail, skip } = self.counts;
         let mut text = format!("{pass} passed, {fail} failed, {skip} skipped");
@@ -123,9 +123,9 @@ impl Report {
         }
         match (self.deleted, self.left_behind.len()) {
             (0, 0) => {}
-            (deleted, 0) => text += &format!("; all {deleted} things that were made are deleted"),
+            (deleted, 0) => text += &format!("; all {deleted} created resources are deleted"),
             (deleted, left) => {
-                text += &format!("; {deleted} things that were made are deleted, {left} may be left");
+                text += &format!("; {deleted} created resources are deleted, {left} may be left");
             }
         }
         text
@@ -139,7 +139,7 @@ impl Counts {
     }
 }
 
-/// The timings of these calls, in the order of the methods' names.
+/// Groups the durations of calls by method, sorted by name.
 pub(super) fn timings(calls: &[(String, Duration)]) -> Vec<Timing> {
     let mut by_method: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for (method, duration) in calls {
@@ -161,7 +161,7 @@ pub(super) fn timings(calls: &[(String, Duration)]) -> Vec<Timing> {
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    // A tenth of a millisecond is as much as starting a process tells.
+    // Process start-up varies by more than a tenth of a millisecond.
     serializer.serialize_f64((duration.as_secs_f64() * 1e4).round() / 10.0)
 }
 

@@ -1,10 +1,9 @@
-//! The envelope: what the CPI says it is, and what it does with input that is not as it should be. Whatever comes in,
-//! one answer comes out.
+//! Checks of the protocol: `info`, and malformed input. Every input must get exactly one answer.
 
 use serde_json::{Value, json};
 
 use super::run::Run;
-use super::step::{Checked, Heard, Step, failed};
+use super::step::{Checked, Response, Step, failed};
 use crate::conformance::bench::Versions;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
@@ -28,7 +27,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         let request = step.request("has_disk", &[]);
         refuses(step, &request)
     });
-    run.check("arguments that are no list", |step| {
+    run.check("arguments that are not a list", |step| {
         let mut request: Value = serde_json::from_slice(&step.request("has_disk", &[])).unwrap_or_default();
         request["arguments"] = json!("disk-1");
         refuses(step, request.to_string().as_bytes())
@@ -38,25 +37,25 @@ pub(super) fn check(run: &mut Run<'_>) {
         step.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
     });
     run.check("current_vm_id", |step| match step.call(Method::CurrentVmId, &[])? {
-        Heard::Result(result) => step.reading(Method::CurrentVmId, &result).map(drop),
-        Heard::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
+        Response::Result(result) => step.reading(Method::CurrentVmId, &result).map(drop),
+        Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             step.refused(Method::CurrentVmId, refusal)
         }
-        // Nobody says that this machine is a VM of the cloud.
-        Heard::Refused(refusal) => {
+        // This machine need not be a VM of the cloud.
+        Response::Refused(refusal) => {
             step.note(format!("refused: {}", refusal.text()));
             Ok(())
         }
-        Heard::Nothing => failed("no answer"),
+        Response::Unusable => failed("no answer"),
     });
 }
 
-/// Two answers that must be the same.
+/// Calls `info` twice and expects the same answer.
 fn info(run: &mut Run<'_>) {
     let mut first: Option<Info> = None;
     run.check("info", |step| {
         match step.call(Method::Info, &[])? {
-            Heard::Result(result) => {
+            Response::Result(result) => {
                 let Answer::Info(info) = step.reading(Method::Info, &result)? else { return Ok(()) };
                 step.note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
@@ -64,38 +63,38 @@ fn info(run: &mut Run<'_>) {
                 }
                 first = Some(info);
             }
-            Heard::Refused(refusal) => {
+            Response::Refused(refusal) => {
                 step.refused::<()>(Method::Info, refusal)?;
             }
-            Heard::Nothing => return failed("`info` gave no answer that can be made out"),
+            Response::Unusable => return failed("`info` gave no usable answer"),
         }
         if let Answer::Info(again) = step.answer(Method::Info, &[])?
             && Some(&again) != first.as_ref()
         {
-            return failed("`info` does not answer the same twice");
+            return failed("`info` answered differently the second time");
         }
         Ok(())
     });
     run.info = first;
 }
 
-/// A director of tomorrow may call what a CPI of today does not know.
+/// Calls an unknown method, as a newer director may.
 fn unknown_method(run: &mut Run<'_>) {
     run.check("unknown method", |step| {
         let request = step.request("monopile_no_such_method", &[]);
         match step.send(&request, None)? {
-            Heard::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
-            Heard::Refused(refusal) => failed(format!(
-                "refused, but not as callers know it (type `Bosh::Clouds::NotImplemented`): {}",
+            Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
+            Response::Refused(refusal) => failed(format!(
+                "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
                 refusal.text()
             )),
-            Heard::Result(result) => failed(format!("answered {result}")),
-            Heard::Nothing => failed("no answer"),
+            Response::Result(result) => failed(format!("answered {result}")),
+            Response::Unusable => failed("no answer"),
         }
     });
 }
 
-/// Refusing a request without context is as good as answering it.
+/// Sends requests without context, which may be answered or refused.
 fn context(run: &mut Run<'_>) {
     for (name, method, arguments) in [
         ("info without context", "info", json!([])),
@@ -114,15 +113,15 @@ fn context(run: &mut Run<'_>) {
 
 fn answers(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
     match step.send(input, None)? {
-        Heard::Result(_) | Heard::Refused(_) => Ok(()),
-        Heard::Nothing => failed("no answer"),
+        Response::Result(_) | Response::Refused(_) => Ok(()),
+        Response::Unusable => failed("no answer"),
     }
 }
 
 fn refuses(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
     match step.send(input, None)? {
-        Heard::Refused(_) => Ok(()),
-        Heard::Result(result) => failed(format!("answered {result} and not an error")),
-        Heard::Nothing => failed("no answer"),
+        Response::Refused(_) => Ok(()),
+        Response::Result(result) => failed(format!("answered {result} and not an error")),
+        Response::Unusable => failed("no answer"),
     }
 }

@@ -1,56 +1,55 @@
-//! The machinery of a conformance run: one check after the other, each of one or more calls, and at the end
-//! everything that was made is deleted.
+//! The machinery of a conformance run: checks one after the other, then the deletion of all resources.
 
 use std::time::Duration;
 
-use super::ledger::{Ledger, Thing};
-use super::report::{Check, Counts, Left, Report, Verdict, timings};
+use super::ledger::{Ledger, Resource};
+use super::report::{Check, Counts, LeftBehind, Report, Verdict, timings};
 use super::step::{Checked, Halt, Step};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::bench::{Bench, Versions};
 use base::{Error, Result};
 use engine::cpi::{Info, Method};
 
-/// A run under way.
+/// A conformance run.
 pub(super) struct Run<'a> {
     pub(super) bench: &'a Bench,
     pub(super) settings: &'a CheckSettings,
-    pub(super) surroundings: &'a CheckContext<'a>,
+    pub(super) context: &'a CheckContext<'a>,
     pub(super) ledger: Ledger,
-    /// What checks belong to from now on.
+    /// The group of the next checks.
     pub(super) group: String,
-    /// What requests say from now on.
+    /// The versions of the next requests.
     pub(super) versions: Versions,
     pub(super) info: Option<Info>,
     pub(super) checks: Vec<Check>,
     pub(super) calls: Vec<(String, Duration)>,
-    /// Methods that the CPI does not have.
+    /// Methods that the CPI does not implement.
     pub(super) absent: Vec<Method>,
-    /// Why there is no sense in going on, such as an executable that cannot be run.
+    /// The failure that ended the run, such as a missing executable.
     broken: Option<Error>,
 }
 
 impl<'a> Run<'a> {
-    /// Takes over what an earlier run left that was killed.
+    /// Begins a run, and takes over the resources of killed runs.
     pub(super) fn begin(
         bench: &'a Bench,
         settings: &'a CheckSettings,
-        surroundings: &'a CheckContext<'a>,
+        context: &'a CheckContext<'a>,
     ) -> Result<Self> {
-        let (ledger, earlier) = match &surroundings.notes {
+        let (ledger, earlier) = match &context.notes {
             Some(notes) => Ledger::on_disk(notes.directory, notes.cpi)?,
             None => Default::default(),
         };
         for (method, request_id) in &earlier.unanswered {
-            surroundings.stage.reporter().warn(format!(
-                "an earlier run was killed during `{method}` (request {request_id}): look in the IaaS for what it \
-                 may have made"
+            context.stage.reporter().warn(format!(
+                "an earlier run was killed during `{method}` (request {request_id}): search the IaaS for a \
+                 resource that this call created"
             ));
         }
         Ok(Run {
             bench,
             settings,
-            surroundings,
+            context,
             ledger,
             group: "rpc".to_owned(),
             versions: Versions::default(),
@@ -62,22 +61,22 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Deletes what is on the ledger before the run has made anything: an earlier one left it.
+    /// Deletes the resources of earlier runs, before this run creates any.
     pub(super) fn delete_earlier(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
-        for thing in self.ledger.to_delete() {
-            let name = format!("delete {} '{}' of an earlier run", thing.kind.name(), thing.cid);
-            self.check(&name, |step| step.delete_for_good(&thing));
+        for resource in self.ledger.to_delete() {
+            let name = format!("delete {} '{}' of an earlier run", resource.kind.name(), resource.cid);
+            self.check(&name, |step| step.delete_for_good(&resource));
         }
         self.group = group;
     }
 
-    /// The API version that both sides speak.
+    /// Returns the API version that both sides support.
     pub(super) fn api_version(&self) -> u32 {
         self.info.as_ref().map_or(1, |info| info.api_version).min(self.settings.highest_api_version)
     }
 
-    /// Makes a check, unless the run is to end. Returns what it found, if it passed.
+    /// Runs a check, unless the run is over. Returns its value if it passed.
     pub(super) fn check<T>(
         &mut self,
         name: &str,
@@ -86,12 +85,12 @@ impl<'a> Run<'a> {
         self.check_making(name, body).0
     }
 
-    /// As [`Self::check`]; also returns what the check made, whether it passed or not.
+    /// Runs a check as [`Self::check`]. Also returns its created resources, even after a failure.
     pub(super) fn check_making<T>(
         &mut self,
         name: &str,
         body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
-    ) -> (Option<T>, Vec<Thing>) {
+    ) -> (Option<T>, Vec<Resource>) {
         if self.is_over() {
             return (None, Vec::new());
         }
@@ -102,8 +101,8 @@ impl<'a> Run<'a> {
         &mut self,
         name: &str,
         body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
-    ) -> (Option<T>, Vec<Thing>) {
-        let stage = self.surroundings.stage.reporter().stage(format!("{}: {name}", self.group));
+    ) -> (Option<T>, Vec<Resource>) {
+        let stage = self.context.stage.reporter().stage(format!("{}: {name}", self.group));
         let mut step = Step {
             run: self,
             stage: &stage,
@@ -116,7 +115,7 @@ impl<'a> Run<'a> {
         let Step { mut problems, notes, duration, made, .. } = step;
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
-            // What is wrong with the form of an answer explains why there is none.
+            // Problems of the form may explain the failure.
             Err(Halt::Failed(reason)) => {
                 if !problems.contains(&reason) {
                     problems.insert(0, reason);
@@ -137,7 +136,7 @@ impl<'a> Run<'a> {
         match result {
             Verdict::Pass => stage.finish(),
             Verdict::Skip => stage.skip(reasons.join("; ")),
-            // Dropped, it counts as failed.
+            // A dropped stage counts as failed.
             Verdict::Fail => drop(stage),
         }
         let hide = |reason: &String| self.bench.redactor.apply(reason).into_owned();
@@ -152,51 +151,52 @@ impl<'a> Run<'a> {
         (value.filter(|_| result == Verdict::Pass), made)
     }
 
-    /// A check of something that may not be there.
+    /// Runs a check of an optional resource, and skips it without one.
     pub(super) fn check_of<G: ?Sized>(
         &mut self,
         name: &str,
-        given: Option<&G>,
-        otherwise: &str,
+        resource: Option<&G>,
+        skip_reason: &str,
         body: impl FnOnce(&mut Step<'_, 'a>, &G) -> Checked,
     ) -> bool {
-        self.check(name, |step| match given {
-            Some(given) => body(step, given),
-            None => Err(Halt::Skipped(otherwise.to_owned())),
+        self.check(name, |step| match resource {
+            Some(resource) => body(step, resource),
+            None => Err(Halt::Skipped(skip_reason.to_owned())),
         })
         .is_some()
     }
 
     fn is_over(&self) -> bool {
-        self.broken.is_some() || (self.surroundings.interrupted)().is_some()
+        self.broken.is_some() || (self.context.interrupted)().is_some()
     }
 
-    /// Deletes everything that was made and says what came of the run.
+    /// Deletes all created resources and returns the report.
     pub(super) fn end(mut self) -> Result<Report> {
         self.group = "cleanup".to_owned();
         let mut left = Vec::new();
-        // What made the run impossible may pass: all of it is tried.
+        // The failure may have passed, so try every deletion.
         let broken = self.broken.take();
-        for thing in self.ledger.to_delete() {
-            if (self.surroundings.insisted)() {
-                let (kind, cid) = (thing.kind.name().to_owned(), Some(thing.cid));
-                left.push(Left {
-                    kind,
-                    cid,
-                    why: "not deleted, because nobody was to wait for it".to_owned(),
-                });
+        for resource in self.ledger.to_delete() {
+            if (self.context.insisted)() {
+                let (kind, cid) = (resource.kind.name().to_owned(), Some(resource.cid));
+                let why = "not deleted, because a second signal ended the run".to_owned();
+                left.push(LeftBehind { kind, cid, why });
                 continue;
             }
-            let what = format!("{} '{}'", thing.kind.name(), thing.cid);
+            let name = format!("{} '{}'", resource.kind.name(), resource.cid);
             let (deleted, _) =
-                self.check_always(&format!("delete {what}"), |step| step.delete_for_good(&thing));
+                self.check_always(&format!("delete {name}"), |step| step.delete_for_good(&resource));
             if deleted.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
                 let why = match self.broken.take() {
                     Some(error) => error.chain().join(": "),
                     None => reasons,
                 };
-                left.push(Left { kind: thing.kind.name().to_owned(), cid: Some(thing.cid.clone()), why });
+                left.push(LeftBehind {
+                    kind: resource.kind.name().to_owned(),
+                    cid: Some(resource.cid.clone()),
+                    why,
+                });
             }
         }
         left.extend_from_slice(self.ledger.doubtful());
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         for left in &mut left {
             left.why = self.bench.redactor.apply(&left.why).into_owned();
         }
-        let interrupted = (self.surroundings.interrupted)();
+        let interrupted = (self.context.interrupted)();
         match broken {
             Some(error) if left.is_empty() && self.checks.is_empty() => return Err(error),
             Some(error) => self.checks.push(Check {

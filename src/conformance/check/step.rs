@@ -1,32 +1,32 @@
-//! One check: the calls that it makes, what it expects of them, and what is wrong with what it hears.
+//! One check: its calls, the expected answers, and the problems found.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::CheckSettings;
-use super::ledger::{ResourceKind, Thing};
+use super::ledger::{Resource, ResourceKind};
 use super::run::Run;
 use crate::conformance::bench::Source;
 use crate::conformance::exchange::{Ended, Exchange, Watching};
-use crate::conformance::reply::{self, Refusal, Said};
+use crate::conformance::reply::{self, Content, Refusal};
 use base::events::Stage;
 use base::{Error, Result};
 use engine::cpi::{Absence, Answer, CpiErrorKind, Method, Reading};
 use engine::protocol::Terms;
 
-/// How often a call is made again when the CPI says that this may help.
+/// The retries of a call for which the CPI answered `ok_to_retry`.
 const RETRIES: u32 = 3;
-/// After how long a CPI that was sent no ordinary request is killed.
+/// The time limit for malformed requests.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Why a check ends before its end.
+/// The reason for which a check stops early.
 pub(super) enum Halt {
-    /// The CPI did not do as it should.
+    /// The CPI does not conform.
     Failed(String),
-    /// There is no sense in it.
+    /// The check does not apply.
     Skipped(String),
-    /// Something on this machine does not work.
+    /// This machine cannot run the check.
     Broken(Error),
 }
 
@@ -38,54 +38,53 @@ impl From<Error> for Halt {
 
 pub(super) type Checked<T = ()> = std::result::Result<T, Halt>;
 
-/// The check fails for this reason.
+/// Fails the check.
 pub(super) fn failed<T>(reason: impl Into<String>) -> Checked<T> {
     Err(Halt::Failed(reason.into()))
 }
 
-/// What was heard from one call.
+/// The response to one call.
 #[derive(Debug)]
-pub(super) enum Heard {
-    /// A result, of whatever shape.
+pub(super) enum Response {
+    /// A result of any shape.
     Result(Value),
     Refused(Refusal),
-    /// Nothing of use; why is among the problems of the check.
-    Nothing,
+    /// No usable answer; the problems of the check say why.
+    Unusable,
 }
 
-/// One check under way.
+/// A running check.
 pub(super) struct Step<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,
     pub(super) problems: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) duration: Duration,
-    /// What the check made, the last one last.
-    pub(super) made: Vec<Thing>,
+    /// The resources that the check created, in order.
+    pub(super) made: Vec<Resource>,
 }
 
 impl Step<'_, '_> {
-    /// The settings of the run.
     pub(super) fn settings(&self) -> &CheckSettings {
         self.run.settings
     }
 
-    /// What the check has made so far.
-    pub(super) fn made(&self) -> &[Thing] {
+    /// Returns the resources that the check created up to now.
+    pub(super) fn made(&self) -> &[Resource] {
         &self.made
     }
 
-    /// A request of any method, with the versions of the hour.
+    /// Builds a request of any method with the current versions.
     pub(super) fn request(&self, method: &str, arguments: &[Value]) -> Vec<u8> {
         self.run.bench.request(method, arguments, self.run.versions).to_string().into_bytes()
     }
 
-    /// Something worth knowing about a check that passes.
+    /// Adds a remark, shown if the check passes.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// Something that makes the check fail, although it goes on.
+    /// Adds a problem: the check continues and fails at its end.
     pub(super) fn problem(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
         if !self.problems.contains(&problem) {
@@ -93,31 +92,31 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Sends bytes that are no ordinary request.
-    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> Checked<Heard> {
+    /// Sends bytes that need not be a request.
+    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> Checked<Response> {
         let exchange = exchange(self.run, self.stage, input, method.is_some())?;
-        Ok(self.take(exchange, method))
+        Ok(self.read_reply(exchange, method))
     }
 
-    /// Makes a call, and makes it again where the CPI says that this may help.
-    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> Checked<Heard> {
+    /// Makes a call, and retries it while the CPI answers `ok_to_retry`.
+    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> Checked<Response> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
             let request = self.announce(method, arguments)?;
-            let heard = self.send(&request, Some(method))?;
-            match heard {
-                Heard::Refused(refusal) if refusal.ok_to_retry && retry < RETRIES => {
-                    self.note(format!("`{method}` was called again, as it allowed: {}", refusal.text()));
+            let response = self.send(&request, Some(method))?;
+            match response {
+                Response::Refused(refusal) if refusal.ok_to_retry && retry < RETRIES => {
+                    self.note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
                     self.wait(pause);
                     pause *= 2;
                 }
-                heard => return Ok(heard),
+                response => return Ok(response),
             }
         }
-        Ok(Heard::Nothing)
+        Ok(Response::Unusable)
     }
 
-    /// The request of a call; if it is to make something, that is noted first.
+    /// Builds the request of a call, and notes a creating call in the diary.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.bench.request(method.name(), arguments, self.run.versions);
         if ResourceKind::made_by(method).is_some() {
@@ -127,17 +126,17 @@ impl Step<'_, '_> {
     }
 
     fn wait(&self, pause: Duration) {
-        // A transcript has nothing to wait for.
+        // A transcript needs no pause.
         if matches!(self.run.bench.source, Source::Program(_)) {
             let end = std::time::Instant::now() + pause;
-            while std::time::Instant::now() < end && (self.run.surroundings.interrupted)().is_none() {
+            while std::time::Instant::now() < end && (self.run.context.interrupted)().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
     }
 
     /// Makes several calls at once.
-    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> Checked<Vec<Heard>> {
+    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> Checked<Vec<Response>> {
         let requests: Vec<Vec<u8>> =
             arguments.iter().map(|arguments| self.announce(method, arguments)).collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
@@ -151,16 +150,16 @@ impl Step<'_, '_> {
                 .map(|result| result.unwrap_or_else(|_| Err(Error::environment("a call panicked"))))
                 .collect()
         });
-        // All of them are looked at before the first error counts: each may have made something.
-        let heard: Vec<Result<Heard>> = exchanges
+        // Read every answer before returning an error, because each call may have created a resource.
+        let response: Vec<Result<Response>> = exchanges
             .into_iter()
-            .map(|exchange| exchange.map(|exchange| self.take(exchange, Some(method))))
+            .map(|exchange| exchange.map(|exchange| self.read_reply(exchange, Some(method))))
             .collect();
-        Ok(heard.into_iter().collect::<Result<Vec<Heard>>>()?)
+        Ok(response.into_iter().collect::<Result<Vec<Response>>>()?)
     }
 
-    /// Takes what a process said: what it made goes on the ledger first of all.
-    fn take(&mut self, exchange: Exchange, method: Option<Method>) -> Heard {
+    /// Reads the reply of a process. Created resources are entered in the ledger first.
+    fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> Response {
         self.duration += exchange.duration;
         let reply = reply::read(&exchange);
         if let Some(method) = method {
@@ -176,47 +175,47 @@ impl Step<'_, '_> {
             };
             self.problem(problem);
         }
-        match reply.said {
-            Said::Result(result) => Heard::Result(result),
-            Said::Error(refusal) => Heard::Refused(refusal),
-            Said::Nothing => Heard::Nothing,
+        match reply.content {
+            Content::Result(result) => Response::Result(result),
+            Content::Error(refusal) => Response::Refused(refusal),
+            Content::Unusable => Response::Unusable,
         }
     }
 
     fn enter(&mut self, kind: ResourceKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
-        let result = match (&reply.said, &reply.beside) {
-            (Said::Result(result), _) => Some(result),
+        let result = match (&reply.content, &reply.beside) {
+            (Content::Result(result), _) => Some(result),
             (_, beside) => beside.as_ref(),
         };
         let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
         let id = request_id(&request);
-        if let Some(thing) = result.and_then(|result| self.run.ledger.made(kind, result)) {
+        if let Some(resource) = result.and_then(|result| self.run.ledger.made(kind, result)) {
             if reply.beside.is_some() {
-                self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), thing.cid));
+                self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
             }
-            self.made.push(thing);
-        } else if reply.said == Said::Nothing || (method != Method::UpdateDisk && result.is_some()) {
+            self.made.push(resource);
+        } else if reply.content == Content::Unusable || (method != Method::UpdateDisk && result.is_some()) {
             let ended = match exchange.ended {
-                Ended::Abandoned => " and may still be at work",
+                Ended::Abandoned => " and may still run",
                 _ => "",
             };
-            let why = format!("`{method}` (request {id}) did not say what it made{ended}");
+            let why = format!("`{method}` (request {id}) did not answer a CID{ended}");
             self.run.ledger.doubt(kind, why);
         }
         self.run.ledger.answered(id);
     }
 
-    /// The answer to a call that must succeed.
+    /// Makes a call that must succeed.
     pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> Checked<Answer> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
-            Heard::Result(result) => self.reading(method, &result),
-            Heard::Refused(refusal) => self.refused(method, refusal),
-            Heard::Nothing => failed(format!("`{method}` gave no answer that can be made out")),
+            Response::Result(result) => self.reading(method, &result),
+            Response::Refused(refusal) => self.refused(method, refusal),
+            Response::Unusable => failed(format!("`{method}` gave no usable answer")),
         }
     }
 
-    /// Reads a result in the shape that the method and the contract call for.
+    /// Reads a result in the shape that method and contract require.
     pub(super) fn reading(&mut self, method: Method, result: &Value) -> Checked<Answer> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
@@ -231,20 +230,20 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A call that must succeed did not.
+    /// Fails or skips the check after a refused call.
     pub(super) fn refused<T>(&mut self, method: Method, refusal: Refusal) -> Checked<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.absent.push(method);
             return self.expect_present(method).and_then(|()| failed("not implemented"));
         }
-        // The answer that callers know how to go on from.
+        // Callers handle this error.
         if is(&refusal, "NotSupported") && method.facts().absence == Absence::Tolerated {
             return Err(Halt::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
         }
         failed(format!("`{method}` failed: {}", refusal.text()))
     }
 
-    /// Ends the check if the method is not there, or not wanted.
+    /// Ends the check if the method is not implemented, or left out.
     pub(super) fn expect_present(&self, method: Method) -> Checked {
         if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
             return Err(Halt::Skipped(format!("`{method}` is left out (--skip)")));
@@ -263,10 +262,10 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Asks `has_vm` or `has_disk`; `None` where the CPI cannot tell.
-    pub(super) fn has(&mut self, thing: &Thing) -> Checked<Option<bool>> {
-        let Some(method) = thing.kind.has() else { return Ok(None) };
-        match self.answer(method, &[json!(thing.cid)]) {
+    /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI cannot tell.
+    pub(super) fn has(&mut self, resource: &Resource) -> Checked<Option<bool>> {
+        let Some(method) = resource.kind.has() else { return Ok(None) };
+        match self.answer(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(there)) => Ok(Some(there)),
             Ok(_) => Ok(None),
             Err(Halt::Skipped(_)) => Ok(None),
@@ -274,52 +273,52 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Deletes a thing that is there, and looks whether it is gone.
-    pub(super) fn delete(&mut self, thing: &Thing) -> Checked {
-        self.answer(thing.kind.delete(), &[json!(thing.cid)])?;
-        self.gone_if_so(thing)
+    /// Deletes a resource and checks that it is gone.
+    pub(super) fn delete(&mut self, resource: &Resource) -> Checked {
+        self.answer(resource.kind.delete(), &[json!(resource.cid)])?;
+        self.remove_if_gone(resource)
     }
 
-    /// Something was deleted, or replaced by another, unless the CPI says that it is still there.
-    pub(super) fn gone_if_so(&mut self, thing: &Thing) -> Checked {
-        if self.has(thing)? == Some(true) {
-            return failed(format!("'{}' is still there", thing.cid));
+    /// Removes a resource from the ledger, unless the CPI reports that it still exists.
+    pub(super) fn remove_if_gone(&mut self, resource: &Resource) -> Checked {
+        if self.has(resource)? == Some(true) {
+            return failed(format!("'{}' still exists", resource.cid));
         }
-        self.run.ledger.gone(thing);
+        self.run.ledger.gone(resource);
         Ok(())
     }
 
-    /// As [`Self::delete`], at the end, whatever the CPI's answers look like: what counts is that the thing is gone.
-    pub(super) fn delete_for_good(&mut self, thing: &Thing) -> Checked {
-        let method = thing.kind.delete();
-        let heard = self.call(method, &[json!(thing.cid)])?;
+    /// Deletes a resource at the end of the run, with answers of any form. Only its absence counts.
+    pub(super) fn delete_for_good(&mut self, resource: &Resource) -> Checked {
+        let method = resource.kind.delete();
+        let response = self.call(method, &[json!(resource.cid)])?;
         let problems = std::mem::take(&mut self.problems);
-        let gone = match &heard {
-            Heard::Result(_) => true,
-            Heard::Refused(refusal) => thing.kind.not_found().is_some_and(|kind| is(refusal, kind)),
-            Heard::Nothing => false,
+        let gone = match &response {
+            Response::Result(_) => true,
+            Response::Refused(refusal) => resource.kind.not_found().is_some_and(|kind| is(refusal, kind)),
+            Response::Unusable => false,
         };
-        let there = match thing.kind.has() {
-            Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(thing.cid)])? {
-                Heard::Result(Value::Bool(there)) => Some(there),
+        let there = match resource.kind.has() {
+            Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(resource.cid)])? {
+                Response::Result(Value::Bool(there)) => Some(there),
                 _ => None,
             },
             _ => None,
         };
         self.problems.clear();
         if there.map_or(gone, |there| !there) {
-            self.run.ledger.gone(thing);
+            self.run.ledger.gone(resource);
             return Ok(());
         }
-        failed(match heard {
-            Heard::Refused(refusal) => refusal.text(),
-            Heard::Nothing => problems.join("; "),
-            Heard::Result(_) => format!("`{method}` answered success, but it is still there"),
+        failed(match response {
+            Response::Refused(refusal) => refusal.text(),
+            Response::Unusable => problems.join("; "),
+            Response::Result(_) => format!("`{method}` succeeded, but the resource still exists"),
         })
     }
 }
 
-/// Whether an error has this type, with or without the namespace.
+/// Returns true if an error has this type, with or without the namespace.
 pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
 }
@@ -328,7 +327,7 @@ fn request_id(request: &Value) -> &str {
     request.pointer("/context/request_id").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Runs the CPI once. What must be refused is refused soon.
+/// Runs the CPI once. Malformed requests have a short time limit.
 fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
     let redactor = &run.bench.redactor;
     let on_log = |line: &str| {
@@ -336,5 +335,5 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Resul
         stage.log_line(redactor.apply(line));
     };
     let limit = if ordinary { run.bench.limit } else { run.bench.limit.min(REFUSAL_LIMIT) };
-    run.bench.exchange(input, &Watching { on_log: &on_log, give_up: run.surroundings.insisted, limit })
+    run.bench.exchange(input, &Watching { on_log: &on_log, give_up: run.context.insisted, limit })
 }
