@@ -1,4 +1,4 @@
-//! The shim: everything is in the library.
+//! Starts the program, which is in the library.
 
 #[cfg(target_env = "musl")]
 #[global_allocator]

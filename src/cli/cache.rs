@@ -19,11 +19,11 @@ pub(super) struct CacheArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum CacheCommand {
-    /// Show what is in the cache
+    /// List the entries of the cache
     List,
-    /// Remove what was not used for a while
+    /// Remove entries that were not used for some time
     Prune {
-        /// What counts as a while: 30d, 12h, 2w
+        /// Remove entries unused for this time: 30d, 12h, 2w
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
         unused: Duration,
 
@@ -41,21 +41,21 @@ impl CacheArgs {
                 let entries = cache::list(&root)?;
                 match session.globals.json {
                     true => Finished::json(&entries),
-                    false => Ok(Finished::Output(show(&entries, &session.layout()).into_bytes())),
+                    false => Ok(Finished::Output(listed(&entries, &session.layout()).into_bytes())),
                 }
             }
             CacheCommand::Prune { unused, all } => {
                 let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
                 match session.globals.json {
                     true => Finished::json(&pruned),
-                    false => Ok(Finished::Output(tell(pruned).into_bytes())),
+                    false => Ok(Finished::Output(pruned_text(pruned).into_bytes())),
                 }
             }
         }
     }
 }
 
-fn show(entries: &[Entry], layout: &Layout) -> String {
+fn listed(entries: &[Entry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
         let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());
@@ -68,6 +68,6 @@ fn show(entries: &[Entry], layout: &Layout) -> String {
     format!("{}\n{} entries, {}\n", table.print(layout), entries.len(), base::text::bytes(total))
 }
 
-fn tell(pruned: Pruned) -> String {
+fn pruned_text(pruned: Pruned) -> String {
     format!("{} removed, {} freed; {} kept\n", pruned.removed, base::text::bytes(pruned.bytes), pruned.kept)
 }

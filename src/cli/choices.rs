@@ -1,16 +1,16 @@
-//! Flags with a fixed set of values, as the crates below know them.
+//! Flags with a fixed set of values.
 
 use clap::ValueEnum;
 
 /// `--templates`: see [`erb::Mode`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Templates {
-    /// The native renderer, and Ruby, if there is one, for a template it does not support
+    /// Native renderer, with installed Ruby for unsupported templates
     #[default]
     Auto,
-    /// The native renderer alone: Ruby is never started
+    /// Native renderer only
     Native,
-    /// Ruby, which must be installed
+    /// Ruby only; it must be installed
     Ruby,
 }
 
@@ -27,10 +27,10 @@ impl From<Templates> for erb::Mode {
 /// `--update-strategy`: see [`engine::plan::Strategy`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum UpdateStrategy {
-    /// In the VM that runs where that is possible; else with a new one
+    /// Keep the VM if possible, otherwise replace it
     #[default]
     InPlace,
-    /// Always with a new VM
+    /// Always replace the VM
     Recreate,
 }
 

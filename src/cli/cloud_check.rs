@@ -15,27 +15,25 @@ use base::Result;
 use engine::inspection::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Each repair is asked for. Where nobody can be asked, nothing is repaired unless --auto or \
-                  --resolution says so.\n\nExit codes: 0 all is well, or was put right; 6 something is wrong still."
-)]
+#[command(after_help = "Asks before each repair. Without a terminal nothing is repaired, unless --auto or \
+                  --resolution is given.\n\nExit codes: 0 no problem is left; 6 problems are left.")]
 pub(super) struct CloudCheckArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
 
-    /// Put right all that can be without a loss, without asking
+    /// Repair everything that needs no loss of data, without asking
     #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
     auto: bool,
 
-    /// Only say what is wrong
+    /// Only report problems
     #[arg(short = 'r', long, conflicts_with = "resolution")]
     report: bool,
 
-    /// Put right what this one does, without asking; several times for several
+    /// Apply this repair without asking (can be repeated)
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Repair::ALL.map(Repair::name)))]
     resolution: Vec<String>,
 
-    /// How long the agent may take to answer before it counts as dead
+    /// Take the agent for dead after this time without an answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 }
@@ -43,7 +41,7 @@ pub(super) struct CloudCheckArgs {
 impl CloudCheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("cloud-check");
-        let (deploy, surroundings) = self.renewal.prepare(session)?;
+        let (deploy, run_context) = self.renewal.prepare(session)?;
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |problem: &Problem, left: &[Repair]| {
@@ -53,14 +51,16 @@ impl CloudCheckArgs {
             }
             Ok(chosen)
         };
-        let checked = inspection::cloud_check(&request, &surroundings.environment, choose)?;
+        let checked = inspection::cloud_check(&request, &run_context.environment, choose)?;
         let output = match session.globals.json {
             true => Finished::json(&checked.problems)?,
             false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
             Some(error) if self.report || session.interactive() => output.but(error),
-            Some(error) => output.but(error.with_hint("--auto puts right what can be without a loss")),
+            Some(error) => {
+                output.but(error.with_hint("--auto repairs everything that needs no loss of data"))
+            }
             None => output,
         })
     }
@@ -98,25 +98,25 @@ impl CloudCheckArgs {
 
 fn shown(checked: &CloudChecked, layout: &Layout) -> String {
     if checked.problems.is_empty() {
-        return "Nothing is wrong with VM, agent and disks.\n".to_owned();
+        return "No problem found with VM, agent and disks.\n".to_owned();
     }
-    let mut table = Table::new(["Problem", "What can be done", "Result"]);
+    let mut table = Table::new(["Problem", "Repairs", "Result"]);
     for treated in &checked.problems {
-        table.row([treated.problem.description.clone(), remedies(treated), result(treated)]);
+        table.row([treated.problem.description.clone(), repairs(treated), result(treated)]);
     }
     table.print(layout)
 }
 
-fn remedies(treated: &Treated) -> String {
+fn repairs(treated: &Treated) -> String {
     treated.problem.repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
 }
 
 fn result(treated: &Treated) -> String {
     let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
     match (treated.solved, tried.is_empty()) {
-        (true, true) => "went away".to_owned(),
-        (true, false) => format!("put right by {}", tried.join(", then ")),
-        (false, true) => "nothing was done".to_owned(),
-        (false, false) => format!("still there after {}", tried.join(", then ")),
+        (true, true) => "solved without a repair".to_owned(),
+        (true, false) => format!("repaired by {}", tried.join(", then ")),
+        (false, true) => "not repaired".to_owned(),
+        (false, false) => format!("not solved by {}", tried.join(", then ")),
     }
 }

@@ -8,6 +8,7 @@ use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CompletionArgs {
+    /// Shell to complete in
     #[arg(value_name = "SHELL", value_enum)]
     shell: ShellName,
 }

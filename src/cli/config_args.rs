@@ -1,4 +1,4 @@
-//! Several CPIs and availability zones: flags of every command that uses a manifest for more than its text.
+//! Several CPIs and availability zones: flags of commands that call a CPI.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use clap::{Args, ValueHint};
 use super::paths;
 use manifest::Inputs;
 
-/// Configs beside the manifest.
+/// Configuration files besides the manifest.
 #[derive(Debug, Clone, Args)]
 pub struct ConfigArgs {
-    /// CPIs to choose from, as the Director's CPI config [default: `cpis` of the manifest]
+    /// CPI config of a director, with the CPIs to choose from [default: `cpis` of the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cpi_config: Option<PathBuf>,
 
-    /// Availability zones, as in the Director's cloud config [default: `azs` of the manifest]
+    /// Cloud config of a director, with the availability zones [default: `azs` of the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cloud_config: Option<PathBuf>,
 }
 
 impl ConfigArgs {
-    /// The inputs with these configs.
+    /// Adds the configuration files to the inputs.
     pub(super) fn beside(&self, inputs: Inputs) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());

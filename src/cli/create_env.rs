@@ -16,18 +16,18 @@ pub(super) struct CreateEnvArgs {
     #[command(flatten)]
     deploy: DeployArgs,
 
-    /// Only say what would be done, as `plan` does
+    /// Only show the plan, as `monopile plan` does
     #[arg(long)]
     dry_run: bool,
 
-    /// Do what `monopile plan --out FILE` planned, and refuse if that is not what is needed any more
+    /// Apply the plan of `monopile plan --out FILE`, and refuse if it is outdated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
     plan: Option<PathBuf>,
 }
 
 impl CreateEnvArgs {
-    /// Whether it only prints a plan.
-    pub(super) fn has_product(&self) -> bool {
+    /// Returns true for `--dry-run`.
+    pub(super) fn reserves_stdout(&self) -> bool {
         self.dry_run
     }
 
@@ -43,7 +43,7 @@ impl CreateEnvArgs {
         });
         let plan = plan.transpose()?;
         session.keep_log("create-env");
-        let (request, surroundings) = self.deploy.prepare(session)?;
-        deploy::create_env(&request, plan.as_ref(), &surroundings.environment).map(Finished::Summary)
+        let (request, run_context) = self.deploy.prepare(session)?;
+        deploy::create_env(&request, plan.as_ref(), &run_context.environment).map(Finished::Summary)
     }
 }

@@ -27,15 +27,15 @@ pub(super) struct DeleteEnvArgs {
     #[command(flatten)]
     stopping: StoppingArgs,
 
-    /// How long the agent on the VM may take to answer; after that, the VM is deleted without stopping its jobs
+    /// Delete the VM without stopping its jobs if the agent does not answer within this time
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// Drop calls of an interrupted run whose outcome cannot be known
+    /// Forget open calls of an interrupted run with unknown outcome
     #[arg(long)]
     forget_open_calls: bool,
 
-    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    /// Keep the scratch directory of this run for debugging (it holds credentials)
     #[arg(long)]
     keep_workdir: bool,
 }
@@ -43,15 +43,15 @@ pub(super) struct DeleteEnvArgs {
 impl DeleteEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let question = format!(
-            "Delete the environment recorded in {}, its persistent disks included?",
+            "Delete the environment recorded in {}, including its persistent disks?",
             self.on.state()?.display()
         );
         if session.interactive() && !ui::prompt::confirm(&question)? {
             return Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted"));
         }
         session.keep_log("delete-env");
-        let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
+        self.agent.apply(&mut run_context.environment);
         let request = deploy::DeleteEnv {
             inputs,
             stopping: self.stopping.stopping(),
@@ -61,6 +61,6 @@ impl DeleteEnvArgs {
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
-        deploy::delete_env(&request, &surroundings.environment).map(Finished::Summary)
+        deploy::delete_env(&request, &run_context.environment).map(Finished::Summary)
     }
 }

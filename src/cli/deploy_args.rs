@@ -1,4 +1,4 @@
-//! What `create-env` and `plan` are told alike.
+//! The common arguments of `create-env` and `plan`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::deploy;
 
-/// What is to be deployed, and how.
+/// The arguments of a deploy.
 #[derive(Debug, Clone, Args)]
 pub struct DeployArgs {
     #[command(flatten)]
@@ -20,43 +20,43 @@ pub struct DeployArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Deploy even if nothing changed, with a new VM
+    /// Replace the VM even if nothing changed
     #[arg(long)]
     recreate: bool,
 
-    /// How a change comes to a VM that exists
+    /// Strategy to apply a change to an existing VM
     #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
     update_strategy: UpdateStrategy,
 
-    /// Move the data of persistent disks to new ones
+    /// Replace persistent disks and copy their data
     #[arg(long)]
     recreate_persistent_disks: bool,
 
-    /// If nothing changed, don't look whether VM and agent are still there
+    /// Do not check VM and agent if nothing changed
     #[arg(long)]
     no_verify: bool,
 
     #[command(flatten)]
     stopping: StoppingArgs,
 
-    /// How long the agent on the new VM may take to answer
+    /// Wait for the agent on the new VM at most this long
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// Drop calls of an interrupted run whose outcome cannot be known
+    /// Forget open calls of an interrupted run with unknown outcome
     #[arg(long)]
     forget_open_calls: bool,
 
-    /// Keep the scratch directory of this run, for a look at what went wrong; it holds credentials
+    /// Keep the scratch directory of this run for debugging (it holds credentials)
     #[arg(long)]
     keep_workdir: bool,
 }
 
 impl DeployArgs {
-    /// What the library is asked for, and what it needs for that.
+    /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
-        let (inputs, mut surroundings) = self.on.begin(session, self.keep_workdir)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
+        self.agent.apply(&mut run_context.environment);
         let request = deploy::CreateEnv {
             inputs,
             recreate: self.recreate,
@@ -69,6 +69,6 @@ impl DeployArgs {
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
-        Ok((request, surroundings))
+        Ok((request, run_context))
     }
 }

@@ -1,8 +1,8 @@
-//! Durations on the command line: timeouts such as `90s` and `1h30m`, ages such as `30d`.
+//! Parses durations of the command line: timeouts such as `90s` and `1h30m`, ages such as `30d`.
 
 use std::time::Duration;
 
-/// A form in which durations are written: numbers, each with a unit.
+/// A notation for durations: numbers, each with a unit.
 struct Notation {
     /// The units, in milliseconds. `""` is that of a bare number.
     units: &'static [(&'static str, u64)],
@@ -26,14 +26,14 @@ const DAY: u64 = 24 * HOUR;
 const TIMEOUT: Notation = Notation {
     units: &[("ms", 1), ("s", SECOND), ("m", MINUTE), ("min", MINUTE), ("h", HOUR)],
     sums: true,
-    // A longer one is a mistake, and might lie beyond the end of the clock.
+    // Longer timeouts are mistakes, and could overflow the clock.
     longest: Duration::from_millis(10 * 366 * DAY),
 };
 
 const AGE: Notation = Notation {
     units: &[("", DAY), ("h", HOUR), ("d", DAY), ("w", 7 * DAY)],
     sums: false,
-    // A thousand years is enough, and can be added to any date there is.
+    // A thousand years can be added to any date.
     longest: Duration::from_millis(366_000 * DAY),
 };
 
@@ -44,9 +44,11 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         Err(_) => TIMEOUT.parse(text),
     };
     duration.map_err(|mistake| match mistake {
-        Mistake::TooLong => "the duration is too long".to_owned(),
+        Mistake::TooLong => {
+            format!("the duration is longer than {} days", TIMEOUT.longest.as_secs() / 86_400)
+        }
         Mistake::Number | Mistake::Unit(_) => {
-            "a duration is a number of seconds, or numbers with ms, s, m or h: 90s, 1h30m".to_owned()
+            "expected seconds, or numbers with ms, s, m or h, such as 90s or 1h30m".to_owned()
         }
     })
 }
@@ -54,9 +56,9 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 /// Parses `30d`, `12h`, `2w`, or a number of days; a parser for clap.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
     AGE.parse(text).map_err(|mistake| match mistake {
-        Mistake::Number => "write a number and a unit, such as 30d".to_owned(),
-        Mistake::Unit(unit) => format!("there is no unit '{unit}'; there are h, d and w"),
-        Mistake::TooLong => "that is too long".to_owned(),
+        Mistake::Number => "expected a number and a unit, such as 30d".to_owned(),
+        Mistake::Unit(unit) => format!("unknown unit '{unit}': the units are h, d and w"),
+        Mistake::TooLong => format!("the age is longer than {} days", AGE.longest.as_secs() / 86_400),
     })
 }
 
@@ -95,7 +97,7 @@ mod tests {
         let seconds = |text| parse(text).map(|duration| duration.as_secs_f64());
         assert_eq!(seconds("90"), Ok(90.0));
         for long in ["18446744073709551615", "18446744073709551s", "100000h"] {
-            assert_eq!(seconds(long), Err("the duration is too long".to_owned()), "{long}");
+            assert_eq!(seconds(long), Err("the duration is longer than 3660 days".to_owned()), "{long}");
         }
         assert_eq!(seconds("1h30m"), Ok(5400.0));
         assert_eq!(seconds("2min5s"), Ok(125.0));
@@ -115,8 +117,8 @@ mod tests {
         assert_eq!(hours("12h"), Ok(12));
         assert_eq!(hours("2w"), Ok(14 * 24));
         assert_eq!(hours("366000d"), Ok(24 * 366_000));
-        assert_eq!(hours("366001d"), Err("that is too long".to_owned()));
-        assert_eq!(hours("1w2d"), Err("there is no unit 'w2d'; there are h, d and w".to_owned()));
+        assert_eq!(hours("366001d"), Err("the age is longer than 366000 days".to_owned()));
+        assert_eq!(hours("1w2d"), Err("unknown unit 'w2d': the units are h, d and w".to_owned()));
         for wrong in ["", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
             parse_age(wrong).unwrap_err();
         }

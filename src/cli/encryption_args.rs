@@ -1,4 +1,4 @@
-//! To whom state and vars store are encrypted, and by whose identity they are read: flags and the environment, once.
+//! The recipients and identities of state and vars store, from flags and the environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,9 +8,9 @@ use super::paths;
 use base::encryption::Encryption;
 use base::{Error, Result};
 
-static SEALING: OnceLock<Encryption> = OnceLock::new();
+static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
-/// What the flags say, and the files they name.
+/// Reads recipients and identities from the flags and their files.
 pub(super) fn establish(globals: &Globals) -> Result<()> {
     let mut recipients = Vec::new();
     for given in &globals.encrypt_to {
@@ -19,32 +19,35 @@ pub(super) fn establish(globals: &Globals) -> Result<()> {
             false => recipients.extend(recipients_in(Path::new(given))?),
         }
     }
-    let identities =
-        globals.identity.iter().map(|path| Ok((path.display().to_string(), read(path, "the identity")?)));
+    let identities = globals
+        .identity
+        .iter()
+        .map(|path| Ok((path.display().to_string(), read(path, "an identity (--identity)")?)));
     let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
-    let _ = SEALING.set(encryption);
+    let _ = ENCRYPTION.set(encryption);
     Ok(())
 }
 
-/// What was established; nothing before.
+/// Returns the encryption of this process; none before [`establish`].
 pub(super) fn current() -> Encryption {
-    SEALING.get().cloned().unwrap_or_default()
+    ENCRYPTION.get().cloned().unwrap_or_default()
 }
 
-/// One recipient a line; `#` begins a comment.
+/// Reads recipients, one per line. `#` begins a comment.
 fn recipients_in(path: &Path) -> Result<Vec<String>> {
-    let text = read(path, "the recipients")?;
+    let text = read(path, "recipients (--encrypt-to)")?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let recipients: Vec<String> = lines.map(str::to_owned).collect();
     if recipients.is_empty() {
-        return Err(Error::usage(format!("'{}' names no recipient", path.display())));
+        return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))
+            .with_hint("write one age recipient per line, for instance with age-keygen -y key.txt"));
     }
     Ok(recipients)
 }
 
-fn read(path: &Path, what: &str) -> Result<String> {
+fn read(path: &Path, content: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     std::fs::read_to_string(&path).map_err(|error| {
-        Error::usage(format!("{what} cannot be read from '{}'", path.display())).with_source(error)
+        Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })
 }

@@ -1,4 +1,4 @@
-//! The environment that a command is on, with its CPIs: flags of every command that calls one.
+//! The arguments for an environment and its CPIs, of commands that call a CPI.
 
 use std::path::PathBuf;
 
@@ -22,11 +22,11 @@ pub(super) struct EnvironmentArgs {
     #[command(flatten)]
     state: StateArgs,
 
-    /// What renders job templates
+    /// Renderer for job templates
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub(super) templates: Templates,
 
-    /// Where the CPI's packages are installed, instead of the cache
+    /// Install the packages of the CPI here instead of in the cache
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
 
@@ -35,23 +35,23 @@ pub(super) struct EnvironmentArgs {
 }
 
 impl EnvironmentArgs {
-    /// The state file.
+    /// Returns the path of the state file.
     pub(super) fn state(&self) -> Result<PathBuf> {
         self.state.path(&self.manifest.manifest)
     }
 
-    /// The highest version to speak with a CPI.
+    /// Returns the highest API version to use with a CPI.
     pub(super) fn cpi_api_version(&self) -> Option<u32> {
         self.cpi.version.cpi_api_version
     }
 
-    /// The manifest with what goes into it, and what a run needs. `keep_work`: the scratch directory stays.
+    /// Returns the inputs of the manifest and a run context. `keep_work` keeps the scratch directory.
     pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, RunContext)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
-        let mut surroundings = session.surroundings(state, self.package_dir.as_deref(), keep_work)?;
-        self.state.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
-        Ok((inputs, surroundings))
+        let mut run_context = session.run_context(state, self.package_dir.as_deref(), keep_work)?;
+        self.state.apply(&mut run_context.environment);
+        self.cpi.apply(&mut run_context.environment);
+        Ok((inputs, run_context))
     }
 }

@@ -16,11 +16,11 @@ use base::{Error, Result};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ExampleArgs {
-    /// Example to write; without it, list all
+    /// Example to write [default: list all examples]
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
     name: Option<String>,
 
-    /// Directory in which the example gets a folder of its name
+    /// Directory for the folder of the example
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
     directory: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(super) struct ExampleArgs {
 struct Example {
     name: &'static str,
     description: &'static str,
-    /// Another example whose files this one refers to by `../NAME`.
+    /// Another example that this one refers to by `../NAME`.
     #[serde(skip)]
     uses: Option<&'static str>,
     /// The command to type after the files are written, without `monopile`.
@@ -120,7 +120,7 @@ const EXAMPLES: [Example; 6] = [
 
 impl ExampleArgs {
     /// Returns true if the command prints the list.
-    pub(super) fn has_product(&self) -> bool {
+    pub(super) fn reserves_stdout(&self) -> bool {
         self.name.is_none()
     }
 
@@ -129,7 +129,8 @@ impl ExampleArgs {
         let directory = paths::absolute(&paths::expand(&self.directory, paths::home().as_deref()))?;
         let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
         let Some(example) = find(&name) else {
-            return Err(Error::invalid(format!("there is no example '{name}'")));
+            return Err(Error::invalid(format!("unknown example '{name}'"))
+                .with_hint("monopile example lists all examples"));
         };
         for example in example.uses.and_then(find).into_iter().chain([example]) {
             write(example, &directory.join(example.name))?;
@@ -154,7 +155,7 @@ fn list(session: &Session) -> Result<Finished> {
     Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example. A file that exists with other content is an error, and is left as it is.
+/// Writes the files of an example. An existing file with other content is an error and stays as it is.
 fn write(example: &Example, folder: &Path) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);

@@ -1,4 +1,4 @@
-//! The end of a run: the final event, and the one place where a result becomes an exit code.
+//! The end of a run: the final event, and the exit code of the result.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,20 +12,20 @@ use base::events::{Event, Reporter};
 use base::timing::Counts;
 use base::{ErrorKind, Result};
 
-/// What a command that succeeded leaves to be shown.
+/// The result of a command that succeeded.
 pub(super) enum Finished {
-    /// One sentence that says what came of it.
+    /// A sentence for the end of the run.
     Summary(String),
-    /// The command's product, for standard output as it is.
+    /// Output for standard output, as it is.
     Output(Vec<u8>),
-    /// The command's product, and what is wrong with what it shows.
+    /// Output, and the problem that it shows.
     Finding(Vec<u8>, base::Error),
-    /// A product that says itself how it went, and the exit code that says the same.
+    /// Output that describes its success, with the matching exit code.
     Verdict(Vec<u8>, u8),
 }
 
 impl Finished {
-    /// The same product, with what is wrong with what it shows.
+    /// Adds a problem that the output shows.
     pub(super) fn but(self, error: base::Error) -> Self {
         match self {
             Finished::Output(bytes) | Finished::Finding(bytes, _) | Finished::Verdict(bytes, _) => {
@@ -35,15 +35,16 @@ impl Finished {
         }
     }
 
-    /// A document for programs, on standard output.
+    /// Encodes a document as JSON output.
     pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
-        let mut text = serde_json::to_string_pretty(document)
-            .map_err(|error| base::Error::environment("the result has no JSON form").with_source(error))?;
+        let mut text = serde_json::to_string_pretty(document).map_err(|error| {
+            base::Error::environment("encoding the result as JSON failed").with_source(error)
+        })?;
         text.push('\n');
         Ok(Finished::Output(text.into_bytes()))
     }
 
-    /// The same product, with an exit code that says how it went.
+    /// Adds an exit code to output.
     pub(super) fn with_exit_code(self, exit_code: u8) -> Self {
         match self {
             Finished::Output(bytes) => Finished::Verdict(bytes, exit_code),
@@ -52,11 +53,11 @@ impl Finished {
     }
 }
 
-/// Shows the result and turns it into the exit code.
+/// Prints the result and returns the exit code.
 pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let timings = session.clock.timings();
     let elapsed = timings.total;
-    // A command that asked nobody has nothing to split.
+    // Without calls there are no timings.
     let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok((Some(summary), 0)),
@@ -114,15 +115,15 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     code
 }
 
-/// A command that panicked, caught so that the exit code is ours: the hook has told.
+/// Returns the exit code for a panic, which the hook has reported.
 pub(super) fn panicked() -> ExitCode {
     ExitCode::from(ErrorKind::Environment.exit_code())
 }
 
-/// A command line that clap refused, or help and version, which it also answers with an "error".
+/// Prints help, the version, or the error for an invalid command line.
 pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     if !error.use_stderr() {
-        // A closed standard output is no failure of `--help`.
+        // A closed standard output does not fail `--help`.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -139,7 +140,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
                 unicode: false,
                 dumb: false,
                 verbose: false,
-                product: false,
+                stdout_reserved: false,
             },
             base::redact::Redactor::default(),
         )
@@ -156,13 +157,13 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             report: None,
         });
     } else {
-        // Nothing is left to tell if standard error is closed.
+        // Standard error may be closed.
         let _ = error.print();
     }
     ExitCode::from(exit_code)
 }
 
-/// Writes a command's product. A reader that went away early (`| head`) is no failure.
+/// Writes output. A reader that ends early (`| head`) is not an error.
 fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -173,15 +174,15 @@ fn write_output(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// A panic is a bug of this program: it says so, briefly, and where. The message is left out of release
-/// builds, because it may hold values of the manifest.
+/// Reports a panic as a bug with its location. Release builds omit the message, because it may hold values of
+/// the manifest.
 pub(super) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         // Not eprintln!, which would panic again when standard error is closed.
         let _ = writeln!(
             std::io::stderr(),
-            "monopile {}: this is a bug{place}. The state file and its journal are intact; run again to go on.",
+            "monopile {}: this is a bug{place}. The state is intact: run the same command again.",
             env!("CARGO_PKG_VERSION"),
         );
         if cfg!(debug_assertions) {

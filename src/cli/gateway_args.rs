@@ -1,4 +1,4 @@
-//! The way to the VM's sshd: flags of `ssh` and `scp`, with upstream's names and variables
+//! The connection to the VM's sshd: flags of `ssh` and `scp`, with the names and variables of upstream
 //! (`docs/cli-v2`, "ssh").
 
 use std::path::PathBuf;
@@ -12,49 +12,49 @@ use base::Result;
 use engine::inspection::{Gateway, Login, Ssh, SshAction, Way};
 use manifest::Inputs;
 
-/// How the VM's sshd is reached, and as whom.
+/// The connection and login for `ssh` and `scp`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct GatewayArgs {
-    /// Go straight to the VM, whatever flags and variables say
+    /// Connect directly, and ignore flags and variables for a gateway
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     gw_disable: bool,
 
-    /// Go through this jump host
+    /// Connect through this jump host
     #[arg(long, value_name = "HOST", env = "BOSH_GW_HOST", hide_env_values = true, value_hint = ValueHint::Hostname)]
     gw_host: Option<String>,
 
-    /// Who logs in at the jump host
+    /// User name on the jump host
     #[arg(long, value_name = "USER", env = "BOSH_GW_USER", hide_env_values = true, value_hint = ValueHint::Other)]
     gw_user: Option<String>,
 
-    /// The key that opens the jump host
+    /// Private key for the jump host
     #[arg(long, value_name = "PATH", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true, value_hint = ValueHint::FilePath)]
     gw_private_key: Option<PathBuf>,
 
-    /// Go through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH
+    /// Connect through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH
     #[arg(long, value_name = "URL", env = "BOSH_ALL_PROXY", hide_env_values = true, value_hint = ValueHint::Url)]
     gw_socks5: Option<String>,
 
-    /// Log in with this key, which the VM knows already, and without the agent
+    /// Log in with this private key, without the agent; the VM must already accept it
     #[arg(short = 'i', long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     private_key: Option<PathBuf>,
 
-    /// (--private-key) Who logs in
+    /// User name for --private-key
     #[arg(long, value_name = "USER", default_value = "vcap", value_hint = ValueHint::Other)]
     username: String,
 
-    /// Options for ssh or scp, as they are: --opts='-o Port=2222'; several times for several
+    /// Options for ssh or scp, such as --opts='-o Port=2222' (can be repeated)
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, value_hint = ValueHint::Other)]
     opts: Vec<String>,
 
-    /// How long the agent may take to answer
+    /// Wait for the agent at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 }
 
 impl GatewayArgs {
-    /// The request for an action.
+    /// Returns the request for a session or a copy.
     pub(super) fn request(&self, inputs: Inputs, action: SshAction) -> Result<Ssh> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));

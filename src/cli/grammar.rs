@@ -1,8 +1,7 @@
 //! The grammar of the command line.
 //!
-//! To describe every argument of every command takes longer than many a command does, and no more than one command is
-//! asked for. So the commands stand in the grammar with their names, and [`for_words`] describes the arguments of those
-//! that the words can mean.
+//! Describing the arguments of every command takes longer than many commands run. So [`for_words`] describes
+//! only the commands that the command line can name.
 
 use std::ffi::OsString;
 
@@ -11,11 +10,11 @@ use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
 
 use super::{Cli, help};
 
-/// The arguments of a command, described only when it is asked for.
+/// The arguments of a command, described on demand.
 #[derive(Debug)]
 pub(super) struct Later<A>(pub(super) Box<A>);
 
-/// How the arguments of a command are described.
+/// The function that describes the arguments of a command.
 #[derive(Debug, Clone, Copy)]
 struct Description(fn(Command) -> Command);
 
@@ -45,32 +44,33 @@ impl<A: FromArgMatches> FromArgMatches for Later<A> {
     }
 }
 
-/// What is said to a command line that asks for nothing but the version, as programs do to see whether this one is
-/// there: no grammar is needed for that.
+/// Returns the answer to a command line that only asks for the version. Programs ask for it to detect
+/// monopile, so it must be fast.
 pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
     let [_, word] = words else { return None };
-    let is_asked = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
-    is_asked.then_some(concat!("monopile ", env!("CARGO_PKG_VERSION"), "\n"))
+    let asks_for_version = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
+    asks_for_version.then_some(concat!("monopile ", env!("CARGO_PKG_VERSION"), "\n"))
 }
 
-/// The grammar with all commands described.
+/// Returns the grammar with all commands described.
 pub(super) fn whole() -> Command {
     describing(|_| true)
 }
 
-/// The grammar with those commands described whose names are among the words of a command line. No other can be meant,
-/// whatever the rest of the words is.
+/// Returns the grammar with those commands described that are among the words of a command line.
 pub(super) fn for_words(words: &[OsString]) -> Command {
     describing(|name| words.iter().any(|word| word == name))
 }
 
-/// The grammar with those commands described that have a name that is asked for.
-fn describing(asked: impl Fn(&str) -> bool) -> Command {
+/// Returns the grammar with those commands described whose name or alias is `wanted`.
+fn describing(wanted: impl Fn(&str) -> bool) -> Command {
     let grammar = Cli::command();
     let template = help::template(&grammar);
     grammar.help_template(template).mut_subcommands(|command| match command.get::<Description>().copied() {
-        Some(Description(describe)) if asked(command.get_name()) || command.get_all_aliases().any(&asked) => {
-            // Groups of arguments say what they are for, but not for the command.
+        Some(Description(describe))
+            if wanted(command.get_name()) || command.get_all_aliases().any(&wanted) =>
+        {
+            // Flattened groups of arguments must not replace the description.
             let about = Resettable::from(command.get_about().cloned());
             let long_about = Resettable::from(command.get_long_about().cloned());
             let name = command.get_name().to_owned();
@@ -85,44 +85,41 @@ mod tests {
     use super::*;
     use crate::cli::globals;
 
-    /// What clap says to these words: an error, help and version included, or what was understood.
-    fn said(grammar: Command, words: &[OsString]) -> Result<String, String> {
+    /// Returns the matches for these words, or the error, which may be help or the version.
+    fn parsed(grammar: Command, words: &[OsString]) -> Result<String, String> {
         let matches = grammar.args(globals::ignored()).try_get_matches_from(words);
         matches.map(|matches| format!("{matches:?}")).map_err(|error| error.render().ansi().to_string())
     }
 
     #[test]
-    fn the_grammar_is_sound() {
+    fn the_grammar_is_valid() {
         whole().args(globals::ignored()).debug_assert();
     }
 
     #[test]
-    fn every_command_is_described_later() {
+    fn every_command_is_described_on_demand() {
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
-            assert!(
-                command.get::<Description>().is_some(),
-                "{name} is described although nobody asks for it"
-            );
-            assert!(command.get_about().is_some(), "help does not say what {name} is for");
+            assert!(command.get::<Description>().is_some(), "{name} is described without need");
+            assert!(command.get_about().is_some(), "{name} has no description");
         }
     }
 
     #[test]
-    fn the_version_is_what_the_grammar_says_it_is() {
+    fn the_version_is_that_of_the_grammar() {
         for (flag, is_version) in
             [("-v", true), ("-V", true), ("--version", true), ("-h", false), ("-vv", false)]
         {
             let words = ["monopile", flag].map(OsString::from);
-            let said = said(whole(), &words).unwrap_err();
-            assert_eq!(version(&words), is_version.then_some(said.as_str()), "{flag}");
+            let answer = parsed(whole(), &words).unwrap_err();
+            assert_eq!(version(&words), is_version.then_some(answer.as_str()), "{flag}");
         }
         assert_eq!(version(&["monopile", "plan", "-v"].map(OsString::from)), None);
     }
 
-    /// Whatever is typed, the commands that are not described make no difference.
+    /// Commands that are not described make no difference.
     #[test]
-    fn the_grammar_for_some_words_says_to_them_what_the_whole_says() {
+    fn the_grammar_for_words_parses_them_as_the_whole_does() {
         let mut lines: Vec<String> = [
             "",
             "--help",
@@ -168,7 +165,7 @@ mod tests {
         for line in lines {
             let words: Vec<OsString> =
                 ["monopile"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-            assert_eq!(said(for_words(&words), &words), said(whole(), &words), "monopile {line}");
+            assert_eq!(parsed(for_words(&words), &words), parsed(whole(), &words), "monopile {line}");
         }
     }
 }

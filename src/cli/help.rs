@@ -97,7 +97,7 @@ const EXAMPLES: [(&str, &str); 63] = [
     ("baremetal node validate", "baremetal node validate node-1"),
     (
         "baremetal volume connector create",
-        "baremetal volume connector create --node node-1 --type iqn --connector-id iqn.2026-01.org.example:node-1",
+        "baremetal volume connector create --node node-1 --type iqn --connector-id iqn.2026-01.org:n1",
     ),
     ("baremetal volume connector list", "baremetal volume connector list --node node-1"),
     (

@@ -14,17 +14,17 @@ use engine::history::{self, Fate, Plan, Run};
 
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Where neither the command line nor an env file names an environment, the runs of all are shown."
+    after_help = "Without an environment on the command line or in an env file, the runs of all are listed."
 )]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// How many runs, the newest
+    /// List at most the newest N runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
-    /// Show the steps that each run planned, and those it took with their durations
+    /// Show the planned steps of each run, and the durations of its stages
     #[arg(long)]
     steps: bool,
 }
@@ -43,7 +43,7 @@ impl HistoryArgs {
             false if runs.is_empty() => Ok(Finished::Output(none(state.as_deref()).into_bytes())),
             false => {
                 let text = match self.steps {
-                    true => at_length(&runs, state.is_none()),
+                    true => with_steps(&runs, state.is_none()),
                     false => shown(&runs, state.is_none(), true, &session.layout()),
                 };
                 Ok(Finished::Output(text.into_bytes()))
@@ -53,11 +53,11 @@ impl HistoryArgs {
 }
 
 fn none(state: Option<&Path>) -> String {
-    let whose = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
-    format!("No runs{whose} are on record on this machine.\n")
+    let of_state = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
+    format!("No runs{of_state} are recorded on this machine.\n")
 }
 
-/// A table of runs; with what they were to do, if that is wanted.
+/// Formats runs as a table, optionally with state and plan.
 pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
@@ -67,7 +67,7 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &La
     for run in runs {
         let record = &run.record;
         let plan = record.plan.as_ref().filter(|_| with_plan).map(planned);
-        let details: Vec<String> = plan.into_iter().chain(came_of(run)).collect();
+        let details: Vec<String> = plan.into_iter().chain(outcome(run)).collect();
         let mut row =
             vec![record.started.clone(), record.command.clone(), took(run), result(run), details.join("\n")];
         if with_state {
@@ -78,8 +78,8 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &La
     table.print(layout)
 }
 
-/// Every step that runs planned and took. There is too much of it for a table.
-fn at_length(runs: &[Run], with_state: bool) -> String {
+/// Formats runs with their planned steps and stages, which are too long for a table.
+fn with_steps(runs: &[Run], with_state: bool) -> String {
     let mut lines = Vec::new();
     for run in runs {
         let record = &run.record;
@@ -93,10 +93,10 @@ fn at_length(runs: &[Run], with_state: bool) -> String {
             lines
                 .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
         }
-        lines.extend(came_of(run).map(|line| format!("  {line}")));
+        lines.extend(outcome(run).map(|line| format!("  {line}")));
         lines.extend(record.end.iter().flat_map(|end| &end.steps).map(|step| {
-            let outcome = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
-            format!("    {} ({}{outcome})", base::text::clean(&step.name), duration(step.elapsed_ms))
+            let ending = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
+            format!("    {} ({}{ending})", base::text::clean(&step.name), duration(step.elapsed_ms))
         }));
         let log = record.log.as_ref().filter(|log| log.exists());
         lines.extend(log.map(|log| format!("  Log: {}", log.display())));
@@ -129,14 +129,14 @@ fn result(run: &Run) -> String {
     }
 }
 
-/// What came of a run, in a line: a cause may have many, and the log has them all.
-fn came_of(run: &Run) -> Option<String> {
+/// Returns the result of a run in one line. The log has the whole error.
+fn outcome(run: &Run) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
             let first = end.summary.lines().next().filter(|line| !line.is_empty());
             first.map(|line| base::text::clean(line).into_owned())
         }
         (None, Fate::Running) => Some(format!("process {}", run.record.pid)),
-        (None, _) => Some("it ended without a word; run the command again to go on from there".to_owned()),
+        (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! `monopile inspect-local-release`, and the tables it shares with the commands that make releases.
+//! `monopile inspect-local-release`, and the tables of all commands that print a release.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ impl InspectLocalReleaseArgs {
     }
 }
 
-/// The report as tables, or as JSON where that was asked for.
+/// Prints the report as tables, or as JSON with `--json`.
 pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<Finished> {
     if session.globals.json {
         return Finished::json(report);

@@ -1,6 +1,6 @@
-//! What monopile starts of itself: the built-in CPIs, a VM's first process, the agent, ssh's way through a proxy. These are not for
-//! people, so they stand outside the documented grammar; they start before anything makes a thread or
-//! installs a signal handler, because entering namespaces needs a process without either.
+//! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the agent, SSH
+//! proxies. They are hidden from users, and start before any thread or signal handler, because entering
+//! namespaces needs that.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,37 +23,37 @@ struct Internal {
 
 #[derive(Debug, Subcommand)]
 enum InternalCommand {
-    /// A built-in CPI: one request on standard input, its answer on standard output, its log on standard error
+    /// Run a built-in CPI for one request on standard input
     CpiExec {
-        /// Which
+        /// Name of the CPI
         name: String,
-        /// The CPI's configuration
+        /// Configuration of the CPI
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// A connection through a proxy, on standard input and output: what ssh runs as its `ProxyCommand`
+    /// Connect through a proxy on standard input and output, as `ProxyCommand` of ssh
     SshProxy {
-        /// A file with the proxy's URL
+        /// File with the URL of the proxy
         proxy: PathBuf,
-        /// Where to
+        /// Target host
         host: String,
-        /// Where to
+        /// Target port
         port: u16,
     },
-    /// What stays behind when a run on a shared state is killed
+    /// Guard the lease of a shared state after its run was killed
     StateKeeper,
-    /// The first process of a `local` VM
+    /// Run as the first process of a `local` VM
     #[command(disable_help_flag = true)]
     VmBoot {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// The agent of a `local` VM
+    /// Run the agent of a `local` VM
     Agent {
-        /// Its settings
+        /// Settings of the agent
         #[arg(long, value_name = "FILE")]
         settings: PathBuf,
-        /// Its base directory, `/var/vcap` inside a VM
+        /// Base directory, `/var/vcap` inside a VM
         #[arg(long, value_name = "DIR")]
         base: PathBuf,
     },
@@ -61,7 +61,7 @@ enum InternalCommand {
 
 const NAMES: [&str; 5] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "agent"];
 
-/// Runs the internal command that `args` (with the program's name first) ask for, if they do.
+/// Runs the internal command in `args`, if there is one. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     let name = args.get(1)?.to_str()?;
     if !NAMES.contains(&name) {
@@ -75,7 +75,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     Some(match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Whoever started this reads standard error; if it is closed, the code still tells.
+            // If standard error is closed, the exit code remains.
             let _ = writeln!(std::io::stderr(), "error: {}", error.chain().join(": "));
             ExitCode::from(error.kind().exit_code())
         }
@@ -98,7 +98,7 @@ fn run(command: InternalCommand) -> Result<()> {
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
-            None => Err(Error::usage(format!("there is no built-in CPI '{name}'"))
+            None => Err(Error::usage(format!("unknown built-in CPI '{name}'"))
                 .with_hint(format!("the built-in CPIs are: {}", BuiltinCpi::names(", ")))),
         },
         InternalCommand::SshProxy { proxy, host, port } => {

@@ -12,7 +12,7 @@ pub(super) struct InterpolateArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
 
-    /// Print the value at this path alone, such as /instance_groups/name=bosh/jobs/0
+    /// Print only the value at this path, such as /instance_groups/name=bosh/jobs/0
     #[arg(id = "op-path", long = "path", value_name = "OP-PATH", value_hint = ValueHint::Other)]
     op_path: Option<String>,
 
@@ -34,7 +34,7 @@ impl InterpolateArgs {
         };
         let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options, &session.redactor)?;
         loaded.tell(&session.reporter);
-        // The process ends here: to take a large tree apart would only take time.
+        // The process ends soon, and freeing a large tree takes time.
         std::mem::forget(loaded);
         Ok(Finished::Output(text.into_bytes()))
     }

@@ -1,4 +1,4 @@
-//! The environment whose agent is to stop or start jobs: what `stop-env`, `start-env` and `restart` are told alike.
+//! The common arguments of `stop-env`, `start-env` and `restart`.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::vm_args::VmArgs;
 use base::Result;
 use engine::deploy;
 
-/// An environment whose VM runs.
+/// An environment with jobs to stop or start.
 #[derive(Debug, Clone, Args)]
 pub(super) struct JobsArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// How long the agent on the VM may take to answer
+    /// Wait for the agent on the VM at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 }
 
 impl JobsArgs {
-    /// What the library is asked for, and what it needs for that.
+    /// Begins the run and returns the request.
     pub(super) fn begin(
         &self,
         session: &Session,
@@ -30,7 +30,7 @@ impl JobsArgs {
     ) -> Result<(deploy::JobsRequest, RunContext)> {
         let (state, inputs) = self.vm.inputs()?;
         session.keep_log(command);
-        let surroundings = self.vm.surroundings(session, state)?;
-        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_timeout }, surroundings))
+        let run_context = self.vm.run_context(session, state)?;
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_timeout }, run_context))
     }
 }

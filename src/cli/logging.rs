@@ -1,8 +1,8 @@
-//! The log: `tracing` events to a file (`BOSH_LOG_PATH`) or standard error, redacted like everything else.
+//! The log: redacted `tracing` events, to a file (`BOSH_LOG_PATH`) or standard error.
 //!
-//! Beside it, runs that can change the world keep a log of their own, see `run_log`. The other one is off unless
-//! asked for, as upstream: `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`), or
-//! `--verbose` twice (debug) or three times (trace). `--log-format json` makes its lines JSON objects.
+//! It is off by default, as upstream. `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`) or a
+//! repeated `--verbose` (twice: debug, three times: trace) enables it; `run_log` keeps another log of each
+//! run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use base::redact::Redactor;
 const OWN_TARGETS: [&str; 11] =
     ["artifact", "base", "builtin", "cpi", "engine", "erb", "ironic", "manifest", "monopile", "net", "yaml"];
 
-/// Installs the log for a run, and what goes into the run's own log, if it has one.
+/// Installs the log of a run, and its run log, if it has one.
 pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
     let level = match globals.verbose {
         0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
@@ -42,25 +42,28 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
         Some(path) => match open(&path) {
             Ok(file) => Target::File(Arc::new(file)),
             Err(error) => {
-                renderer.log_line(&format!("the log cannot be written to '{}': {error}", path.display()));
+                renderer.log_line(&format!(
+                    "writing the log to '{}' (BOSH_LOG_PATH) failed: {error}",
+                    path.display()
+                ));
                 Target::Renderer(renderer.clone())
             }
         },
     };
     let writer = |target| LogWriter { target, redactor: redactor.clone() };
-    let asked_for =
+    let requested =
         (level != LevelFilter::OFF).then(|| lines(globals.log_format, writer(target)).with_filter(level));
     let own = own.map(|log| {
         // Third-party crates log nothing about the environment.
         let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
         lines(LogFormat::Text, writer(Target::Own(log.clone()))).with_filter(ours)
     });
-    let subscriber = tracing_subscriber::registry().with(asked_for).with(own);
-    // A second subscriber cannot be: this is called once per process.
+    let subscriber = tracing_subscriber::registry().with(requested).with(own);
+    // Fails only if a subscriber is set, and this runs once per process.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// What writes events as lines of this format.
+/// Returns the layer that writes events as lines of a format.
 fn lines<S>(format: LogFormat, writer: LogWriter) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span>,
@@ -72,7 +75,7 @@ where
     }
 }
 
-/// Installs the log of a built-in CPI or agent: standard error, which its starter keeps.
+/// Installs the log of an internal command on standard error.
 pub(super) fn install_internal() {
     let level = level_variable().unwrap_or(LevelFilter::INFO);
     let subscriber = tracing_subscriber::fmt()
@@ -80,7 +83,7 @@ pub(super) fn install_internal() {
         .with_ansi(false)
         .with_writer(std::io::stderr)
         .finish();
-    // As above.
+    // Fails only if a subscriber is set.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -95,7 +98,7 @@ fn level_variable() -> Option<LevelFilter> {
     }
 }
 
-/// Log files are for their owner's eyes.
+/// Opens a log file that only its owner may read.
 fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(true);
@@ -104,7 +107,7 @@ fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     options.open(path)
 }
 
-/// The time as everything else has it.
+/// Writes times in the format of all other output.
 struct Seconds;
 
 impl FormatTime for Seconds {
@@ -120,7 +123,7 @@ enum Target {
     File(Arc<std::fs::File>),
 }
 
-/// Collects one event's text, redacts it, and passes it on in one piece.
+/// Collects the text of one event, redacts it, and writes it at once.
 #[derive(Clone)]
 struct LogWriter {
     target: Target,

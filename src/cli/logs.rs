@@ -16,52 +16,52 @@ use base::{Error, Result};
 use engine::inspection::{self, LogKind, Logs};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "What is printed is redacted; what is saved is not, and is for its owner alone.")]
+#[command(after_help = "Printed logs are redacted. Saved logs are not, and only their owner may read them.")]
 pub(super) struct LogsArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// The agent's logs instead of the jobs'
+    /// Logs of the agent instead of the jobs
     #[arg(long)]
     agent: bool,
 
-    /// The system's logs (/var/log) instead of the jobs'
+    /// Logs of the system (/var/log) instead of the jobs
     #[arg(long)]
     system: bool,
 
-    /// The logs of jobs, agent and system
+    /// Logs of jobs, agent and system
     #[arg(long, conflicts_with_all = ["agent", "system"])]
     all_logs: bool,
 
-    /// Only the logs of this job; several times for several
+    /// Only logs of this job (can be repeated)
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: Vec<String>,
 
-    /// Only logs whose name matches: `hello/*.log`; several times, or with commas, for several
+    /// Only logs whose name matches, such as `hello/*.log` (can be repeated, or separated by commas)
     #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',', value_hint = ValueHint::Other)]
     filter: Vec<String>,
 
-    /// Go on with what is added, until Ctrl-C
+    /// Follow the logs until Ctrl-C
     #[arg(short = 'f', long, conflicts_with_all = ["dir", "out"])]
     follow: bool,
 
-    /// Only the last so many lines of each file
+    /// Print only the last N lines of each file
     #[arg(long, value_name = "N", conflicts_with_all = ["dir", "out"])]
     num: Option<usize>,
 
-    /// Don't print the names of files
+    /// Do not print the names of files
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Save them as a tarball in this directory
+    /// Save the logs as a tarball in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "out")]
     dir: Option<PathBuf>,
 
-    /// Save them as this tarball
+    /// Save the logs to this tarball
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// How long the agent may take to answer
+    /// Wait for the agent at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 }
@@ -79,8 +79,8 @@ impl LogsArgs {
             quiet: self.quiet,
         };
         let target = self.target()?;
-        let surroundings = self.vm.surroundings(session, state)?;
-        let environment = &surroundings.environment;
+        let run_context = self.vm.run_context(session, state)?;
+        let environment = &run_context.environment;
         if let Some(path) = target {
             let saved = inspection::save_logs(&request, environment, &path)?;
             return match session.globals.json {
@@ -90,7 +90,7 @@ impl LogsArgs {
                 )),
             };
         }
-        // They come line by line, and may be more than fits into memory.
+        // Print line by line, because logs may exceed the memory.
         let mut out = std::io::stdout().lock();
         let mut broken = None;
         let mut print = |line: &str| {
@@ -98,7 +98,7 @@ impl LogsArgs {
                 && let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
             {
                 broken = Some(error.kind());
-                // Nobody reads any more: that ends it as a signal does.
+                // The reader is gone: end the run as a signal does.
                 environment.end();
             }
         };
@@ -127,13 +127,13 @@ impl LogsArgs {
         if let Some(wrong) =
             self.job.iter().find(|job| job.is_empty() || job.contains(['/', '*', '?', '[', '{']))
         {
-            return Err(Error::usage(format!("'{wrong}' is not the name of a job"))
-                .with_hint("--filter takes globs of file names"));
+            return Err(Error::usage(format!("'{wrong}' (--job) is not the name of a job"))
+                .with_hint("--filter GLOB selects files by name"));
         }
         Ok(self.job.clone())
     }
 
-    /// Where they are saved, if they are.
+    /// Returns the file to save the logs to, if any.
     fn target(&self) -> Result<Option<PathBuf>> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));

@@ -1,4 +1,4 @@
-//! The manifest and what goes into it: flags that `create-env`, `delete-env` and `interpolate` share.
+//! The manifest with its ops files and variables: common arguments of many commands.
 
 use std::path::{Path, PathBuf};
 
@@ -19,14 +19,14 @@ pub struct ManifestArgs {
     flags: ManifestFlags,
 }
 
-/// What goes into a manifest.
+/// The ops files and variables of a manifest.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
 
-    /// Set a variable to the text of a file
+    /// Set a variable to the content of a file
     #[arg(long = "var-file", value_name = "NAME=PATH", value_hint = ValueHint::Other)]
     pub var_files: Vec<String>,
 
@@ -34,7 +34,7 @@ pub(super) struct ManifestFlags {
     #[arg(short = 'l', long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub vars_files: Vec<PathBuf>,
 
-    /// Load variables from environment variables: MY takes `name` from MY_name
+    /// Load variables from environment variables: with MY, MY_name sets `name`
     #[arg(long, value_name = "PREFIX", value_hint = ValueHint::Other)]
     pub vars_env: Vec<String>,
 
@@ -51,19 +51,19 @@ pub(super) struct ManifestFlags {
 }
 
 impl ManifestArgs {
-    /// The inputs these flags name, with `~` expanded as upstream does.
+    /// Returns the inputs of these arguments, with `~` expanded as upstream does.
     pub fn inputs(&self) -> Inputs {
         self.flags.inputs(&self.manifest)
     }
 
-    /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.
+    /// Returns the inputs with a default vars store next to `state`.
     pub fn inputs_beside(&self, state: &Path) -> Inputs {
         self.flags.inputs_beside(&self.manifest, state)
     }
 }
 
 impl ManifestFlags {
-    /// The inputs that these flags and this manifest are.
+    /// Returns the inputs for this manifest.
     pub(super) fn inputs(&self, manifest: &PathBuf) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
@@ -87,12 +87,12 @@ impl ManifestFlags {
         inputs
     }
 
-    /// The manifest that an env file names, for commands whose first word need not be one.
+    /// Returns the manifest that the env file names.
     pub(super) fn manifest_of_env_file(&self) -> Option<&PathBuf> {
         self.env_file.file()?.manifest()
     }
 
-    /// As [`Self::inputs`], with generated variables kept beside `state` unless the flags say otherwise.
+    /// Returns the inputs with a default vars store next to `state`.
     pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Inputs {
         let mut inputs = self.inputs(manifest);
         let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
@@ -103,7 +103,7 @@ impl ManifestFlags {
     }
 }
 
-/// `NAME=~/file` with the path expanded.
+/// Expands the path of `NAME=~/file`.
 fn expand_pair(pair: &str, home: Option<&Path>) -> String {
     match pair.split_once('=') {
         Some((name, path)) => format!("{name}={}", paths::expand(Path::new(path), home).display()),

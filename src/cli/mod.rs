@@ -1,8 +1,8 @@
-//! Arguments to a request, a request to one call of the library, a result to an exit code.
+//! The command line: parses arguments, calls the engine, and turns the result into output and an exit code.
 //!
-//! [`main`] is the whole program. One file per command; what commands share is in `globals` (flags valid
-//! everywhere), `manifest_args` (manifest, ops files, variables) and `session` (renderer, paths, signals).
-//! This is the only module that reads the environment.
+//! [`main`] is the whole program. There is one file per command. Shared arguments are in files that end in
+//! `_args`, global flags in `globals`, and the state of a run in `session`. Only this module reads
+//! environment variables.
 
 mod agent_args;
 mod baremetal;
@@ -90,7 +90,7 @@ pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
 pub use stopping_args::StoppingArgs;
 
-/// Bootstraps a deployment that is one VM from an ordinary BOSH manifest.
+/// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -104,7 +104,7 @@ pub use stopping_args::StoppingArgs;
 )]
 pub struct Cli {
     /// Show the version
-    // `-v` means `--var` after a command and the version before it, as upstream.
+    // As upstream, `-v` means `--var` after a command and the version before it.
     #[arg(short = 'v', visible_short_alias = 'V', long, action = clap::ArgAction::Version)]
     version: Option<bool>,
 
@@ -115,7 +115,7 @@ pub struct Cli {
     command: Command,
 }
 
-/// The exit codes in one sentence.
+/// Lists the exit codes in one sentence.
 fn exit_codes() -> String {
     let codes = exit_code::TABLE.map(|(code, meaning)| format!("{code} {meaning}"));
     format!("Exit codes: {}.", codes.join("; "))
@@ -147,7 +147,7 @@ enum Command {
     Ssh(Later<ssh::SshArgs>),
     /// Copy files to or from the VM
     Scp(Later<scp::ScpArgs>),
-    /// Find and repair problems of VM, agent and disks
+    /// Check and repair VM, agent and disks
     #[command(visible_aliases = ["cck", "cloudcheck"])]
     CloudCheck(Later<cloud_check::CloudCheckArgs>),
     /// Print a manifest with ops files and variables
@@ -254,15 +254,18 @@ impl Command {
 
     fn output_mode(&self) -> OutputMode {
         OutputMode {
-            product: self.has_product(),
-            followed: self.is_followed(),
-            logged: self.changes_the_world(),
-            looks: matches!(self, Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)),
+            stdout_reserved: self.reserves_stdout(),
+            shows_progress: self.shows_progress(),
+            keeps_log: self.changes_environment(),
+            ends_by_signal: matches!(
+                self,
+                Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)
+            ),
         }
     }
 
-    /// Whether the command can change the world, and so keeps a log.
-    fn changes_the_world(&self) -> bool {
+    /// Returns true if the command can change an environment. Such commands keep a log.
+    fn changes_environment(&self) -> bool {
         matches!(
             self,
             Command::CreateEnv(_)
@@ -283,10 +286,10 @@ impl Command {
         )
     }
 
-    /// Whether the command prints something of its own, which has standard output to itself.
-    fn has_product(&self) -> bool {
+    /// Returns true if the command prints output of its own, which has standard output to itself.
+    fn reserves_stdout(&self) -> bool {
         match self {
-            Command::CreateEnv(args) => args.0.has_product(),
+            Command::CreateEnv(args) => args.0.reserves_stdout(),
             Command::DeleteEnv(_)
             | Command::StopEnv(_)
             | Command::StartEnv(_)
@@ -300,8 +303,8 @@ impl Command {
             | Command::TakeSnapshot(_)
             | Command::DeleteSnapshot(_)
             | Command::RepackStemcell(_) => false,
-            Command::State(args) => args.0.has_product(),
-            Command::Example(args) => args.0.has_product(),
+            Command::State(args) => args.0.reserves_stdout(),
+            Command::Example(args) => args.0.reserves_stdout(),
             Command::Interpolate(_)
             | Command::Plan(_)
             | Command::Vars(_)
@@ -328,10 +331,10 @@ impl Command {
         }
     }
 
-    /// Whether a person follows the command, although it has a product.
-    fn is_followed(&self) -> bool {
+    /// Returns true if the command shows progress although standard output is reserved.
+    fn shows_progress(&self) -> bool {
         match self {
-            Command::Cpi(cpi) => cpi.0.is_followed(),
+            Command::Cpi(cpi) => cpi.0.shows_progress(),
             Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
             Command::CloudCheck(_) => true,
             _ => false,
@@ -339,12 +342,12 @@ impl Command {
     }
 }
 
-/// The command line's grammar, for completions and documentation.
+/// Returns the grammar of the command line, for completions and documents.
 pub fn command() -> clap::Command {
     grammar::whole()
 }
 
-/// Runs the program: parses the arguments of this process, does what they ask, and says how it went.
+/// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     finish::install_panic_hook();
     std::panic::catch_unwind(run).unwrap_or_else(|_| finish::panicked())
@@ -352,7 +355,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let args = help::expanded(std::env::args_os().collect());
-    // What monopile starts of itself comes first: it must not meet threads or signal handlers.
+    // Internal commands come first, before any thread or signal handler.
     if let Some(code) = internal::try_run(&args) {
         return code;
     }
@@ -360,7 +363,7 @@ fn run() -> ExitCode {
         return code;
     }
     if let Some(text) = grammar::version(&args) {
-        // A closed standard output is no failure of it.
+        // A closed standard output is not an error.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }

@@ -17,11 +17,11 @@ pub(super) struct PlanArgs {
     #[command(flatten)]
     deploy: DeployArgs,
 
-    /// Save the plan, for `create-env --plan FILE`
+    /// Save the plan for `monopile create-env --plan FILE`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// End with exit code 7 when there is something to do
+    /// Exit with code 7 if changes are pending
     #[arg(long)]
     detailed_exitcode: bool,
 }
@@ -31,7 +31,7 @@ impl PlanArgs {
         let plan_report = plan_report(self.deploy, session)?;
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
-                .map_err(|error| Error::environment("the plan has no JSON form").with_source(error))?;
+                .map_err(|error| Error::environment("encoding the plan as JSON failed").with_source(error))?;
             write_atomically(path, format!("{text}\n").as_bytes())
                 .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;
             session.reporter.note(format!("The plan is saved: '{}'", path.display()));
@@ -42,14 +42,14 @@ impl PlanArgs {
     }
 }
 
-/// Plans, and touches nothing.
+/// Makes the plan without changing anything.
 pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
-    let (mut request, surroundings) = deploy.prepare(session)?;
+    let (mut request, run_context) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
-    deploy::plan_env(&request, &surroundings.environment)
+    deploy::plan_env(&request, &run_context.environment)
 }
 
-/// The plan as the command's product.
+/// Formats the plan as output.
 pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finished> {
     if session.globals.json {
         return Finished::json(plan_report);

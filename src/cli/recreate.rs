@@ -17,7 +17,7 @@ pub(super) struct RecreateArgs {
 impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("recreate");
-        let (request, surroundings) = self.renewal.prepare(session)?;
-        deploy::recreate(&request, &surroundings.environment).map(Finished::Summary)
+        let (request, run_context) = self.renewal.prepare(session)?;
+        deploy::recreate(&request, &run_context.environment).map(Finished::Summary)
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct RedigestReleaseArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 
-    /// Path to the tarball that is made
+    /// Path of the new tarball
     #[arg(value_name = "DESTINATION", value_hint = ValueHint::FilePath)]
     destination: PathBuf,
 }

@@ -22,23 +22,24 @@ pub(super) struct RenderArgs {
     #[command(flatten)]
     configs: ConfigArgs,
 
-    /// The job, of the instance group or of the CPI
+    /// Job of the instance group or of the CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: String,
 
-    /// State file, beside which generated variables are kept [default: PATH without its extension, and -state.json]
+    /// State file; the default vars store is next to it [default: PATH without its extension, and
+    /// -state.json]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// Write the files below this directory instead
+    /// Write the files to this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 
-    /// Show secrets instead of <redacted>
+    /// Do not redact secrets
     #[arg(long)]
     show_secrets: bool,
 
-    /// What renders job templates
+    /// Renderer for job templates
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     templates: Templates,
 }
@@ -51,8 +52,8 @@ impl RenderArgs {
             job: self.job,
             templates: self.templates.into(),
         };
-        let surroundings = session.surroundings(state, None, false)?;
-        let mut files = deploy::render_job(&request, &surroundings.environment)?;
+        let run_context = session.run_context(state, None, false)?;
+        let mut files = deploy::render_job(&request, &run_context.environment)?;
         if !self.show_secrets {
             for file in &mut files {
                 file.content = without_secrets(&file.content, &session.redactor);
@@ -69,7 +70,7 @@ impl RenderArgs {
     }
 }
 
-/// Each file after a header with its name, as `head` shows several files.
+/// Formats files with a header each, as `head` does.
 fn shown(files: &[File]) -> Vec<u8> {
     let mut output = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -83,25 +84,26 @@ fn shown(files: &[File]) -> Vec<u8> {
     output
 }
 
-/// The content with every secret redacted. In what is no text none can be found, and a keystore is one: it is left out.
+/// Redacts the content. Binary content, such as a keystore, is omitted, because secrets cannot be found in
+/// it.
 fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
     match std::str::from_utf8(content) {
         Ok(text) => redactor.apply(text).into_owned().into_bytes(),
         Err(_) => {
             let count = content.len();
-            format!("<{count} bytes that are no text: --show-secrets shows them>\n").into_bytes()
+            format!("<{count} bytes that are not UTF-8: --show-secrets prints them>\n").into_bytes()
         }
     }
 }
 
-/// Writes a file for this user alone, since with `--show-secrets` there are credentials in it.
+/// Writes a file that only its owner may read, because it may hold credentials.
 fn write(out: &Path, file: &File) -> Result<()> {
     let path = out.join(&file.target);
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    // A file that is there keeps its mode, and a link there would be followed.
+    // An existing file would keep its mode, and a link would be followed.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

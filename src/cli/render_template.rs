@@ -16,11 +16,11 @@ pub(super) struct RenderTemplateArgs {
     #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]
     template: PathBuf,
 
-    /// The evaluation context as JSON: index, job, networks, job_properties, default_properties, …
+    /// Evaluation context as JSON: index, job, networks, job_properties, default_properties, …
     #[arg(long, value_name = "CONTEXT.json", value_hint = ValueHint::FilePath)]
     context: PathBuf,
 
-    /// What renders the template
+    /// Renderer for the template
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     templates: Templates,
 }
@@ -30,10 +30,11 @@ impl RenderTemplateArgs {
         let home = paths::home();
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
-            std::fs::read_to_string(&path)
-                .map_err(|error| Error::invalid(format!("reading '{}'", path.display())).with_source(error))
+            std::fs::read_to_string(&path).map_err(|error| {
+                Error::invalid(format!("reading '{}' failed", path.display())).with_source(error)
+            })
         };
-        let wrong = format!("'{}' is no evaluation context", self.context.display());
+        let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let json = serde_json::from_str(&read(&self.context)?)
             .map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
         let context = templates::context(&json).map_err(|error| error.context(wrong))?;

@@ -1,4 +1,4 @@
-//! How a VM is made anew: what `recreate` and `cloud-check` are told alike.
+//! The common arguments of `recreate` and `cloud-check`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use base::Result;
 use engine::deploy;
 use engine::plan::Strategy;
 
-/// What is deployed, and how a new VM for it is made.
+/// The arguments to replace a VM.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenewalArgs {
     #[command(flatten)]
@@ -23,20 +23,20 @@ pub(super) struct RenewalArgs {
     #[command(flatten)]
     stopping: StoppingArgs,
 
-    /// How long the agent on the new VM may take to answer
+    /// Wait for the agent on the new VM at most this long
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
     boot_timeout: Duration,
 
-    /// Drop calls of an interrupted run whose outcome cannot be known
+    /// Forget open calls of an interrupted run with unknown outcome
     #[arg(long)]
     forget_open_calls: bool,
 }
 
 impl RenewalArgs {
-    /// What the library is asked for, and what it needs for that.
+    /// Prepares the request and its run context.
     pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
-        let (inputs, mut surroundings) = self.on.begin(session, false)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (inputs, mut run_context) = self.on.begin(session, false)?;
+        self.agent.apply(&mut run_context.environment);
         let request = deploy::CreateEnv {
             inputs,
             recreate: true,
@@ -49,6 +49,6 @@ impl RenewalArgs {
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
-        Ok((request, surroundings))
+        Ok((request, run_context))
     }
 }

@@ -16,27 +16,27 @@ pub(super) struct RepackStemcellArgs {
     #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::FilePath)]
     stemcell: PathBuf,
 
-    /// Path to the stemcell that is made
+    /// Path of the new stemcell
     #[arg(value_name = "PATH-TO-RESULT", value_hint = ValueHint::FilePath)]
     result: PathBuf,
 
-    /// Another name
+    /// New name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Another version
+    /// New version
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
 
-    /// A YAML mapping that is merged into the cloud properties
+    /// YAML mapping to merge into the cloud properties
     #[arg(long, value_name = "YAML")]
     cloud_properties: Option<String>,
 
-    /// An image of no bytes
+    /// Replace the image with an empty one
     #[arg(long)]
     empty_image: bool,
 
-    /// Another format, in place of those it has; several times for several
+    /// Replace the formats with this one (can be repeated)
     #[arg(long = "format", value_name = "FORMAT")]
     formats: Vec<String>,
 }
@@ -57,6 +57,6 @@ impl RepackStemcellArgs {
         let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
         rewrite::repack_stemcell(&Source::local(&stemcell)?, &changes, &result, scratch.path(), &stage)?;
         stage.finish();
-        Ok(Finished::Summary(format!("Made '{}'", result.display())))
+        Ok(Finished::Summary(format!("Wrote '{}'", result.display())))
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct RestartArgs {
 
 impl RestartArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.jobs.begin(session, "restart")?;
-        deploy::restart(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
+        let (on, run_context) = self.jobs.begin(session, "restart")?;
+        deploy::restart(&on, self.stopping.stopping(), &run_context.environment).map(Finished::Summary)
     }
 }

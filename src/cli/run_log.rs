@@ -1,8 +1,8 @@
-//! The log that every run leaves which can change the world: what happened, at debug level, in a file of its own
-//! below `$XDG_STATE_HOME/monopile/logs`, for its owner's eyes. The newest [`KEPT`] stay.
+//! The run log: a debug log of each run that can change an environment, below
+//! `$XDG_STATE_HOME/monopile/logs`. Only the owner may read it, and the newest [`KEPT`] logs are kept.
 //!
-//! Lines are redacted as they are written. A secret may become known only after a line that holds it (a CPI logs
-//! what it is about to answer), so the whole file passes the redactor once more when the run ends.
+//! Lines are redacted when they are written. The whole file is redacted again at the end of the run, because
+//! a secret may become known after a line that holds it.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
@@ -22,16 +22,16 @@ use base::{
     redact::Redactor,
 };
 
-/// How many logs are kept.
+/// The number of logs to keep.
 const KEPT: usize = 20;
-/// A log that has this many bytes grows no further: a CPI may log without end.
+/// The largest size of a log in bytes.
 const LIMIT: u64 = 64 << 20;
 const EXTENSION: &str = "log";
-/// Sorts by time.
+/// The time in file names, in an order that sorts.
 const NAME: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
-/// The log of this run, once it is opened. Cheap to clone; clones share the file.
+/// The log of this run. Cheap to clone; clones share the file.
 #[derive(Clone)]
 pub(super) struct RunLog {
     file: Arc<OnceLock<LogFile>>,
@@ -40,7 +40,7 @@ pub(super) struct RunLog {
 
 struct LogFile {
     path: PathBuf,
-    /// Locked, so that no other run takes it for an old one.
+    /// The locked file and its size. The lock keeps other runs from removing it.
     open: Mutex<(File, u64)>,
 }
 
@@ -49,14 +49,14 @@ impl RunLog {
         RunLog { file: Arc::default(), redactor }
     }
 
-    /// Begins a log in `directory` and removes the oldest ones there.
+    /// Begins a log in `directory`, and removes the oldest ones there.
     pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
-        let failed = |error| Error::io(format!("beginning a log in '{}'", directory.display()), error);
+        let failed = |error| Error::io(format!("creating a log in '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let time = OffsetDateTime::now_utc().format(NAME).unwrap_or_default();
         let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);
-        // It gets its name when it is locked: another run could take it for an old one before.
+        // Lock the file before it gets its name, so that no other run removes it.
         let unnamed = temporary_path(&path, "new");
         let file = create_private(&unnamed).map_err(failed)?;
         // Where locks are not supported, old logs are kept.
@@ -68,12 +68,12 @@ impl RunLog {
         Ok(())
     }
 
-    /// Where it is, if it was opened.
+    /// Returns the path of an open log.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.get().map(|file| file.path.as_path())
     }
 
-    /// Adds a line with the time before it.
+    /// Adds a line with time and level.
     fn line(&self, level: &str, text: &str) {
         if self.file.get().is_some() {
             self.write(&format!("{} {level:>5} {text}", encoding::now()));
@@ -95,7 +95,7 @@ impl RunLog {
         let _ = file.write_all(format!("{text}{end}").as_bytes());
     }
 
-    /// The run is over: what became secret only after it was written is taken out.
+    /// Ends the log: redacts secrets that became known after they were written.
     pub(super) fn finish(&self) {
         let Some(log) = self.file.get() else { return };
         let open = log.lock();
@@ -105,7 +105,7 @@ impl RunLog {
         if clean != text {
             let replaced = Replacement::write(&log.path, clean.as_bytes(), 0o600);
             if replaced.and_then(Replacement::put_in_place).is_err() {
-                // Better no log than one with secrets in it.
+                // Remove the log rather than leave secrets in it.
                 let _ = fs::remove_file(&log.path);
             }
         }
@@ -119,8 +119,8 @@ impl LogFile {
     }
 }
 
-/// Removes the oldest logs that no run is writing, and what a killed run left half written. Whatever cannot be
-/// removed stays.
+/// Removes the oldest logs that no run holds, and partial files of killed runs. Files that cannot be removed
+/// stay.
 fn prune(directory: &Path) {
     let logs = newest_first(directory, EXTENSION).unwrap_or_default();
     for path in logs.iter().skip(KEPT) {
@@ -130,7 +130,7 @@ fn prune(directory: &Path) {
     }
 }
 
-/// Passes events on, and into the log.
+/// A sink that writes events to the log and passes them on.
 pub(super) struct Logged {
     pub(super) log: RunLog,
     pub(super) next: Arc<dyn Sink>,
@@ -149,7 +149,7 @@ impl Sink for Logged {
                 self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
             Event::Planned { headline, steps } => {
-                let steps: String = steps.iter().map(|told| format!("\n  {}", told.what)).collect();
+                let steps: String = steps.iter().map(|step| format!("\n  {}", step.what)).collect();
                 self.log.line("INFO", &format!("plan: {headline}{steps}"));
             }
             Event::StepBegun { number, count, what, reason, .. } => {
@@ -163,7 +163,7 @@ impl Sink for Logged {
                 let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
                 self.log.line("ERROR", &format!("{errors}{hints}\n  exit code: {exit_code}"));
             }
-            // The CPI's lines come through the log itself.
+            // Lines of the CPI reach the log through `tracing`.
             Event::StageLog { .. } | Event::StageProgress { .. } => {}
         }
     }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_read_it() {
+    fn only_the_owner_may_read_it() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("monopile/logs");
         let log = begin(&directory);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_becomes_known_later_is_taken_out() {
+    fn a_secret_that_becomes_known_later_is_redacted() {
         let base = tempfile::tempdir().unwrap();
         let log = begin(base.path());
         log.write("a hint with hunter22, hun\x1b[1mter22");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept_and_those_of_runs_at_work() {
+    fn the_newest_logs_and_those_of_running_runs_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let at_work = base.path().join("20200101T000000.000Z-create-env-1.log");
         let lock = File::create(&at_work).unwrap();
@@ -221,12 +221,12 @@ mod tests {
         let log = begin(base.path());
         assert!(at_work.exists() && log.path().unwrap().exists());
         assert!(!old(10).exists() && old(11).exists());
-        // The notes and the one at work are beside the twenty.
+        // Besides the newest ones: the notes and the running log.
         assert_eq!(logs(base.path()), KEPT + 2);
     }
 
     #[test]
-    fn many_runs_at_once_lose_nothing() {
+    fn parallel_runs_keep_their_logs() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path();
         let logs = std::thread::scope(|scope| {
@@ -234,7 +234,7 @@ mod tests {
                 .map(|number| {
                     scope.spawn(move || {
                         let log = RunLog::new(Redactor::default());
-                        // One process has one name for each command.
+                        // The name of a log has command and process id.
                         log.open(directory, &format!("c{number}")).unwrap();
                         log.write("here");
                         log
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_without_end() {
+    fn a_log_has_a_largest_size() {
         let base = tempfile::tempdir().unwrap();
         let log = begin(base.path());
         let line = "x".repeat(1 << 20);

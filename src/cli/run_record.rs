@@ -1,4 +1,4 @@
-//! The record of this run, for `history`: begun when it is known which state it is about, ended by its result.
+//! The record of this run for `history`. It begins once the state is known, and ends with the result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use base::{
 };
 use engine::history::{self, End, Plan, Running, Step};
 
-/// How deep below a stage of the run itself a step may be that is recorded.
+/// The deepest recorded stage.
 const DEPTH: usize = 1;
-/// No run has as many.
+/// The most recorded stages.
 const STEPS: usize = 500;
 
-/// The record, once it is begun. Cheap to clone; clones share it.
+/// The record of this run. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecord {
     running: Arc<Mutex<Option<Running>>>,
@@ -29,20 +29,20 @@ pub(super) struct RunRecord {
 
 #[derive(Default)]
 struct Stages {
-    /// The stages that are on, and how deep they are.
+    /// The running stages with their depths.
     open: Vec<(StageId, usize)>,
-    /// Those that are recorded, in the order in which they began.
+    /// The recorded stages in the order of their starts.
     taken: Vec<(StageId, StageTaken)>,
-    /// The steps of the plan.
+    /// The steps that began.
     steps: Vec<StepTaken>,
-    /// How many there are.
+    /// The number of planned steps.
     planned: usize,
-    /// What the run is about.
+    /// The place of the state.
     state: Option<String>,
 }
 
 impl Stages {
-    /// A stage that deep has failed: the step that it belongs to was not done.
+    /// Marks the current step as failed after a failed stage at this depth.
     fn failed(&mut self, depth: usize) {
         if depth > 0
             && let Some(step) = self.steps.last_mut()
@@ -57,7 +57,7 @@ impl RunRecord {
         RunRecord { running: Arc::default(), stages: Arc::default(), redactor }
     }
 
-    /// Begins the record; a second time is once too many and changes nothing.
+    /// Begins the record, unless it has begun.
     pub(super) fn begin(
         &self,
         directory: &Path,
@@ -97,23 +97,23 @@ impl RunRecord {
         })
     }
 
-    /// The stages that ended.
+    /// Returns the finished stages.
     fn ended(&self) -> Vec<StageTaken> {
         let stages = self.stages();
         let on = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
         stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
-    /// What was done up to now, if it is known to what; `failed` if that is why the run ends.
+    /// Reports the steps and stages up to now. `failed` marks the last step.
     pub(super) fn report(&self, failed: bool) -> Option<Report> {
         let stages = self.ended();
-        let known = self.stages();
-        let state = Some(known.state.clone()?);
-        let mut steps = known.steps.clone();
+        let recorded = self.stages();
+        let state = Some(recorded.state.clone()?);
+        let mut steps = recorded.steps.clone();
         if let Some(last) = steps.last_mut().filter(|_| failed) {
             last.done = false;
         }
-        let steps_left = known.planned.saturating_sub(steps.len());
+        let steps_left = recorded.planned.saturating_sub(steps.len());
         Some(Report { steps, steps_left, stages, state })
     }
 
@@ -121,12 +121,12 @@ impl RunRecord {
         self.redactor.show(text)
     }
 
-    /// Keeps what the run is going to do. Where that cannot be written, the end cannot either, and says so.
+    /// Records the plan. A failure is ignored, because the end of the record reports it as well.
     fn plan(&self, headline: &str, steps: &[AnnouncedStep]) {
-        let step = |told: &AnnouncedStep| AnnouncedStep {
-            step: told.step.clone(),
-            what: self.hide(&told.what),
-            reason: self.hide(&told.reason),
+        let step = |announced: &AnnouncedStep| AnnouncedStep {
+            step: announced.step.clone(),
+            what: self.hide(&announced.what),
+            reason: self.hide(&announced.reason),
         };
         let plan = Plan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
         if let Some(running) = self.running().as_mut() {
@@ -182,7 +182,7 @@ impl RunRecord {
     }
 }
 
-/// Passes events on, and notes plan and steps.
+/// A sink that records plan, steps and stages, and passes events on.
 pub(super) struct Recorded {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,

@@ -13,19 +13,19 @@ use engine::inspection::{self, CopyPath, SshAction};
 
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "A path on the VM begins with a colon, `:/var/vcap/sys/log`; what stands before the colon, such as \
-                  `bosh/0`, may name the one instance there is. A path here that has a colon in its first name is \
-                  written `./a:b`.\n\nThe exit code is that of scp."
+    after_help = "A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the \
+                  instance, such as `bosh/0`, may precede the colon. Write a local path with a colon in its \
+                  first name as `./a:b`.\n\nThe exit code is that of scp."
 )]
 pub(super) struct ScpArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// From where, and last to where
+    /// Sources, and the destination last
     #[arg(value_name = "PATH", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
     places: Vec<String>,
 
-    /// Copy directories with all that is in them
+    /// Copy directories with their content
     #[arg(short = 'r', long)]
     recursive: bool,
 
@@ -37,8 +37,8 @@ impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, action(&self.places, self.recursive)?)?;
-        let surroundings = self.vm.surroundings(session, state)?;
-        let code = inspection::ssh(&request, &surroundings.environment)?;
+        let run_context = self.vm.run_context(session, state)?;
+        let code = inspection::ssh(&request, &run_context.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }
 }
@@ -46,21 +46,22 @@ impl ScpArgs {
 fn action(places: &[String], recursive: bool) -> Result<SshAction> {
     let places = places.iter().map(|text| place(text)).collect::<Result<Vec<_>>>()?;
     if !places.iter().any(|place| matches!(place, CopyPath::There(_))) {
-        return Err(Error::usage("no path is on the VM").with_hint("write a path on the VM as `:/tmp/file`"));
+        return Err(Error::usage("no path is on the VM")
+            .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
     }
     match places.split_last() {
         Some((to, from)) if !from.is_empty() => {
             Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
         }
-        _ => Err(Error::usage("name what is copied, and to where")),
+        _ => Err(Error::usage("scp needs a source and a destination")),
     }
 }
 
 fn place(text: &str) -> Result<CopyPath> {
     if text.is_empty() {
-        return Err(Error::usage("a path is empty"));
+        return Err(Error::usage("a path for scp is empty"));
     }
-    // An instance is `name` or `name/0`, so a slash elsewhere before the colon makes it a path here.
+    // An instance is `name` or `name/0`. Another slash before the colon means a local path.
     let instance = text.split_once(':').filter(|(before, _)| {
         let name = before.strip_suffix("/0").unwrap_or(before);
         !name.contains('/') && !name.starts_with('.')
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_colon_leads_to_the_vm() {
+    fn a_path_with_a_colon_is_on_the_vm() {
         let there =
             |text: &str, path: &str| assert_eq!(place(text).unwrap(), CopyPath::There(path.into()), "{text}");
         let here = |text: &str| assert_eq!(place(text).unwrap(), CopyPath::Here(text.into()), "{text}");

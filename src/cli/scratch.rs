@@ -1,8 +1,8 @@
-//! The scratch directory of a run: below `$TMPDIR` if that is set, else below the cache, because stemcells are
-//! large and `/tmp` is often memory. It goes when the run ends.
+//! The scratch directory of a run: below `$TMPDIR` if it is set, otherwise below the cache, because stemcells
+//! are large and `/tmp` is often in memory. It is removed at the end of the run.
 //!
-//! A run that was killed leaves its directory behind. The next one removes it after a day, if no run holds its
-//! lock: not at once, because a CPI that outlived its run may still read an image there.
+//! The directory of a killed run is removed by a later run, a day after its end. Until then a CPI that
+//! outlived its run may still read an image there.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct Scratch {
     directory: tempfile::TempDir,
     stays: bool,
-    /// Held as long as the run lives.
+    /// Held until the end of the run.
     _lock: Locked,
 }
 
@@ -32,30 +32,30 @@ impl Scratch {
     }
 
     fn below(base: &Path) -> Result<Scratch> {
-        let failed = |error| Error::io(format!("making a scratch directory in '{}'", base.display()), error);
+        let failed =
+            |error| Error::io(format!("creating a scratch directory in '{}'", base.display()), error);
         std::fs::create_dir_all(base).map_err(failed)?;
         sweep(base);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
-            // Rendered templates and a CPI's configuration lie there.
+            // Rendered templates and the configuration of CPIs hold secrets.
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(base)
             .map_err(failed)?;
         let lock = Locked::from(File::create(directory.path().join(LOCK)).map_err(failed)?);
         match lock.try_lock() {
-            // Nobody else knows the name yet. Where locks are not supported, sweeping is not possible either.
+            // The name is new, so the lock is free. Without lock support there is no sweep either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
         Ok(Scratch { directory, stays: false, _lock: lock })
     }
 
-    /// Leaves the directory to the sweep of a later run.
+    /// Leaves the directory for a later run to remove.
     pub(super) fn leave(&mut self) {
         self.stays = true;
     }
 
-    /// Leaves the directory when the run ends, and to whoever asked for it: without the lock file no other run
-    /// takes it for one that was abandoned.
+    /// Keeps the directory for the operator. Without its lock file no later run removes it.
     pub(super) fn keep(&mut self) {
         self.stays = true;
         let _ = std::fs::remove_file(self.directory.path().join(LOCK));
@@ -71,20 +71,20 @@ impl Drop for Scratch {
         if self.stays {
             self.directory.disable_cleanup(true);
         } else if let Err(error) = files::remove_tree(self.directory.path()) {
-            // Packaging scripts may leave what is not theirs to remove.
-            tracing::warn!(path = %self.directory.path().display(), %error, "scratch space stays behind");
+            // Packaging scripts may leave files that this user cannot remove.
+            tracing::warn!(path = %self.directory.path().display(), %error, "removing the scratch directory failed");
         }
     }
 }
 
-/// Removes what killed runs left. Whatever cannot be removed (another user's, perhaps) stays.
+/// Removes the directories of killed runs. Those that cannot be removed stay.
 fn sweep(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was killed");
             if let Err(error) = files::remove_tree(&entry.path()) {
-                tracing::warn!(path = %entry.path().display(), %error, "it could not be removed");
+                tracing::warn!(path = %entry.path().display(), %error, "removing the scratch directory failed");
             }
         }
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    /// A directory as a run leaves it that was killed this long ago.
+    /// Creates the directory of a run that was killed this long ago.
     fn left(base: &Path, age: Duration) -> PathBuf {
         let mut scratch = Scratch::below(base).unwrap();
         scratch.leave();
@@ -114,18 +114,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_its_directory_with_it() {
+    fn a_run_removes_its_directory() {
         let base = tempfile::tempdir().unwrap();
         let scratch = Scratch::below(base.path()).unwrap();
         std::fs::write(scratch.path().join("image"), "x").unwrap();
         let mode = scratch.path().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700, "nobody else looks into it");
+        assert_eq!(mode & 0o777, 0o700, "only the owner may read it");
         drop(scratch);
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_is_to_be_kept_is_kept() {
+    fn a_kept_directory_stays() {
         let base = tempfile::tempdir().unwrap();
         let mut scratch = Scratch::below(base.path()).unwrap();
         scratch.keep();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_abandoned_is_removed() {
+    fn only_abandoned_directories_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let day = ABANDONED_AFTER + Duration::from_secs(1);
         let recent = left(base.path(), Duration::from_secs(60));

@@ -1,5 +1,5 @@
-//! What a command runs in: the renderer, the redactor, the clock, and on demand the
-//! [`Environment`](engine::environment::Environment) that the library asks for.
+//! The session of a command: renderer, redactor, clock, and on demand an
+//! [`Environment`](engine::environment::Environment) for the engine.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ use base::{events::Reporter, redact::Redactor};
 use engine::environment::{Ask, Confirm, Environment, Paths};
 use engine::state::{Address, Shared, Storage};
 
-/// How a command behaves towards who called it.
+/// The output of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutputMode {
-    /// It prints something of its own, which has standard output to itself.
-    pub(super) product: bool,
-    /// It takes so long that a person wants to see how far it is, product or not.
-    pub(super) followed: bool,
-    /// It can change the world, and so keeps a log.
-    pub(super) logged: bool,
-    /// It only looks, or hands over to another program: a signal is the usual way to end it.
-    pub(super) looks: bool,
+    /// The command prints output of its own, which has standard output to itself.
+    pub(super) stdout_reserved: bool,
+    /// The command shows progress even if standard output is reserved.
+    pub(super) shows_progress: bool,
+    /// The command can change an environment, and keeps a log.
+    pub(super) keeps_log: bool,
+    /// A signal is the usual end of the command.
+    pub(super) ends_by_signal: bool,
 }
 
 /// One run of the program.
@@ -44,24 +44,24 @@ pub(super) struct Session {
     pub(super) redactor: Redactor,
     pub(super) clock: Clock,
     log: Option<RunLog>,
-    /// The command as the log calls it, once there is one.
+    /// The name of the command in log and history, once the log has begun.
     command: OnceLock<String>,
     record: RunRecord,
-    looks: bool,
-    product: bool,
+    ends_by_signal: bool,
+    stdout_reserved: bool,
 }
 
-/// An [`Environment`] whose scratch directory is removed when this is dropped.
+/// An [`Environment`] with its scratch directory, which is removed on drop.
 pub(super) struct RunContext {
     pub(super) environment: Environment,
     scratch: Scratch,
-    /// Nothing is pruned while the run may need it.
+    /// Keeps other runs from pruning the cache.
     _cache: Cache,
 }
 
 impl Drop for RunContext {
     fn drop(&mut self) {
-        // A CPI that was left at work may still read an image there.
+        // A CPI that still runs may read an image there.
         if self.environment.left_at_work.load(Ordering::SeqCst) {
             self.scratch.leave();
         }
@@ -79,8 +79,7 @@ impl Session {
         let options = ui::Options {
             format: match () {
                 () if globals.json => ui::Format::Json,
-                // Most products are not followed stage by stage.
-                () if output_mode.product && !output_mode.followed => ui::Format::Plain,
+                () if output_mode.stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
@@ -89,10 +88,10 @@ impl Session {
             unicode: unicode(),
             dumb,
             verbose: globals.verbose > 0,
-            product: output_mode.product,
+            stdout_reserved: output_mode.stdout_reserved,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        let log = output_mode.logged.then(|| RunLog::new(redactor.clone()));
+        let log = output_mode.keeps_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let shown = match &log {
             Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
@@ -108,12 +107,12 @@ impl Session {
             log,
             command: OnceLock::new(),
             record,
-            looks: output_mode.looks,
-            product: output_mode.product,
+            ends_by_signal: output_mode.ends_by_signal,
+            stdout_reserved: output_mode.stdout_reserved,
         }
     }
 
-    /// Says what there is to say about the env file.
+    /// Prints the remarks about the env file.
     pub(super) fn remark(&self, remarks: Vec<Remark>) {
         for remark in remarks {
             match remark {
@@ -123,45 +122,46 @@ impl Session {
         }
     }
 
-    /// Begins the log of this run: its command line is right, and now it may change the world. Without a place for
-    /// a log the run goes on.
+    /// Begins the log of this run, after its arguments were checked. The run continues without a log if that
+    /// fails.
     pub(super) fn keep_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
         let directory = paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("logs"));
         if let Err(error) = directory.and_then(|directory| log.open(&directory, command)) {
-            self.reporter.warn(format!("this run keeps no log: {}", error.chain().join(": ")));
+            self.reporter.warn(format!("this run has no log: {}", error.chain().join(": ")));
         }
         log.path().into_iter().for_each(|path| self.keep_whole(path));
     }
 
-    /// Where the records of runs are.
+    /// Returns the directory with the records of runs.
     pub(super) fn history_dir() -> Result<PathBuf> {
         paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("history"))
     }
 
-    /// Begins the record of a run that keeps a log. Without a place for it the run goes on.
+    /// Begins the record of a run with a log. The run continues without a record if that fails.
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let begun = Session::history_dir()
             .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.place(), log));
         if let Err(error) = begun {
-            self.reporter.warn(format!("this run is not in the history: {}", error.chain().join(": ")));
+            self.reporter.warn(format!("this run is missing in the history: {}", error.chain().join(": ")));
         }
     }
 
-    /// Ends the record of this run, where one was begun.
+    /// Ends the record of this run, if it was begun.
     pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, declined: bool) {
         if let Err(error) = self.record.finish(exit_code, elapsed, summary, declined) {
             self.reporter
-                .warn(format!("how this run ended is not in the history: {}", error.chain().join(": ")));
+                .warn(format!("the end of this run is missing in the history: {}", error.chain().join(": ")));
         }
     }
 
-    /// What was done up to now, by a command whose product is not something else; `failed` if that is why it ends.
+    /// Reports the steps and stages of a run with a log and without output of its own. `failed` marks the
+    /// last step.
     pub(super) fn report(&self, failed: bool) -> Option<base::events::Report> {
-        self.log().filter(|_| !self.product)?;
+        self.log().filter(|_| !self.stdout_reserved)?;
         let mut report = self.record.report(failed)?;
         // A successful delete-env has removed its state, unless the CPI left doubts.
         let deletes = !failed && self.command.get().is_some_and(|command| command == "delete-env");
@@ -170,13 +170,13 @@ impl Session {
         Some(report)
     }
 
-    /// The log of this run, where one was begun.
+    /// Returns the log of this run, if it was begun.
     pub(super) fn log(&self) -> Option<&RunLog> {
         self.log.as_ref().filter(|log| log.path().is_some())
     }
 
-    /// Paths, signals and everything else a run that changes the world needs.
-    pub(super) fn surroundings(
+    /// Creates the context of a run: paths, signals, prompts and storage.
+    pub(super) fn run_context(
         &self,
         state: PathBuf,
         package_dir: Option<&Path>,
@@ -189,7 +189,7 @@ impl Session {
         let mut scratch = Scratch::new(&cache)?;
         if keep_work {
             scratch.keep();
-            self.reporter.note(format!("The scratch directory is kept: '{}'", scratch.path().display()));
+            self.reporter.note(format!("Scratch directory kept: '{}'", scratch.path().display()));
         }
         let home = paths::home();
         let package_dir =
@@ -211,7 +211,7 @@ impl Session {
             ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
             confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
             redactor: self.redactor.clone(),
-            signals: signals::count((!self.looks).then_some(&self.reporter))?,
+            signals: signals::count((!self.ends_by_signal).then_some(&self.reporter))?,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
             keep_work,
@@ -225,13 +225,13 @@ impl Session {
         Ok(RunContext { environment, scratch, _cache: cache_in_use })
     }
 
-    /// Where the state is kept that `state` names: a path or a URL.
+    /// Returns the storage of the state at a path or URL.
     pub(super) fn storage(&self, state: &Path) -> Result<Storage> {
         let text = state.to_string_lossy();
         self.keep_whole(state);
         let encryption = encryption_args::current();
-        let calls = |of: &str| {
-            let name = Sha256::digest(of.as_bytes());
+        let calls = |identity: &str| {
+            let name = Sha256::digest(identity.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
             paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
         };
@@ -241,20 +241,21 @@ impl Session {
         let mut shared =
             Shared::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
-            let lease = duration::parse(&lease.to_string_lossy())
-                .map_err(|why| Error::usage(format!("MONOPILE_STATE_LEASE cannot be used: {why}")))?;
+            let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
+                Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))
+            })?;
             shared = shared.with_lease(lease);
         }
         Storage::shared(&shared, encryption, calls(&shared.identity())?)
     }
 
-    /// Keeps a path of this run whole where it is shown, and the name of its file.
+    /// Excludes a path of this run and its file name from redaction.
     fn keep_whole(&self, path: &Path) {
         self.redactor.keep(&path.to_string_lossy());
         path.file_name().into_iter().for_each(|name| self.redactor.keep(&name.to_string_lossy()));
     }
 
-    /// `--cache-dir`, or where the user keeps caches.
+    /// Returns the cache directory: `--cache-dir`, or the default.
     pub(super) fn cache_dir(&self) -> Result<PathBuf> {
         match &self.globals.cache_dir {
             Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
@@ -262,7 +263,7 @@ impl Session {
         }
     }
 
-    /// A scratch directory, for commands that need nothing else.
+    /// Creates a scratch directory, for commands without a run context.
     pub(super) fn scratch(&self) -> Result<Scratch> {
         Scratch::new(&self.cache_dir()?)
     }
@@ -284,7 +285,7 @@ impl Session {
         (self.globals.tty || std::io::stdout().is_terminal()).then(ui::columns)
     }
 
-    /// Whether somebody can be asked.
+    /// Returns true if the operator can be asked.
     pub(super) fn interactive(&self) -> bool {
         !self.globals.non_interactive
             && !self.globals.json
@@ -293,7 +294,7 @@ impl Session {
     }
 }
 
-/// Whether the locale speaks UTF-8, by the variables that decide it, in their order.
+/// Returns true if the locale is UTF-8.
 fn unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP are counted, never fatal: the library looks at the count between steps, so
-//! that what is in flight is recorded before the process ends.
+//! Counts SIGINT, SIGTERM and SIGHUP. The engine checks the count between steps, so that the call in flight
+//! is recorded before the process ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::Result;
 use base::events::Reporter;
 
-/// Starts counting. Low byte: how many; next byte: the number of the first signal. What it means for a run that can
-/// change the world is told; for a command that only looks it is the usual way to end.
+/// Starts counting. The low byte is the count, the next byte the number of the first signal. The reporter
+/// prints the effect of each signal.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -32,10 +32,10 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
                 let Some(reporter) = &reporter else { continue };
                 match times {
                     0 => reporter.warn(format!(
-                        "{} received: finishing and recording the call in flight; once more to stop waiting for it",
+                        "{} received: waiting for the call in flight; a second signal stops the wait",
                         name(signal)
                     )),
-                    1 => reporter.warn("not waiting any longer; what is in flight goes on"),
+                    1 => reporter.warn("not waiting for the call in flight, which continues"),
                     _ => {}
                 }
             }
@@ -44,13 +44,13 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(counted)
 }
 
-/// Elsewhere the process ends as the system sees fit; the journal covers that too.
+/// Does nothing: other systems end the process, and the journal covers that.
 #[cfg(not(unix))]
 pub(super) fn count(_: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(Arc::new(AtomicUsize::new(0)))
 }
 
-/// Whether this process was started with SIGHUP ignored (`nohup`), which must stay so.
+/// Returns true if SIGHUP was ignored at the start (`nohup`), which must stay so.
 #[cfg(unix)]
 fn hangup_ignored() -> bool {
     const HANGUP_BIT: u64 = 1;

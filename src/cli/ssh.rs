@@ -15,7 +15,7 @@ pub(super) struct SshArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Run this command there instead of a login shell; several times for the words of one command
+    /// Run this command instead of a login shell (can be repeated for its words)
     #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true, value_hint = ValueHint::Other)]
     command: Vec<String>,
 
@@ -27,8 +27,8 @@ impl SshArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, SshAction::Run(self.command))?;
-        let surroundings = self.vm.surroundings(session, state)?;
-        let code = inspection::ssh(&request, &surroundings.environment)?;
+        let run_context = self.vm.run_context(session, state)?;
+        let code = inspection::ssh(&request, &run_context.environment)?;
         Ok(Finished::Output(Vec::new()).with_exit_code(code))
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct StartEnvArgs {
 
 impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.jobs.begin(session, "start-env")?;
-        deploy::start_env(&on, &surroundings.environment).map(Finished::Summary)
+        let (on, run_context) = self.jobs.begin(session, "start-env")?;
+        deploy::start_env(&on, &run_context.environment).map(Finished::Summary)
     }
 }

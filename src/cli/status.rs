@@ -18,16 +18,16 @@ use base::{Error, Result};
 use engine::inspection::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
 use engine::state::{State, Storage};
 
-/// Days before its end from which on a certificate is pointed at.
+/// The remaining days from which a certificate is marked.
 const EXPIRES_SOON: i64 = 30;
 
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well, as far as was asked; 1 the jobs do not run, or there is no VM; \
-                        5 the agent does not answer; 6 VM or disk do not exist, or the disk is not mounted."
+    after_help = "Exit codes: 0 no problem found; 1 the jobs do not run, or there is no VM; 5 the agent does \
+                  not answer; 6 VM or disk do not exist, or the disk is not mounted."
 )]
 pub(super) struct StatusArgs {
-    /// Path to the manifest; or to a state file, which alone cannot say where the agent is
+    /// Path to the manifest, or to a state file, which does not name the address of the agent
     #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 
@@ -43,23 +43,23 @@ pub(super) struct StatusArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Look again and again, until Ctrl-C
+    /// Repeat until Ctrl-C
     #[arg(long)]
     watch: bool,
 
-    /// (--watch) How long to wait in between
+    /// Pause between two outputs of --watch
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
     interval: Duration,
 
-    /// Don't ask the CPI what exists
+    /// Do not ask the CPI for VM and disks
     #[arg(long)]
     no_cpi: bool,
 
-    /// How long the agent may take to answer
+    /// Wait for the agent at most this long
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// What renders job templates of the CPI
+    /// Renderer for job templates of the CPI
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     templates: Templates,
 
@@ -84,15 +84,15 @@ impl StatusArgs {
             agent_timeout: self.agent_timeout,
             history: Session::history_dir().ok(),
         };
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.agent.apply(&mut surroundings.environment);
-        self.cpi.apply(&mut surroundings.environment);
-        let sources = StatusSources::new(&request, &surroundings.environment)?;
+        let mut run_context = session.run_context(state, None, false)?;
+        self.agent.apply(&mut run_context.environment);
+        self.cpi.apply(&mut run_context.environment);
+        let sources = StatusSources::new(&request, &run_context.environment)?;
         let mut collector = sources.collector();
         if self.watch {
-            return self.watch(session, &surroundings, &mut collector);
+            return self.watch(session, &run_context, &mut collector);
         }
-        let status = collector.look(&surroundings.environment.reporter)?;
+        let status = collector.look(&run_context.environment.reporter)?;
         let output = match session.globals.json {
             true => Finished::json(&status)?,
             false => Finished::Output(text(session, &status).into_bytes()),
@@ -103,22 +103,22 @@ impl StatusArgs {
         })
     }
 
-    /// Draws it anew until a signal comes, which is how this ends well.
+    /// Prints the status repeatedly until a signal, which ends it with success.
     fn watch(
         &self,
         session: &Session,
-        surroundings: &RunContext,
+        run_context: &RunContext,
         collector: &mut StatusCollector<'_>,
     ) -> Result<Finished> {
         let silent = Reporter::silent();
-        let environment = &surroundings.environment;
+        let environment = &run_context.environment;
         let mut screen = ui::Screenful::open(session.globals.json);
         while environment.interrupted().is_none() {
             let frame = match collector.look(&silent) {
                 Ok(status) if session.globals.json => json_line(&status)?,
                 Ok(status) => text(session, &status),
                 Err(_) if environment.interrupted().is_some() => break,
-                // The state may be being deleted: that is worth watching, too.
+                // The state may be in the middle of a deletion, which is worth watching.
                 Err(error) => match session.globals.json {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.show(&error.chain().join(": "))),
@@ -132,7 +132,7 @@ impl StatusArgs {
     }
 }
 
-/// Whether a file is a state and no manifest.
+/// Returns true if a file is a state and not a manifest.
 fn is_state(path: &Path) -> bool {
     let storage = Storage::from(path);
     path.extension().is_some_and(|extension| extension == "json")
@@ -142,7 +142,7 @@ fn is_state(path: &Path) -> bool {
 fn json_line(status: &Status) -> Result<String> {
     serde_json::to_string(status)
         .map(|line| format!("{line}\n"))
-        .map_err(|error| Error::environment("the result has no JSON form").with_source(error))
+        .map_err(|error| Error::environment("encoding the status as JSON failed").with_source(error))
 }
 
 fn text(session: &Session, status: &Status) -> String {
@@ -178,22 +178,22 @@ fn text(session: &Session, status: &Status) -> String {
 }
 
 fn vm(status: &Status) -> String {
-    let Some(vm) = &status.vm else { return "none is on record".to_owned() };
+    let Some(vm) = &status.vm else { return "none on record".to_owned() };
     let instance = vm.instance.as_ref().map(|instance| format!("  {instance}")).unwrap_or_default();
     format!(
         "{}{}{instance}{}",
         vm.handle.cid,
         of(vm.handle.cpi()),
         match vm.exists {
-            There::Yes => "  there",
+            There::Yes => "  exists",
             There::No => "  DOES NOT EXIST",
-            There::Unknown => "  the CPI cannot tell whether it exists",
+            There::Unknown => "  the CPI cannot confirm that it exists",
             There::NotAsked => "",
         }
     )
 }
 
-/// The CPI of something, where it is not the default one.
+/// Formats the CPI of a resource; empty for the default CPI.
 fn of(cpi: Option<&str>) -> String {
     cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
 }
@@ -208,7 +208,7 @@ fn agent(status: &Status) -> String {
         Answering::No => format!("DOES NOT ANSWER: {problem}"),
         Answering::Stranger => format!("NOT THE VM'S OWN{at}: {problem}"),
         Answering::NotAsked if status.vm.is_none() => "none".to_owned(),
-        Answering::NotAsked => format!("not asked: only the manifest says where it is{id}"),
+        Answering::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }
 }
 
@@ -260,8 +260,8 @@ fn disks(status: &Status) -> Option<Table> {
             (There::No, _) => "DOES NOT EXIST",
             (_, Some(true)) => "mounted",
             (_, Some(false)) if disk.in_use => "NOT MOUNTED",
-            (There::Yes, _) => "there",
-            (There::Unknown, _) => "the CPI cannot tell",
+            (There::Yes, _) => "exists",
+            (There::Unknown, _) => "unknown to the CPI",
             (There::NotAsked, _) => "",
         };
         let yes = if disk.in_use { "yes" } else { "no" };
@@ -302,7 +302,7 @@ fn certificates(status: &Status) -> Option<Table> {
     (!status.certificates.is_empty()).then_some(table)
 }
 
-/// What is not well stands out, without colours.
-fn marked(well: bool, text: &str) -> String {
-    if well { text.to_owned() } else { text.to_uppercase() }
+/// Prints problems in capitals, which stand out without colours.
+fn marked(good: bool, text: &str) -> String {
+    if good { text.to_owned() } else { text.to_uppercase() }
 }

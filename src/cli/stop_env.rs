@@ -20,7 +20,7 @@ pub(super) struct StopEnvArgs {
 
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.jobs.begin(session, "stop-env")?;
-        deploy::stop_env(&on, self.stopping.stopping(), &surroundings.environment).map(Finished::Summary)
+        let (on, run_context) = self.jobs.begin(session, "stop-env")?;
+        deploy::stop_env(&on, self.stopping.stopping(), &run_context.environment).map(Finished::Summary)
     }
 }

@@ -21,37 +21,37 @@ pub(super) struct VarsArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum VarsCommand {
-    /// Show what is in a vars store, without the secrets
+    /// List the variables of a vars store, without secrets
     List {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Check certificates, keys and, with -l, that values are what manifests declare
-    #[command(after_help = "Exit codes: 0 nothing needs attention, 3 something does.")]
+    /// Check certificates and keys, and with -l the declarations of manifests
+    #[command(after_help = "Exit codes: 0 no problem found; 3 problems found.")]
     Check {
         #[command(flatten)]
         store: StoreArgs,
         #[command(flatten)]
         declared: DeclaredArgs,
-        /// How long certificates must still be valid: 30d, 12h, 2w
+        /// Report certificates that expire within this time: 30d, 12h, 2w
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
         within: Duration,
     },
-    /// Make a new value; for a CA also for everything that it signed
+    /// Generate a new value; for a CA also for its certificates
     #[command(
         allow_missing_positional = true,
-        after_help = "A CA is rotated in two steps: the first keeps the old certificate in the bundles, so \
-                            that both are trusted; when everything has been deployed, --finish drops it."
+        after_help = "A CA is rotated in two steps. The first keeps the old certificate in the bundles, so that \
+                      both are trusted. After the next deploy, --finish drops it."
     )]
     Rotate {
         #[command(flatten)]
         store: StoreArgs,
-        /// The variable
+        /// Variable to rotate
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
         declared: DeclaredArgs,
-        /// Second step of a CA's rotation: drop the old certificate
+        /// Finish the rotation of a CA: drop the old certificate
         #[arg(long)]
         finish: bool,
     },
@@ -69,7 +69,7 @@ struct StoreArgs {
 
 #[derive(Debug, Clone, Args)]
 struct DeclaredArgs {
-    /// Manifest whose `variables:` say what values are to be
+    /// Manifest with the declarations in `variables:`
     #[arg(short = 'l', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifests: Vec<PathBuf>,
 
@@ -77,11 +77,11 @@ struct DeclaredArgs {
     #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     ops_files: Vec<PathBuf>,
 
-    /// Set a variable that options refer to; VALUE is YAML
+    /// Set a variable for options of variables; VALUE is YAML
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     vars: Vec<String>,
 
-    /// Load variables that options refer to from a YAML file
+    /// Load variables for options of variables from a YAML file
     #[arg(long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     vars_files: Vec<PathBuf>,
 }

@@ -1,5 +1,4 @@
-//! The environment whose VM runs and whose agent is asked: what `logs`, `ssh`, `scp` and the commands for jobs are
-//! told alike.
+//! The common arguments of `logs`, `ssh`, `scp` and the commands for jobs.
 
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
 
-/// An environment whose VM runs.
+/// An environment with a running VM.
 #[derive(Debug, Clone, Args)]
 pub(super) struct VmArgs {
     #[command(flatten)]
@@ -27,18 +26,18 @@ pub(super) struct VmArgs {
 }
 
 impl VmArgs {
-    /// Where its state is, and what describes it.
+    /// Returns the place of the state, and the inputs of the manifest.
     pub(super) fn inputs(&self) -> Result<(PathBuf, Inputs)> {
         let state = self.state.path(&self.manifest.manifest)?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         Ok((state, inputs))
     }
 
-    /// What the library needs to get at it.
-    pub(super) fn surroundings(&self, session: &Session, state: PathBuf) -> Result<RunContext> {
-        let mut surroundings = session.surroundings(state, None, false)?;
-        self.state.apply(&mut surroundings.environment);
-        self.agent.apply(&mut surroundings.environment);
-        Ok(surroundings)
+    /// Creates the run context.
+    pub(super) fn run_context(&self, session: &Session, state: PathBuf) -> Result<RunContext> {
+        let mut run_context = session.run_context(state, None, false)?;
+        self.state.apply(&mut run_context.environment);
+        self.agent.apply(&mut run_context.environment);
+        Ok(run_context)
     }
 }

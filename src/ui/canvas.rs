@@ -1,8 +1,7 @@
-//! Where indicatif draws: a few lines at the end of what is on the terminal, drawn anew in their place.
+//! The drawing area of indicatif: the last lines on the terminal, redrawn in place.
 //!
-//! The cursor rests at the beginning of the first of them. So they are erased by erasing from there to the end of the
-//! screen, without counting rows: a terminal that was resized meanwhile has wrapped its lines anew and taken the
-//! cursor along. While the lines are written, the terminal is told not to wrap.
+//! The cursor rests at the start of the first of these lines, so erasing needs no row count and survives a
+//! resize. Line wrapping is off while the lines are written.
 
 use std::io::{self, Write};
 
@@ -12,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// The size of a terminal that does not report one: columns and rows.
 const USUAL: (u16, u16) = (80, 24);
 
-/// See the module. Standard error is the terminal.
+/// The drawing area, on standard error.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
     drawing: Mutex<Drawing>,
@@ -20,9 +19,9 @@ pub(super) struct Canvas {
 
 #[derive(Debug, Default)]
 struct Drawing {
-    /// What is being put together.
+    /// The lines of the next drawing.
     lines: Vec<String>,
-    /// Whether anything is on the terminal.
+    /// True if the last drawing has lines.
     shown: bool,
 }
 
@@ -32,8 +31,8 @@ impl Canvas {
     }
 }
 
-/// Whether standard error is a terminal on which lines can be drawn anew. Some pseudo-terminals of CI systems say that
-/// they have no columns: what is written there ends in a file.
+/// Returns true if standard error is a terminal with lines to redraw. Pseudo-terminals of some CI systems
+/// report no columns, and their output ends in a file.
 pub fn can_redraw() -> bool {
     #[cfg(unix)]
     let known = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
@@ -63,13 +62,13 @@ pub(super) fn size() -> (u16, u16) {
     USUAL
 }
 
-/// What brings the terminal from `drawing` before to these lines.
+/// Returns the text that replaces the last drawing with these lines.
 fn redrawn(lines: &[String], shown: bool) -> String {
     if lines.is_empty() {
         // Erase from the cursor to the end of the screen (ED).
         return if shown { "\r\x1b[J".to_owned() } else { String::new() };
     }
-    // No wrapping (DECAWM), each line erased behind its end (EL), and what is below the last one.
+    // Wrapping off (DECAWM), each line erased behind its end (EL), and everything below the last one (ED).
     let mut text = "\x1b[?7l\r".to_owned();
     text.push_str(&lines.join("\x1b[K\r\n"));
     text.push_str("\x1b[J");
@@ -89,7 +88,7 @@ impl TermLike for Canvas {
         size().1
     }
 
-    // Where the cursor is, is known here alone.
+    // Only `flush` moves the cursor.
     fn move_cursor_up(&self, _: usize) -> io::Result<()> {
         Ok(())
     }
@@ -114,7 +113,7 @@ impl TermLike for Canvas {
         self.write_str(line)
     }
 
-    /// Takes a line. Blanks are what indicatif fills the rest of one with.
+    /// Adds a line to the drawing. Ignores the blanks with which indicatif fills a line.
     fn write_str(&self, line: &str) -> io::Result<()> {
         if !line.trim().is_empty() {
             self.lock().lines.push(line.to_owned());

@@ -1,5 +1,5 @@
-//! What the live part of the terminal shows: a line for each stage that is at work, under a long one the newest line
-//! of its log, and at the end where the run is as a whole. Nothing wraps, and nothing is higher than the terminal.
+//! The live part of the terminal: a line for each running stage, the newest log line of long ones, and the
+//! state of the whole run. It never wraps, and is lower than the terminal.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,18 @@ use super::styled::Styled;
 use super::text::{self, Color};
 use base::events::StageId;
 
-/// On terminals of fewer columns there is no bar, and on those of fewer than the second a short one.
+/// The fewest columns for a progress bar.
 const WIDE: usize = 72;
+/// The fewest columns for a long progress bar.
 const ROOMY: usize = 110;
-/// A name is not cut to fewer columns to make room for what stands behind it.
+/// The least width of a name.
 const NAME: usize = 16;
-/// A stage is long when it has run for so long: only then its log and what is usual are shown.
+/// The age from which a stage shows its log and usual duration.
 const LONG: Duration = Duration::from_secs(1);
-/// How long the spinner shows each of its signs.
+/// Milliseconds per frame of the spinner.
 const SPIN: u128 = 100;
 
-/// What there is to draw on.
+/// The terminal to draw on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     pub(super) columns: usize,
@@ -27,7 +28,7 @@ pub(super) struct Space {
     pub(super) unicode: bool,
 }
 
-/// A step of the plan.
+/// The current step of the plan.
 #[derive(Debug, Clone)]
 pub(super) struct StepOn {
     pub(super) number: usize,
@@ -35,10 +36,10 @@ pub(super) struct StepOn {
     pub(super) what: String,
 }
 
-/// The lines.
+/// Returns the lines of the live part.
 pub(super) fn lines(tree: &StageTree, step: Option<&StepOn>, space: Space, now: Instant) -> Vec<String> {
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
-    // The outermost stage stands below its own, and tells of all of them.
+    // The outermost stage is the last line, below its children.
     let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
     let at_work: Vec<&Running> = tree
         .stages()
@@ -47,7 +48,7 @@ pub(super) fn lines(tree: &StageTree, step: Option<&StepOn>, space: Space, now: 
         .collect();
     let whole = outermost.map(|(_, stage)| space.whole(stage, step, now));
 
-    // The last row is where the cursor would go.
+    // The last row stays free for the cursor.
     let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(whole.is_some()));
     let with_logs = at_work.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
     let mut lines = Vec::new();
@@ -87,7 +88,7 @@ impl Space {
         Styled::default().colored(Color::Cyan, sign.to_string())
     }
 
-    /// How long it has run, and where there is little room, how long it usually runs.
+    /// Returns the elapsed time, with the usual duration on narrow terminals.
     fn clock(self, stage: &Running, now: Instant) -> String {
         let elapsed = text::clock(now.duration_since(stage.started));
         match usual(stage, now).filter(|_| !self.wide()) {
@@ -96,7 +97,7 @@ impl Space {
         }
     }
 
-    /// Where there is much room, how long it usually runs.
+    /// Returns the usual duration on wide terminals.
     fn usual(self, stage: &Running, now: Instant) -> Styled {
         match usual(stage, now).filter(|_| self.wide()) {
             Some(usual) => {
@@ -106,14 +107,14 @@ impl Space {
         }
     }
 
-    /// A name after what comes first and before what may be cut off: it makes room for that, as far as it can.
+    /// Returns a name between its neighbours, shortened to make room for `details`.
     fn named(self, first: Styled, name: &str, details: Styled) -> Styled {
         let room = self.columns().saturating_sub(first.width() + details.width()).max(NAME);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
         first.and(name).joined(details)
     }
 
-    /// How many may be used: in its last one a terminal may wrap already.
+    /// Returns the usable columns. A terminal may wrap after its last column.
     fn columns(self) -> usize {
         self.columns.saturating_sub(1).max(1)
     }
@@ -129,7 +130,7 @@ impl Space {
         Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
     }
 
-    /// Time comes first, so that a narrow terminal cuts the least important.
+    /// Returns the line of a stage. Time comes first, so that a narrow terminal cuts the details.
     fn at_work(self, stage: &Running, now: Instant) -> Styled {
         let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));
@@ -145,7 +146,7 @@ impl Space {
         self.named(first, &stage.name, amount.joined(self.usual(stage, now)))
     }
 
-    /// Where the run is as a whole.
+    /// Returns the line of the whole run.
     fn whole(self, stage: &Running, step: Option<&StepOn>, now: Instant) -> Styled {
         let first = self.spinner(stage, now).and(self.clock(stage, now));
         let first = first.colored(Color::Bold, stage.name.as_str());
@@ -164,7 +165,7 @@ mod tests {
     use base::events::Unit;
     use unicode_width::UnicodeWidthStr;
 
-    /// A deploy with an upload and two compilations at work, for a while.
+    /// Returns a deploy with an upload and two running compilations.
     fn tree(now: Instant) -> StageTree {
         let mut tree = StageTree::default();
         let minute = Duration::from_secs(60);

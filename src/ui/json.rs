@@ -1,4 +1,4 @@
-//! One JSON object per line on standard output, for programs. `docs/events.md` describes the format.
+//! Events as JSON lines on standard output. `docs/events.md` describes the format.
 
 use serde::Serialize;
 
@@ -6,10 +6,10 @@ use super::renderer::Screen;
 use super::text::{self, Lines};
 use base::events::{Event, Sink};
 
-/// The version of the format. Fields may be added within a version; consumers skip what they do not know.
+/// The version of the format. A version may gain fields, and consumers ignore unknown ones.
 const VERSION: u32 = 1;
 
-/// See the module.
+/// The JSON renderer.
 pub(super) struct Json {
     lines: Lines,
 }
@@ -48,7 +48,7 @@ mod tests {
     use base::events::Outcome;
 
     #[test]
-    fn outcome_and_event_lie_flat() {
+    fn outcome_and_event_are_flattened() {
         let event = Event::StageFinished {
             id: 3,
             outcome: Outcome::Skipped { reason: "unchanged".to_owned() },

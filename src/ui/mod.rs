@@ -1,5 +1,5 @@
-//! Renders events as text: `plain`, `progress` (on a terminal) and `json`. indicatif and dialoguer appear
-//! nowhere else.
+//! Renders events: `plain` text, `progress` on a terminal, and `json`. Only this module uses indicatif and
+//! dialoguer.
 
 mod canvas;
 mod frame;

@@ -1,5 +1,5 @@
-//! Text for logs: a timestamped line for every stage's start and end, and for the result. A stage that takes
-//! long says every minute that it still runs, so that a CI system does not think the job dead.
+//! Text for logs: a timestamped line for the start and end of each stage, and for the result. A long stage
+//! prints a line every minute, because CI systems kill silent jobs.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use super::summary;
 use super::text::{self, Color, Lines, paint};
 use base::events::{Event, Outcome, Report, Sink};
 
-/// How often a long stage shows a sign of life.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
-/// A stage that usually takes as long says so when it begins.
-const WORTH_SAYING: Duration = Duration::from_secs(10);
+/// The longest silence of a running stage.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+/// The shortest usual duration that the start of a stage shows.
+const LONG_STAGE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The renderer for logs.
 pub(super) struct Plain {
     inner: Arc<Inner>,
 }
@@ -26,7 +26,7 @@ struct Inner {
     options: Options,
     lines: Lines,
     state: Mutex<State>,
-    /// Wakes the thread that shows signs of life when the run is over.
+    /// Wakes the heartbeat thread at the end of the run.
     over: Condvar,
 }
 
@@ -57,16 +57,16 @@ impl Inner {
         self.state.lock()
     }
 
-    /// A stage's line. Commands that print a product are not followed stage by stage.
+    /// Prints the line of a stage, unless standard output is reserved and `--verbose` is not set.
     fn stage_line(&self, depth: usize, text: &str) {
-        if !self.lines.product || self.options.verbose {
+        if !self.lines.stdout_reserved || self.options.verbose {
             self.lines.news(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
     }
 
-    /// What lines begin with.
+    /// Returns the start of a line.
     fn time(&self) -> String {
-        match self.lines.product {
+        match self.lines.stdout_reserved {
             true => String::new(),
             false => format!("{} ", paint(self.options.color, Color::Dim, &base::encoding::now())),
         }
@@ -78,7 +78,7 @@ impl Inner {
         match event {
             Event::StageStarted { id, parent, name, usual } => {
                 let stage = state.tree.start(*id, *parent, name, *usual);
-                let usual = usual.filter(|usual| *usual >= WORTH_SAYING);
+                let usual = usual.filter(|usual| *usual >= LONG_STAGE);
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
@@ -144,7 +144,7 @@ impl Inner {
         }
     }
 
-    /// What was done, before the result: that is the last line.
+    /// Prints the summary before the result, which is the last line.
     fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8, plan_is_empty: bool) {
         let lines = report.map(|report| summary::lines(report, log, exit_code, plan_is_empty));
         for (line, _) in lines.unwrap_or_default() {
@@ -152,8 +152,8 @@ impl Inner {
         }
     }
 
-    fn show_signs_of_life(&self, state: &mut State) {
-        for stage in state.tree.take_quiet(SIGN_OF_LIFE) {
+    fn print_heartbeats(&self, state: &mut State) {
+        for stage in state.tree.take_quiet(HEARTBEAT) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
             if let Some(usual) = stage.usual {
@@ -170,21 +170,20 @@ impl Inner {
     }
 }
 
-/// Starts the thread that shows signs of life. It ends with the renderer. Without it (no thread to be had) the
-/// run is only quieter.
+/// Starts the heartbeat thread, which ends with the renderer. Without a thread there are no heartbeats.
 fn watch(inner: &Arc<Inner>) {
     let weak: Weak<Inner> = Arc::downgrade(inner);
     let thread = move || {
         while let Some(inner) = weak.upgrade() {
             let mut state = inner.lock();
-            inner.over.wait_while_for(&mut state, |state| !state.over, SIGN_OF_LIFE / 12);
+            inner.over.wait_while_for(&mut state, |state| !state.over, HEARTBEAT / 12);
             if state.over {
                 return;
             }
-            inner.show_signs_of_life(&mut state);
+            inner.print_heartbeats(&mut state);
         }
     };
-    let _ = std::thread::Builder::new().name("signs-of-life".into()).spawn(thread);
+    let _ = std::thread::Builder::new().name("heartbeat".into()).spawn(thread);
 }
 
 impl Sink for Plain {
@@ -205,12 +204,18 @@ mod tests {
     use crate::ui::Format;
     use base::events::{Reporter, Unit};
 
-    /// What a run with two nested stages shows, without the times.
-    fn shown(verbose: bool, product: bool) -> String {
+    /// Returns the output of a run with two nested stages, without times.
+    fn shown(verbose: bool, stdout_reserved: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { product, captured: Some(Arc::clone(&captured)) };
-        let options =
-            Options { format: Format::Plain, color: false, unicode: true, dumb: false, verbose, product };
+        let lines = Lines { stdout_reserved, captured: Some(Arc::clone(&captured)) };
+        let options = Options {
+            format: Format::Plain,
+            color: false,
+            unicode: true,
+            dumb: false,
+            verbose,
+            stdout_reserved,
+        };
         let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
         let deploying = reporter.stage("deploying");
         let creating = deploying.reporter().stage("creating VM");
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_every_start_and_end() {
+    fn every_start_and_end_has_a_line() {
         insta::assert_snapshot!(shown(false, false), @r"
         out T deploying ...
         out T   creating VM ...
@@ -267,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn verbose_shows_logs_as_they_come() {
+    fn verbose_prints_log_lines() {
         let lines = shown(true, false);
         assert!(lines.contains("out T     | RunInstances\n"), "{lines}");
     }
 
     #[test]
-    fn beside_a_product_only_notes_and_results_are_shown() {
+    fn stages_are_hidden_if_standard_output_is_reserved() {
         insta::assert_snapshot!(shown(false, true), @r"
         err note: the state is in x.json
         err warning: expires soon
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stage_shows_a_sign_of_life() {
+    fn a_long_stage_prints_a_heartbeat() {
         let mut tree = StageTree::default();
         tree.start(1, None, "deploying", None);
         tree.start(2, Some(1), "uploading", Some(Duration::from_secs(75)));
@@ -294,22 +299,22 @@ mod tests {
         stage.advance(3, Some(7), Unit::Items, Instant::now());
         stage.started -= Duration::from_secs(90);
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
+        let lines = Lines { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
             color: false,
             unicode: true,
             dumb: false,
             verbose: false,
-            product: false,
+            stdout_reserved: false,
         };
         let plain = Plain::new(options, lines);
         let mut state = State { tree, ..State::default() };
-        plain.inner.show_signs_of_life(&mut state);
-        assert_eq!(captured.lock().len(), 0, "something was shown a moment ago");
-        state.tree.get_mut(2).unwrap().shown -= SIGN_OF_LIFE;
-        plain.inner.show_signs_of_life(&mut state);
-        plain.inner.show_signs_of_life(&mut state);
+        plain.inner.print_heartbeats(&mut state);
+        assert_eq!(captured.lock().len(), 0, "a line was printed a moment ago");
+        state.tree.get_mut(2).unwrap().shown -= HEARTBEAT;
+        plain.inner.print_heartbeats(&mut state);
+        plain.inner.print_heartbeats(&mut state);
         let captured = captured.lock();
         assert_eq!(captured.len(), 1, "{captured:?}");
         assert!(

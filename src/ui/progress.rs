@@ -1,8 +1,8 @@
-//! The view for terminals: what is done scrolls up as a tree, and below it the [`frame`](super::frame) of what runs is
-//! drawn anew ten times a second. The one file that, with the canvas, uses indicatif.
+//! The view for terminals: finished stages scroll up as a tree above the live [`frame`](super::frame), which
+//! is redrawn ten times a second. Only this file and the canvas use indicatif.
 //!
-//! What stays goes to standard output and the live part to standard error. When standard error is no terminal
-//! (`--tty` in a CI job) the tree alone remains, with the starts of stages.
+//! Lasting lines go to standard output, the live part to standard error. Without a terminal there (`--tty` in
+//! a CI job) only the tree is printed, with the starts of stages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,20 +19,20 @@ use super::summary;
 use super::text::{self, Color, Lines};
 use base::events::{Event, Outcome, Sink, StageId};
 
-/// How often the live part is redrawn when nothing happens.
+/// The time between two drawings without an event.
 const TICK: Duration = Duration::from_millis(100);
-/// How often at most, per second.
+/// The most drawings per second.
 const REDRAWN: u8 = 20;
 
-/// See the module.
+/// The renderer for terminals.
 pub(super) struct Progress {
     options: Options,
     lines: Lines,
     live: bool,
-    /// The live part. It looks at the state while it is drawn, so nobody may hold that who draws.
+    /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
     state: Arc<Mutex<State>>,
-    /// Held while an event is dealt with: what stays is shown in the order of the events.
+    /// Held during an event, so that lasting lines keep the order of events.
     order: Mutex<()>,
 }
 
@@ -42,11 +42,11 @@ struct State {
     step: Option<StepOn>,
     /// True if the latest plan has no step.
     plan_is_empty: bool,
-    /// The stage whose heading was shown last: lines below it that belong elsewhere say so.
+    /// The stage of the last heading. Lines of other stages name their parent.
     heading: Option<StageId>,
 }
 
-/// What an event leaves above the live part, in lines. Further ones of the same text are indented by so much.
+/// The lasting lines of an event, each with the indentation of its continuations.
 type KeptLines = Vec<(Styled, usize)>;
 
 impl Progress {
@@ -93,8 +93,8 @@ impl Progress {
         Styled::default().colored(color, if self.options.unicode { unicode } else { ascii })
     }
 
-    /// Lines that stay, above the live part, to standard output or, as `trouble`, to standard error. They are broken
-    /// where words are, for a terminal; a file gets them whole.
+    /// Prints lasting lines above the live part: to standard output, or to standard error if `trouble`. A
+    /// terminal gets them wrapped between words.
     fn keep(&self, kept: &KeptLines, trouble: bool) {
         if kept.is_empty() {
             return;
@@ -128,7 +128,7 @@ impl Progress {
         (line, 2 * depth + 2)
     }
 
-    /// A stage that gets stages of its own becomes a heading above them.
+    /// Turns a stage into the heading of its first child.
     fn heading(&self, state: &mut State, id: StageId) -> KeptLines {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
             return KeptLines::new();
@@ -168,7 +168,7 @@ impl Progress {
         vec![(line, 2 * stage.depth + 2)]
     }
 
-    /// The whole of a text that may have lines of its own.
+    /// Splits a text into lasting lines.
     fn text(&self, text: &str) -> KeptLines {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
     }
@@ -179,7 +179,7 @@ impl Progress {
         else {
             return;
         };
-        // A run that died amid a stage leaves nothing behind, and nothing is drawn after this.
+        // Drop stages that did not end; nothing is drawn after this.
         let plan_is_empty = std::mem::take(&mut *self.state.lock()).plan_is_empty;
         self.bar.finish_and_clear();
         let report = report
@@ -201,7 +201,7 @@ impl Progress {
     }
 }
 
-/// Where a text goes on that is broken.
+/// Returns the indentation of the continuations of a line.
 fn hang(line: &str) -> usize {
     line.len() - line.trim_start().len() + 2
 }
@@ -275,17 +275,17 @@ mod tests {
     use crate::ui::Format;
     use base::events::{Reporter, Unit};
 
-    /// What stays on the screen of a run whose stages overlap. The live part is off: tests have no terminal.
+    /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
     fn kept(unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { product: false, captured: Some(Arc::clone(&captured)) };
+        let lines = Lines { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Progress,
             color: false,
             unicode,
             dumb: false,
             verbose: false,
-            product: false,
+            stdout_reserved: false,
         };
         let progress = Progress::drawing(options, lines, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_a_tree() {
+    fn lasting_lines_are_a_tree() {
         insta::assert_snapshot!(kept(true), @r"
         out ✓ validating N s
         out ▸ compiling

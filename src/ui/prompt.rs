@@ -23,8 +23,8 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     answer.map_err(|error| failed(error, "asking for confirmation", interrupted))
 }
 
-/// Asks for a secret on standard error without showing it. Ctrl-C is an error as with [`confirm`]; the answer may be
-/// empty.
+/// Asks for a secret on standard error without showing it. Ctrl-C is an error as with [`confirm`]; the answer
+/// may be empty.
 pub fn secret(question: &str) -> Result<String> {
     #[cfg(unix)]
     let guard = guard::Guard::new(NOTHING_DONE)?;
@@ -49,8 +49,8 @@ fn show_cursor() {
     let _ = std::io::stderr().write_all(b"\x1b[?25h\n");
 }
 
-/// Handles signals during a prompt, which turns a Ctrl-C that it reads into SIGINT and then fails. Any other signal,
-/// and a Ctrl-C before the prompt reads, ends the process with the terminal restored.
+/// Handles signals during a prompt, which turns a Ctrl-C that it reads into SIGINT and then fails. Any other
+/// signal, and a Ctrl-C before the prompt reads, ends the process with the terminal restored.
 #[cfg(unix)]
 mod guard {
     use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Chooses a renderer and stands before it, so that whatever is shown has passed the redactor.
+//! Chooses a renderer, and redacts every event before it is rendered.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use base::events::AnnouncedStep;
 use base::events::{Event, Outcome, Report, Sink, StageTaken, StepTaken};
 use base::redact::Redactor;
 
-/// How events are shown.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A timestamped line per stage start and end.
@@ -21,31 +21,31 @@ pub enum Format {
     Json,
 }
 
-/// What to build a renderer from.
+/// The options of a renderer.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How events are shown.
+    /// The format of the output.
     pub format: Format,
-    /// Whether colours may be used.
+    /// True if colours are allowed.
     pub color: bool,
-    /// Whether the terminal shows more than ASCII.
+    /// True if the terminal shows Unicode.
     pub unicode: bool,
-    /// Whether the terminal can only add text at its end.
+    /// True if the terminal can only append text.
     pub dumb: bool,
-    /// Whether the log lines of stages are shown as they come, and not only the last one.
+    /// True to print every log line of stages, not only the last one.
     pub verbose: bool,
-    /// Whether standard output is for the command's product (a manifest, a script), so that everything else
-    /// goes to standard error.
-    pub product: bool,
+    /// True if standard output is reserved for the output of the command (a manifest, a script). Everything
+    /// else goes to standard error.
+    pub stdout_reserved: bool,
 }
 
-/// A sink that can also take lines of the log, without tearing what it has on the screen.
+/// A sink that also prints log lines without damage to the live part.
 pub(super) trait Screen: Sink {
-    /// Shows one line of the log on standard error.
+    /// Prints a log line on standard error.
     fn log_line(&self, line: &str);
 }
 
-/// The chosen renderer behind its redactor. Cheap to clone; clones share the screen.
+/// A renderer with its redactor. Cheap to clone; clones share the screen.
 #[derive(Clone)]
 pub struct Renderer {
     screen: Arc<dyn Screen>,
@@ -58,7 +58,7 @@ impl Renderer {
         Arc::new(self.clone())
     }
 
-    /// Shows one line of the log, redacted.
+    /// Prints a redacted log line.
     pub fn log_line(&self, line: &str) {
         self.screen.log_line(&self.redactor.show(line));
     }
@@ -70,9 +70,9 @@ impl Sink for Renderer {
     }
 }
 
-/// The renderer that `options` ask for.
+/// Creates a renderer.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
-    let lines = Lines::standard(options.product);
+    let lines = Lines::standard(options.stdout_reserved);
     let screen: Arc<dyn Screen> = match options.format {
         Format::Plain => Arc::new(Plain::new(options, lines)),
         Format::Progress => Arc::new(Progress::new(options, lines)),
@@ -81,8 +81,8 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { screen, redactor }
 }
 
-/// `event` with every text in it cleaned and redacted. Texts are redacted before they are rendered, so that a
-/// secret that happens to be `event` or a digit of the time cannot garble the format.
+/// Cleans and redacts every text of an event. Redaction comes before rendering, so that a secret such as
+/// `event` or a digit cannot garble the format.
 fn redacted(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.show(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
@@ -101,10 +101,10 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
             elapsed: *elapsed,
         },
         Event::Planned { headline, steps } => {
-            let step = |told: &AnnouncedStep| AnnouncedStep {
-                step: told.step.clone(),
-                what: hide(&told.what),
-                reason: hide(&told.reason),
+            let step = |announced: &AnnouncedStep| AnnouncedStep {
+                step: announced.step.clone(),
+                what: hide(&announced.what),
+                reason: hide(&announced.reason),
             };
             Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
         }
@@ -130,7 +130,7 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
     }
 }
 
-/// A report with what `hide` makes of its texts. The path of the state is what was given on the command line.
+/// Redacts the texts of a report. The path of the state comes from the command line and stays.
 fn hidden(report: &Report, hide: &dyn Fn(&String) -> String) -> Report {
     let Report { steps, steps_left, stages, state } = report;
     let step =

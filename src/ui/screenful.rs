@@ -1,6 +1,5 @@
-//! A text that is drawn again and again in the same place: the whole screen of a terminal, while it is open. It is
-//! cut to the terminal's size, and drawn anew when that changes. Where there is no terminal, each text follows the one
-//! before.
+//! Text that is redrawn on the whole screen of a terminal, cut to its size. Without a terminal each text
+//! follows the one before.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,21 +8,21 @@ use rustix::termios::tcgetwinsize;
 
 use super::styled::Styled;
 
-/// How often to look whether the terminal has another size, or somebody wants out.
+/// The time between two checks for a resize or an interrupt.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The screen. It is given back when this is closed or dropped.
+/// The screen, restored when this is closed or dropped.
 pub struct Screenful {
     terminal: bool,
-    /// Each text is one line for a program, and nothing stands between them.
+    /// True if each text is one line for a program, without blank lines between them.
     lines: bool,
     frame: String,
     first: bool,
 }
 
 impl Screenful {
-    /// Takes the terminal's other screen (xterm's `?1049`), so that what stands on the first one stays there. With
-    /// `lines` there is a program that reads, terminal or not.
+    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `lines` a program reads the output,
+    /// even from a terminal.
     pub fn open(lines: bool) -> Self {
         let terminal = !lines && std::io::stdout().is_terminal();
         if terminal {
@@ -32,8 +31,8 @@ impl Screenful {
         Screenful { terminal, lines, frame: String::new(), first: true }
     }
 
-    /// Shows a text for so long. Says whether to go on: not when somebody wants out or reads no more.
-    pub fn show(&mut self, frame: String, interval: Duration, wants_out: &dyn Fn() -> bool) -> bool {
+    /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
+    pub fn show(&mut self, frame: String, interval: Duration, interrupted: &dyn Fn() -> bool) -> bool {
         self.frame = frame;
         let mut size = self.size();
         if !self.draw(size) {
@@ -41,7 +40,7 @@ impl Screenful {
         }
         let shown = Instant::now();
         while shown.elapsed() < interval {
-            if wants_out() {
+            if interrupted() {
                 return false;
             }
             std::thread::sleep(TICK.min(interval));
@@ -54,21 +53,21 @@ impl Screenful {
         true
     }
 
-    /// Gives the screen back; returns what was last on it, which is to stay.
+    /// Restores the screen and returns the last text, to print it below.
     pub fn close(mut self) -> String {
         let shown = self.terminal;
         self.leave();
         if shown { std::mem::take(&mut self.frame) } else { String::new() }
     }
 
-    /// Columns and rows.
+    /// Returns columns and rows.
     fn size(&self) -> (usize, usize) {
         let size = self.terminal.then(|| tcgetwinsize(rustix::stdio::stdout()).ok()).flatten();
         size.filter(|size| size.ws_col > 0 && size.ws_row > 0)
             .map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
     }
 
-    /// Says whether somebody reads it.
+    /// Draws the text. Returns false if the reader is gone.
     fn draw(&mut self, size: (usize, usize)) -> bool {
         if self.terminal {
             return write(&fitted(&self.frame, size));
@@ -91,8 +90,8 @@ impl Drop for Screenful {
     }
 }
 
-/// The text cut to so many columns and rows, as the terminal takes it: from the top left corner, each line erased
-/// behind its end (`K`), and everything below the last one (`J`).
+/// Cuts the text to columns and rows, with the escape sequences to draw it: from the top left corner, each
+/// line erased behind its end (`K`), everything below the last one erased (`J`).
 fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
     let mut drawn = String::from("\x1b[H");
     let count = text.lines().count();
@@ -101,7 +100,7 @@ fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
         let line = if more { format!("({} more lines)", count - rows + 1) } else { line.to_owned() };
         drawn.push_str(&Styled::plain(line).cut(columns, false, "…"));
         drawn.push_str("\x1b[K");
-        // After the last row the screen would scroll.
+        // A line feed in the last row would scroll the screen.
         if index + 1 < rows.min(count) {
             drawn.push_str("\r\n");
         }
@@ -110,7 +109,7 @@ fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
     drawn
 }
 
-/// Writes to standard output at once. Says whether somebody reads it.
+/// Writes to standard output and flushes. Returns false if the reader is gone.
 fn write(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()

@@ -1,4 +1,4 @@
-//! The stages under way, as the text renderers remember them.
+//! The running stages, for the text renderers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -6,66 +6,66 @@ use std::time::{Duration, Instant};
 use super::text;
 use base::events::{StageId, Unit};
 
-/// The rate of bytes is that of so long: one that stalls shows it.
+/// The window for byte rates. A stalled transfer soon shows a rate of zero.
 const WINDOW: Duration = Duration::from_secs(5);
-/// How often the rate is looked at.
+/// The least time between two samples of the rate.
 const SAMPLING: Duration = Duration::from_millis(200);
 
-/// A stage under way.
+/// A running stage.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// What it does.
+    /// The name.
     pub(super) name: String,
-    /// How many stages it is inside of.
+    /// The number of stages around it.
     pub(super) depth: usize,
-    /// The stage it belongs to.
+    /// The stage around it.
     pub(super) parent: Option<StageId>,
-    /// Whether it has had stages of its own.
+    /// True after its first child began.
     pub(super) has_children: bool,
-    /// When it began.
+    /// The start.
     pub(super) started: Instant,
-    /// How long it usually takes.
+    /// The usual duration.
     pub(super) usual: Option<Duration>,
     /// Done, total and unit.
     progress: Option<(u64, Option<u64>, Unit)>,
-    /// How much was done when, within the window.
+    /// Times and amounts within the window.
     samples: VecDeque<(Instant, u64)>,
-    /// The newest line of its log.
+    /// The newest log line.
     pub(super) log: Option<String>,
-    /// When something was last shown about it.
+    /// The time of its last printed line.
     pub(super) shown: Instant,
 }
 
 impl Running {
-    /// For how long it has run.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// It has come this far.
+    /// Records progress.
     pub(super) fn advance(&mut self, done: u64, total: Option<u64>, unit: Unit, now: Instant) {
         self.progress = Some((done, total, unit));
         if self.samples.back().is_none_or(|(at, _)| now.duration_since(*at) >= SAMPLING) {
             self.samples.push_back((now, done));
         }
-        // The newest of those that are too old is where the window begins.
+        // Keep one sample that is older than the window: its start.
         while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
             self.samples.pop_front();
         }
     }
 
-    /// The bytes it has moved, where that is what it does.
+    /// Returns the transferred bytes of a transfer.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.progress.filter(|(_, _, unit)| *unit == Unit::Bytes).map(|(done, ..)| done)
     }
 
-    /// Done and total, where both are known.
+    /// Returns done and total if both are known.
     pub(super) fn part(&self) -> Option<(u64, u64)> {
         let (done, total, _) = self.progress?;
         total.filter(|total| *total > 0).map(|total| (done.min(total), total))
     }
 
-    /// How far it has come, with the rate of bytes: `12.0 MiB of 40.0 MiB, 3.1 MiB/s`.
+    /// Formats the progress, with the rate of bytes: `12.0 MiB of 40.0 MiB, 3.1 MiB/s`.
     pub(super) fn amount(&self, now: Instant) -> Option<String> {
         let (done, total, unit) = self.progress?;
         let amount = text::amount(done, total, unit);
@@ -75,13 +75,13 @@ impl Running {
         }
     }
 
-    /// Per second, lately.
+    /// Returns the rate per second within the window.
     fn rate(&self, now: Instant) -> Option<u64> {
         let (done, ..) = self.progress?;
         let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= WINDOW);
         let (at, before) = old.or(self.samples.front())?;
         let milliseconds = now.duration_since(*at).as_millis();
-        // That of the first half second tells nothing.
+        // A rate over less than half a second means little.
         (milliseconds > 500).then(|| {
             let rate = u128::from(done.saturating_sub(*before)) * 1000 / milliseconds;
             u64::try_from(rate).unwrap_or(u64::MAX)
@@ -89,14 +89,14 @@ impl Running {
     }
 }
 
-/// All stages under way.
+/// All running stages.
 #[derive(Debug, Default)]
 pub(super) struct StageTree {
     stages: BTreeMap<StageId, Running>,
 }
 
 impl StageTree {
-    /// A stage began.
+    /// Adds a stage.
     pub(super) fn start(
         &mut self,
         id: StageId,
@@ -127,27 +127,27 @@ impl StageTree {
         self.stages.entry(id).insert_entry(running).into_mut()
     }
 
-    /// The stage, while it is under way.
+    /// Returns a running stage.
     pub(super) fn get(&self, id: StageId) -> Option<&Running> {
         self.stages.get(&id)
     }
 
-    /// The stage, while it is under way.
+    /// Returns a running stage.
     pub(super) fn get_mut(&mut self, id: StageId) -> Option<&mut Running> {
         self.stages.get_mut(&id)
     }
 
-    /// The stage ended.
+    /// Removes a stage at its end.
     pub(super) fn finish(&mut self, id: StageId) -> Option<Running> {
         self.stages.remove(&id)
     }
 
-    /// All of them, in the order in which they began.
+    /// Returns all stages in the order of their starts.
     pub(super) fn stages(&self) -> impl Iterator<Item = (StageId, &Running)> {
         self.stages.iter().map(|(id, stage)| (*id, stage))
     }
 
-    /// The innermost stages about which nothing was shown for `quiet`; they count as shown from now on.
+    /// Returns the innermost stages without output for `quiet`, and marks them as shown.
     pub(super) fn take_quiet(&mut self, quiet: Duration) -> Vec<&Running> {
         let parents: Vec<StageId> = self.stages.values().filter_map(|stage| stage.parent).collect();
         let now = Instant::now();
@@ -182,7 +182,7 @@ mod tests {
             stage.advance(((second - 8) * 5) << 20, Some(100 << 20), Unit::Bytes, at(second));
         }
         assert_eq!(stage.amount(at(20)).unwrap(), "60.0 MiB of 100.0 MiB, 5.0 MiB/s");
-        // Nothing comes any more.
+        // A stalled transfer.
         assert_eq!(stage.amount(at(30)).unwrap(), "60.0 MiB of 100.0 MiB, 0 B/s");
         assert_eq!((stage.bytes(), stage.part()), (Some(60 << 20), Some((60 << 20, 100 << 20))));
     }

@@ -1,52 +1,52 @@
-//! Lines for a terminal: pieces of text with colours, cut or wrapped to a number of columns. Wide characters count
-//! two, combining ones none.
+//! Lines for a terminal: coloured text, cut or wrapped to a number of columns. Wide characters take two
+//! columns, combining ones none.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::text::{Color, paint};
 
-/// A blank at which no line is broken.
+/// A blank that does not break a line.
 pub(super) const TIE: char = '\u{a0}';
 
-/// A line.
+/// A line of coloured text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Styled(Vec<(Option<Color>, String)>);
 
 impl Styled {
-    /// One without colours.
+    /// Creates a line without colours.
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Styled::default().and(text)
     }
 
-    /// The same with more at its end.
+    /// Appends text.
     pub(super) fn and(mut self, text: impl Into<String>) -> Self {
         self.0.push((None, text.into()));
         self
     }
 
-    /// The same with more at its end, in a colour.
+    /// Appends text in a colour.
     pub(super) fn colored(mut self, color: Color, text: impl Into<String>) -> Self {
         self.0.push((Some(color), text.into()));
         self
     }
 
-    /// The same with another line at its end.
+    /// Appends another line.
     pub(super) fn joined(mut self, other: Styled) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// The columns it takes.
+    /// Returns the width in columns.
     pub(super) fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| width(text)).sum()
     }
 
-    /// All of it.
+    /// Returns the whole line.
     pub(super) fn whole(&self, colors: bool) -> String {
         self.0.iter().map(|(color, text)| painted(colors, *color, text)).collect()
     }
 
-    /// At most so many columns of it; what is cut off leaves a sign.
+    /// Returns at most `columns` of the line, with `ellipsis` if text was cut off.
     pub(super) fn cut(&self, columns: usize, colors: bool, ellipsis: &str) -> String {
         if self.width() <= columns {
             return self.whole(colors);
@@ -65,12 +65,12 @@ impl Styled {
         line
     }
 
-    /// All of it in lines of at most so many columns, broken between words; the second and following ones are indented
-    /// by `hang`. A word that is longer than a line stays whole and where it is, so that a path can be copied.
+    /// Returns lines of at most `columns`, broken between words. Continuations are indented by `hang`. A word
+    /// longer than a line stays whole, so that a path can be copied.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);
-        // Blanks are written once a word follows them: at the end of a full line they would be too much.
+        // Write blanks only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
             for word in text.split_inclusive(' ') {
@@ -83,7 +83,7 @@ impl Styled {
                     line.push_str(&" ".repeat(blanks));
                     line.push_str(&painted(colors, *color, bare));
                     used += blanks + width(bare);
-                    // What stands at the beginning is what the first word is indented by.
+                    // Blanks at the start are the indentation of the first word.
                     (fresh, blanks) = (false, 0);
                 }
                 blanks += word.len() - bare.len();
@@ -101,12 +101,12 @@ fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
     }
 }
 
-/// The columns that a terminal takes for it, at most: some join characters to one.
+/// Returns the most columns of a text on a terminal. Some terminals join characters.
 fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// How many bytes of `text` fit into so many columns.
+/// Returns the number of bytes of `text` that fit into `columns`.
 fn fitting(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, character) in text.char_indices() {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_fits() {
+    fn a_cut_line_fits() {
         let line = Styled::plain("ab").colored(Color::Dim, "cdef");
         assert_eq!(line.cut(6, false, "…"), "abcdef");
         assert_eq!(line.cut(5, false, "…"), "abcd…");

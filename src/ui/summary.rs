@@ -1,4 +1,4 @@
-//! The end of a run that can change the world: what was done, how long each stage took, and where to look.
+//! The summary of a run: its steps, the durations of its stages, and the paths of state and log.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use super::text::Color;
 use base::ErrorKind;
 use base::events::{Report, StageTaken};
 
-/// How many stages are shown: those that took longest.
+/// The most stages to list: the longest ones.
 const STAGES: usize = 12;
-/// Those that took less are not shown.
+/// The shortest stage to list.
 const SHORT: Duration = Duration::from_millis(100);
-/// The columns that a time takes.
+/// The width of a duration in columns.
 const TIME: usize = 13;
 
-/// A line, and what its continuations are indented by.
+/// A line with the indentation of its continuations.
 type Line = (Styled, usize);
 
-/// Returns the lines for a run that ended with this exit code: none if it changed nothing, as far as is known.
+/// Returns the lines for a run that ended with this exit code: none if it changed nothing, as far as is
+/// known.
 pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
     let nothing_done = report.steps.is_empty();
     if nothing_done && (exit_code != 0 || plan_is_empty || report.stages.is_empty()) {
@@ -51,16 +52,16 @@ fn heading(text: &str) -> Line {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
-/// The steps; a reason that is that of the step before is not repeated.
+/// Returns the steps. A reason is printed once for consecutive steps.
 fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let what = format!("  {}. {}", number + 1, base::text::clean_line(&step.what));
+        let text = format!("  {}. {}", number + 1, base::text::clean_line(&step.what));
         let line = match before.replace(&step.reason) == Some(&step.reason) {
-            true => Styled::plain(what),
+            true => Styled::plain(text),
             false => {
                 let reason = format!(" {}", base::text::clean_line(&step.reason));
-                Styled::plain(format!("{what}:")).colored(Color::Dim, reason)
+                Styled::plain(format!("{text}:")).colored(Color::Dim, reason)
             }
         };
         (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
@@ -73,7 +74,7 @@ fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = L
     steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
 
-/// The stages that took longest, in their order, and what the others come to.
+/// Returns the longest stages in their order, and the total of the others.
 fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
@@ -117,7 +118,7 @@ mod tests {
     use base::events::StepTaken;
 
     #[test]
-    fn a_failed_run_says_how_far_it_came() {
+    fn a_failed_run_lists_its_steps() {
         let step =
             |what: &str, reason: &str, done| StepTaken { what: what.into(), reason: reason.into(), done };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| StageTaken {

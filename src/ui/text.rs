@@ -1,4 +1,4 @@
-//! Helpers shared by the text renderers: clocks, amounts, colours and the lines on standard output and error.
+//! Helpers of the text renderers: clocks, amounts, colours, and lines on standard output and standard error.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -15,12 +15,12 @@ pub(super) use base::text::{bytes, clean};
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
-/// Now, RFC 3339 in UTC, to the millisecond.
+/// Returns the current time in RFC 3339, UTC, with milliseconds.
 pub(super) fn now_milliseconds() -> String {
     OffsetDateTime::now_utc().format(MILLISECONDS).unwrap_or_default()
 }
 
-/// `0:42`, `12:05`, `1:02:03`: short enough for a column.
+/// Formats a duration for a column: `0:42`, `12:05`, `1:02:03`.
 pub(super) fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -29,7 +29,7 @@ pub(super) fn clock(duration: Duration) -> String {
     }
 }
 
-/// `3/10`, `1.0 MiB of 4.0 MiB`, `1.0 MiB`.
+/// Formats an amount: `3/10`, `1.0 MiB of 4.0 MiB`, `1.0 MiB`.
 pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
     match (unit, total) {
         (Unit::Bytes, Some(total)) => format!("{} of {}", bytes(done), bytes(total)),
@@ -39,7 +39,7 @@ pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
     }
 }
 
-/// Colours, where they are wanted.
+/// A colour or style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Color {
     Red,
@@ -50,7 +50,7 @@ pub(super) enum Color {
     Dim,
 }
 
-/// `text` in this colour, or as it is.
+/// Colours a text if `wanted`.
 pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
     if !wanted || text.is_empty() {
         return Cow::Borrowed(text);
@@ -66,30 +66,30 @@ pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
 }
 
-/// Lines to standard output and standard error, each flushed. When the reader has gone there is nobody left
-/// to tell, and the run matters more than its display: failures are dropped.
+/// Lines on standard output and standard error, each flushed. Write failures are ignored, because the run
+/// matters more than its display.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
-    /// Standard output belongs to the command's product: everything goes to standard error.
-    pub(super) product: bool,
-    /// Instead of both, where tests look: `out` or `err` and the line.
+    /// True if everything goes to standard error.
+    pub(super) stdout_reserved: bool,
+    /// The output of tests: `out` or `err`, and the line.
     #[cfg(test)]
     pub(super) captured: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
 }
 
 impl Lines {
-    /// To the process's standard output and standard error.
-    pub(super) fn standard(product: bool) -> Self {
+    /// Creates lines for the streams of the process.
+    pub(super) fn standard(stdout_reserved: bool) -> Self {
         Lines {
-            product,
+            stdout_reserved,
             #[cfg(test)]
             captured: None,
         }
     }
 
-    /// Ordinary news.
+    /// Prints an ordinary line.
     pub(super) fn news(&self, line: &str) {
-        if self.product {
+        if self.stdout_reserved {
             return self.trouble(line);
         }
         #[cfg(test)]
@@ -100,7 +100,7 @@ impl Lines {
         let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Warnings, errors and the log.
+    /// Prints a warning, an error or a log line.
     pub(super) fn trouble(&self, line: &str) {
         #[cfg(test)]
         if self.capture("err", line) {
@@ -117,7 +117,7 @@ impl Lines {
     }
 }
 
-/// The error as a person reads it: message, causes, hints. `errors` is outermost first.
+/// Formats an error: message, causes, hints. `errors` begins with the outermost.
 pub(super) fn failure(errors: &[String], hints: &[String]) -> Vec<Styled> {
     let mut lines = Vec::new();
     let mut push = |label: &str, color: Color, text: &str, indent: &str| {
@@ -144,12 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock() {
+    fn clocks_have_hours_if_needed() {
         assert_eq!(clock(Duration::from_secs(3723)), "1:02:03");
     }
 
     #[test]
-    fn a_failure_in_words() {
+    fn a_failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
         let shown = |colors, hints: &[String]| -> Vec<String> {
             failure(&errors, hints).iter().map(|line| line.whole(colors)).collect()

@@ -15,8 +15,8 @@ fn plain_shows_the_result_with_its_time_on_standard_error() {
     let run = world.run(FAILS).failure(2);
     assert_eq!(run.stdout, "");
     insta::assert_snapshot!(world.normalise(&run.stderr), @r"
-    <time> error: a manifest from standard input has no place for its state
-      hint: name the state file with --state PATH
+    <time> error: a manifest from standard input ('-') has no default state file
+      hint: add --state PATH
     ");
 }
 
@@ -27,7 +27,7 @@ fn json_shows_the_result_as_its_last_object() {
     assert_eq!(run.stderr, "");
     run.json();
     let last = world.normalise(run.stdout.lines().last().unwrap());
-    insta::assert_snapshot!(last, @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input has no place for its state","elapsed_ms":"<ms>","errors":["a manifest from standard input has no place for its state"],"hints":["name the state file with --state PATH"],"exit_code":2}"#);
+    insta::assert_snapshot!(last, @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"hints":["add --state PATH"],"exit_code":2}"#);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_command_without_flags_finds_everything_and_says_where() {
         let run = world.finish(inside(&world, directory, &["int"])).success();
         assert_eq!(run.stdout, expected);
         let keys = "manifest, ops_files, vars, vars_files, var_files, vars_env";
-        assert!(run.stderr.contains(&format!("taken from '{shown}': {keys}")), "{}", run.stderr);
+        assert!(run.stderr.contains(&format!("from env file '{shown}': {keys}")), "{}", run.stderr);
     }
     let named = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
     assert_eq!(named.stdout, expected);
@@ -68,7 +68,7 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
     let run = world.finish(inside(&world, "env", &["int", "other.yml"])).success();
     assert_eq!(run.stdout, "name: ((name))\n");
     assert!(
-        run.stderr.contains("'.monopile.yml' is for 'bosh.yml' and is not used for 'other.yml'"),
+        run.stderr.contains("env file '.monopile.yml' is for 'bosh.yml' and is ignored for 'other.yml'"),
         "{}",
         run.stderr
     );
@@ -105,10 +105,10 @@ fn what_it_cannot_mean_is_told_with_its_place() {
     let world = World::new();
     world.write("bosh.yml", "name: x\n");
     for (text, expected) in [
-        ("ops_file: [a]\n", ".monopile.yml:1:1: there is no key 'ops_file'; there is 'ops_files'"),
-        ("recreate: true\n", ".monopile.yml:1:1: there is no key 'recreate'"),
+        ("ops_file: [a]\n", ".monopile.yml:1:1: unknown key 'ops_file'; did you mean 'ops_files'?"),
+        ("recreate: true\n", ".monopile.yml:1:1: unknown key 'recreate'"),
         ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
-        ("parallel: [3]\n", ":1:11: `parallel` must be a text, not a sequence"),
+        ("parallel: [3]\n", ":1:11: `parallel` must be text, not a sequence"),
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
         (
             "manifest: bosh.yml\nparallel: many\n",
@@ -121,7 +121,7 @@ fn what_it_cannot_mean_is_told_with_its_place() {
         world.write(".monopile.yml", text);
         let run = world.run(["create-env"]).failure(3);
         assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
-        assert!(run.stderr.contains("--no-env-file goes on without it"), "{}", run.stderr);
+        assert!(run.stderr.contains("--no-env-file ignores the env file"), "{}", run.stderr);
         let json = world.run(["--json", "create-env"]).failure(3);
         assert_eq!(json.json().last().unwrap()["exit_code"], 3);
     }

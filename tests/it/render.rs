@@ -221,7 +221,10 @@ fn a_context_that_is_none_is_refused() {
     for wrong in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
         world.write("context.json", wrong);
         let error = render_template(&world, &[]).failure(3).stderr;
-        assert!(error.contains("'context.json' is no evaluation context"), "{wrong}: {error}");
+        assert!(
+            error.contains("'context.json' (--context) is not an evaluation context"),
+            "{wrong}: {error}"
+        );
     }
     std::fs::remove_file(world.path("context.json")).unwrap();
     assert!(render_template(&world, &[]).failure(3).stderr.contains("reading 'context.json'"));

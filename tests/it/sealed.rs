@@ -160,9 +160,9 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
     for (flags, part) in [
         (["--encrypt-to", "age1nobody"], "'age1nobody' is not an age recipient"),
-        (["--encrypt-to", "missing"], "cannot be read from 'missing'"),
-        (["--encrypt-to", "empty"], "names no recipient"),
-        (["--identity", "missing"], "cannot be read from 'missing'"),
+        (["--encrypt-to", "missing"], "reading recipients (--encrypt-to) from 'missing' failed"),
+        (["--encrypt-to", "empty"], "(--encrypt-to) has no recipient"),
+        (["--identity", "missing"], "reading an identity (--identity) from 'missing' failed"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
         let refused = hello.create(&flags).failure(2);

@@ -1,4 +1,4 @@
-//! Where Ironic is: the flags and variables of OpenStack's clients.
+//! The connection to Ironic, by the flags and variables of OpenStack's clients.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,24 +10,24 @@ use crate::cli::session::Session;
 use base::{Error, Result};
 use ironic::{AccessSettings, Client};
 
-/// Names and environment variables are those of `openstack` (python-openstackclient, "Authentication").
+/// Options with the names and variables of `openstack` (python-openstackclient, "Authentication").
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Connection to Ironic")]
 pub(super) struct Connection {
-    /// Ironic's URL; with Keystone it may be left to the catalogue
+    /// URL of Ironic [default: that of Keystone's catalogue]
     #[arg(long, visible_alias = "endpoint", global = true, value_name = "URL", env = "OS_ENDPOINT", hide_env_values = true,
           value_hint = ValueHint::Url)]
     os_endpoint: Option<String>,
 
-    /// none, http_basic or password (Keystone) [default: what the other flags suggest]
+    /// none, http_basic or password (Keystone) [default: by the other flags]
     #[arg(long, global = true, value_name = "TYPE", env = "OS_AUTH_TYPE", hide_env_values = true)]
     os_auth_type: Option<String>,
 
-    /// Keystone's URL
+    /// URL of Keystone
     #[arg(long, global = true, value_name = "URL", env = "OS_AUTH_URL", hide_env_values = true, value_hint = ValueHint::Url)]
     os_auth_url: Option<String>,
 
-    /// User
+    /// User name
     #[arg(long, global = true, value_name = "NAME", env = "OS_USERNAME", hide_env_values = true)]
     os_username: Option<String>,
 
@@ -35,35 +35,35 @@ pub(super) struct Connection {
     #[arg(long, global = true, value_name = "PASSWORD", env = "OS_PASSWORD", hide_env_values = true)]
     os_password: Option<String>,
 
-    /// The user's domain [default: Default]
+    /// Domain of the user [default: Default]
     #[arg(long, global = true, value_name = "NAME", env = "OS_USER_DOMAIN_NAME", hide_env_values = true)]
     os_user_domain_name: Option<String>,
 
-    /// The project to work in
+    /// Project to work in
     #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_NAME", hide_env_values = true)]
     os_project_name: Option<String>,
 
-    /// The project's domain [default: Default]
+    /// Domain of the project [default: Default]
     #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_DOMAIN_NAME", hide_env_values = true)]
     os_project_domain_name: Option<String>,
 
-    /// "all" works on the whole system instead of in a project
+    /// "all" for the whole system instead of a project
     #[arg(long, global = true, value_name = "SCOPE", env = "OS_SYSTEM_SCOPE", hide_env_values = true)]
     os_system_scope: Option<String>,
 
-    /// Which region's Ironic
+    /// Region of Ironic
     #[arg(long, global = true, value_name = "NAME", env = "OS_REGION_NAME", hide_env_values = true)]
     os_region_name: Option<String>,
 
-    /// public, internal or admin [default: public]
+    /// Interface of the catalogue: public, internal or admin [default: public]
     #[arg(long, global = true, value_name = "INTERFACE", env = "OS_INTERFACE", hide_env_values = true)]
     os_interface: Option<String>,
 
-    /// Authorities that vouch for the servers, in place of the operating system's
+    /// CA certificates to verify the servers with, instead of those of the system
     #[arg(long, global = true, value_name = "FILE", env = "OS_CACERT", hide_env_values = true, value_hint = ValueHint::FilePath)]
     os_cacert: Option<PathBuf>,
 
-    /// Version of Ironic's API [default: the newest that both sides know]
+    /// Version of Ironic's API [default: the newest that both sides support]
     #[arg(
         long,
         global = true,
@@ -88,7 +88,8 @@ impl Connection {
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
                 Some(fs::read_to_string(&path).map_err(|error| {
-                    Error::invalid(format!("'{}' cannot be read", path.display())).with_source(error)
+                    Error::invalid(format!("reading '{}' (--os-cacert) failed", path.display()))
+                        .with_source(error)
                 })?)
             }
         };
@@ -108,8 +109,8 @@ impl Connection {
             api_version: given(&self.os_baremetal_api_version),
         };
         let access = settings.access(&session.redactor).map_err(|error| {
-            let hint = "the flags are --os-endpoint, --os-username and so on; their variables OS_ENDPOINT, OS_USERNAME, …";
-            error.with_hint(hint)
+            error
+                .with_hint("monopile baremetal --help lists the flags for the connection and their variables")
         })?;
         Ok(Client::connect(access)?)
     }

@@ -1,5 +1,5 @@
-//! `monopile baremetal`: looks into a standalone Ironic, and keeps its volume connectors and targets. Options are
-//! named as those of `openstack baremetal`.
+//! `monopile baremetal`: shows nodes of a standalone Ironic, and manages volume connectors and targets.
+//! Options have the names of `openstack baremetal`.
 
 mod connection;
 mod node;
@@ -25,10 +25,10 @@ pub(super) struct BaremetalArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum BaremetalCommand {
-    /// Machines
+    /// Show nodes
     #[command(subcommand)]
     Node(node::NodeCommand),
-    /// Volumes that machines boot from and use
+    /// Manage the volumes of nodes
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
 }

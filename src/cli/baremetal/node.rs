@@ -16,18 +16,18 @@ pub(super) enum NodeCommand {
     List(ListArgs),
     /// Show a node
     Show {
-        /// Name or UUID
+        /// Name or UUID of the node
         #[arg(value_name = "NODE")]
         node: String,
-        /// Only these fields
+        /// Show only these fields
         #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',')]
         fields: Vec<String>,
         #[command(flatten)]
         output: Output,
     },
-    /// Show whether a node is fit to be deployed, interface by interface
+    /// Validate each interface of a node for a deploy
     Validate {
-        /// Name or UUID
+        /// Name or UUID of the node
         #[arg(value_name = "NODE")]
         node: String,
         #[command(flatten)]
@@ -37,10 +37,10 @@ pub(super) enum NodeCommand {
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ListArgs {
-    /// Only nodes in this provision state
+    /// List only nodes in this provision state
     #[arg(long, value_name = "STATE")]
     provision_state: Option<String>,
-    /// Only nodes of this resource class
+    /// List only nodes of this resource class
     #[arg(long, value_name = "CLASS")]
     resource_class: Option<String>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ impl ListArgs {
         if !filter.detail {
             return self.output.list(session, &self.listing.columns(&COLUMNS, &[]), nodes);
         }
-        // All that this server has.
+        // Show every field of this server.
         let keys = nodes.first().map(|node| node.keys().cloned().collect()).unwrap_or_default();
         let mut keys: Vec<String> = keys;
         keys.retain(|key| !LINKS.contains(&key.as_str()));

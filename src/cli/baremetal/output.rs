@@ -1,4 +1,4 @@
-//! What is shown of Ironic's objects, in the formats of OpenStack's clients: `table`, `json`, `yaml`, `value`, `csv`.
+//! Prints Ironic's objects in the formats of OpenStack's clients: `table`, `json`, `yaml`, `value`, `csv`.
 
 use std::ffi::OsString;
 
@@ -14,39 +14,38 @@ use base::{Error, Result};
 use ironic::Object;
 use yaml::{self, Node};
 
-/// How a result is written.
+/// The format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Aligned columns, for people
+    /// Aligned columns
     Table,
     /// JSON, as `openstack` writes it
     Json,
     /// YAML
     Yaml,
-    /// The values alone: a line per object, or per field of a single one
+    /// Values only: a line per object, or per field of a single object
     Value,
     /// Comma-separated values
     Csv,
 }
 
-/// Flags of every command that shows something.
+/// Options of commands that print objects.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Output {
-    /// How the result is written [default: table, or json with --json]
+    /// Format of the result [default: table, or json with --json]
     #[arg(short, long, value_enum, hide_possible_values = false)]
     format: Option<Format>,
 
-    /// Show only this column; several times for several
-    // Upstream's global flag of the same name is accepted and ignored everywhere else. The same id and type put
-    // this one in its place.
+    /// Show only this column (can be repeated)
+    // Same id and type as the ignored global flag of upstream, which this one replaces.
     #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN", action = ArgAction::Append,
           value_parser = OsStringValueParser::new())]
     columns: Vec<OsString>,
 }
 
 impl Output {
-    /// Several objects, with these columns.
+    /// Prints objects with these columns.
     pub(super) fn list(&self, session: &Session, columns: &[&str], objects: Vec<Object>) -> Result<Finished> {
         let columns = self.select(columns)?;
         let cell = |object: &Object, column: &str| object.get(column).cloned().unwrap_or_default();
@@ -68,7 +67,7 @@ impl Output {
         }))
     }
 
-    /// One object, field by field.
+    /// Prints one object, field by field.
     pub(super) fn show(&self, session: &Session, mut object: Object) -> Result<Finished> {
         object.retain(|key, _| !LINKS.contains(&key.as_str()));
         object.sort_keys();
@@ -91,8 +90,8 @@ impl Output {
         self.format.unwrap_or(if session.globals.json { Format::Json } else { Format::Table })
     }
 
-    /// Those of `known` that `-c` names, in their order; all where it names none. Names are those of the API, or as
-    /// old clients headed their tables: `Node UUID`.
+    /// Returns the columns that `-c` names, in the order of `known`; all without `-c`. Old column titles such
+    /// as `Node UUID` are accepted.
     fn select<'k>(&self, known: &[&'k str]) -> Result<Vec<&'k str>> {
         if self.columns.is_empty() {
             return Ok(known.to_vec());
@@ -101,8 +100,8 @@ impl Output {
             self.columns.iter().map(|name| name.to_string_lossy().replace(' ', "_").to_lowercase()).collect();
         let is = |name: &str, wanted: &str| name.to_lowercase() == wanted;
         if let Some(unknown) = wanted.iter().find(|wanted| !known.iter().any(|name| is(name, wanted))) {
-            let all = || Some(format!("there are: {}", known.join(", ")));
-            return Err(Error::usage(format!("there is no column '{unknown}'")).with_nearest(
+            let all = || Some(format!("the columns are: {}", known.join(", ")));
+            return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
                 unknown,
                 known.iter().copied(),
                 all,
@@ -112,11 +111,11 @@ impl Output {
     }
 }
 
-/// Addresses of other resources, which say nothing to a person.
+/// Fields with links to other resources, which are not shown.
 pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
 
-/// A value in a line: `None`, `True` and `False` are what scripts know, everything else is JSON. Control characters
-/// are escaped, so that a line stays a line and a terminal is not told what to do.
+/// Formats a value on one line: `None`, `True` and `False` as scripts expect them, everything else as JSON.
+/// Control characters are escaped.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -144,7 +143,7 @@ fn table(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
     table.print(&Layout::unlimited(Redactor::default()))
 }
 
-/// RFC 4180, with everything quoted that is no number.
+/// Formats rows as CSV (RFC 4180). Everything except numbers is quoted.
 fn csv(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let cell = |value: &Value| match value {
@@ -164,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_stays_a_line() {
+    fn values_stay_on_one_line() {
         let values = [json!(null), json!(true), json!("a\u{1b}[2Jb\nc"), json!({"a": [1]}), json!(7)];
         assert_eq!(
             values.map(|value| plain(&value)),

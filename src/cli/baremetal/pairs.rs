@@ -1,11 +1,11 @@
-//! `--property KEY=VALUE` and `--extra KEY=VALUE`.
+//! Parses `--property KEY=VALUE` and `--extra KEY=VALUE`.
 
 use serde_json::{Map, Value};
 
-/// A key and its value: JSON where it is JSON, else text, as OpenStack's clients read it. What belongs to a login
-/// is always text: a password of digits is no number.
+/// Parses a key and its value: JSON if possible, otherwise text, as OpenStack's clients do. Values of logins
+/// are always text, because a password may consist of digits.
 pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
-    let (key, value) = text.split_once('=').ok_or("it must be KEY=VALUE")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     if key.is_empty() {
         return Err("the key is empty".to_owned());
     }
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-/// The pairs as an object; the last of several with the same key counts.
+/// Collects the pairs in an object. The last pair of a key counts.
 pub(super) fn object(pairs: Vec<(String, Value)>) -> Value {
     Value::Object(pairs.into_iter().collect::<Map<_, _>>())
 }
@@ -27,7 +27,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_json_where_they_can_be_and_passwords_never() {
+    fn values_are_json_if_possible_and_passwords_are_text() {
         let pair = |text: &str| parse(text).unwrap();
         assert_eq!(pair("target_lun=1"), ("target_lun".to_owned(), json!(1)));
         assert_eq!(pair("target_luns=[1, 2]"), ("target_luns".to_owned(), json!([1, 2])));

@@ -1,4 +1,4 @@
-//! `monopile baremetal volume connector` and `… target`.
+//! `monopile baremetal volume connector` and `monopile baremetal volume target`.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -12,26 +12,26 @@ use ironic::{Client, Collection, Filter, Object, Patch};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum VolumeCommand {
-    /// Who a node is to a storage network: its initiators
+    /// Manage volume connectors: the initiators of nodes
     #[command(subcommand)]
     Connector(Command<ConnectorCreate, ConnectorSet>),
-    /// Volumes that a node boots from and uses
+    /// Manage volume targets: the volumes of nodes
     #[command(subcommand)]
     Target(Command<TargetCreate, TargetSet>),
 }
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum Command<C: Args, S: Args> {
-    /// Make one
+    /// Create one
     Create {
         #[command(flatten)]
         fields: C,
         #[command(flatten)]
         output: Output,
     },
-    /// List them
+    /// List all
     List {
-        /// Only those of this node, by name or UUID
+        /// List only those of this node (name or UUID)
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
         #[command(flatten)]
@@ -41,38 +41,38 @@ pub(super) enum Command<C: Args, S: Args> {
     },
     /// Show one
     Show {
-        /// Its UUID
+        /// UUID
         #[arg(value_name = "UUID")]
         uuid: String,
-        /// Only these fields
+        /// Show only these fields
         #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',')]
         fields: Vec<String>,
         #[command(flatten)]
         output: Output,
     },
-    /// Change one; its node must be powered off
+    /// Change one (its node must be powered off)
     Set {
-        /// Its UUID
+        /// UUID
         #[arg(value_name = "UUID")]
         uuid: String,
         #[command(flatten)]
         fields: S,
     },
-    /// Remove keys of one; its node must be powered off
+    /// Remove keys of one (its node must be powered off)
     Unset {
-        /// Its UUID
+        /// UUID
         #[arg(value_name = "UUID")]
         uuid: String,
-        /// A key of the metadata
+        /// Key of the metadata to remove
         #[arg(long, value_name = "KEY")]
         extra: Vec<String>,
-        /// A key of a target's properties
+        /// Key of a target's properties to remove
         #[arg(long = "property", value_name = "KEY")]
         properties: Vec<String>,
     },
-    /// Delete some; their nodes must be powered off
+    /// Delete some (their nodes must be powered off)
     Delete {
-        /// Their UUIDs
+        /// UUIDs to delete
         #[arg(value_name = "UUID", required = true)]
         uuids: Vec<String>,
     },
@@ -80,36 +80,36 @@ pub(super) enum Command<C: Args, S: Args> {
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct Listing {
-    /// With all fields
+    /// Show all fields
     #[arg(long, visible_alias = "detail")]
     long: bool,
-    /// Only these fields
+    /// Show only these fields
     #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',', conflicts_with = "long")]
     fields: Vec<String>,
-    /// At most so many; 0 for no limit
+    /// List at most N; 0 for no limit
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Only what follows the one with this UUID
+    /// List only those after this UUID
     #[arg(long, value_name = "UUID")]
     marker: Option<String>,
-    /// Sort by fields, each "asc" (so without a direction) or "desc"
+    /// Sort by fields, each "asc" (the default) or "desc"
     #[arg(long, value_name = "KEY[:DIRECTION][,…]", value_delimiter = ',', value_parser = sort_key)]
     sort: Vec<(String, bool)>,
 }
 
-/// A field to sort by, and whether backwards.
+/// Parses a field to sort by; true means descending.
 fn sort_key(text: &str) -> std::result::Result<(String, bool), String> {
     match text.split_once(':').unwrap_or((text, "asc")) {
-        ("", _) => Err("there is no field in it".to_owned()),
+        ("", _) => Err("the field is empty".to_owned()),
         (key, direction @ ("asc" | "desc")) => Ok((key.to_owned(), direction == "desc")),
-        _ => Err("it must be KEY, KEY:asc or KEY:desc".to_owned()),
+        _ => Err("expected KEY, KEY:asc or KEY:desc".to_owned()),
     }
 }
 
 impl Listing {
     pub(super) fn filter(&self) -> Result<Filter> {
         if self.sort.len() > 1 && self.marker.is_some() {
-            return Err(Error::usage("--marker cannot be given with several fields in --sort"));
+            return Err(Error::usage("--marker cannot be combined with several fields in --sort"));
         }
         Ok(Filter {
             arguments: Vec::new(),
@@ -121,7 +121,7 @@ impl Listing {
         })
     }
 
-    /// The columns to show: those asked for, `long` with `--long`, else `short`.
+    /// Returns the requested columns, `long` with `--long`, or `short`.
     pub(super) fn columns<'c>(&'c self, short: &[&'c str], long: &[&'c str]) -> Vec<&'c str> {
         match (self.fields.as_slice(), self.long) {
             ([], true) => long.to_vec(),
@@ -131,92 +131,92 @@ impl Listing {
     }
 }
 
-/// The types of connectors that Ironic's documentation has; Ironic itself takes any text.
+/// The connector types in Ironic's documentation. Ironic itself accepts any text.
 const CONNECTOR_TYPES: [&str; 7] = ["iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"];
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectorCreate {
-    /// The node, by name or UUID
+    /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: String,
-    /// What the id is
+    /// Type of the id
     #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: String,
-    /// The initiator's id: for iqn its name
+    /// Id of the initiator: its name for iqn
     #[arg(long, value_name = "ID")]
     connector_id: String,
-    /// The UUID to have
+    /// UUID of the new object
     #[arg(long, value_name = "UUID")]
     uuid: Option<String>,
-    /// Metadata; several times for several
+    /// Metadata (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectorSet {
-    /// The node it belongs to, by name or UUID
+    /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// What the id is
+    /// Type of the id
     #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: Option<String>,
-    /// The initiator's id
+    /// Id of the initiator
     #[arg(long, value_name = "ID")]
     connector_id: Option<String>,
-    /// Metadata; several times for several
+    /// Metadata (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
 
 #[derive(Clone, Args)]
 pub(super) struct TargetCreate {
-    /// The node, by name or UUID
+    /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: String,
-    /// How it is reached: iscsi or fibre_channel
+    /// Type of access: iscsi or fibre_channel
     #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
     kind: String,
-    /// The storage's name for the volume
+    /// Name of the volume on the storage
     #[arg(long, value_name = "ID")]
     volume_id: String,
-    /// The place among the node's targets; it boots from 0
+    /// Boot order among the targets of the node; it boots from 0
     #[arg(long, value_name = "N")]
     boot_index: u32,
-    /// Where the volume is and how to log in; several times for several
+    /// Address of the volume and login (can be repeated)
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
     properties: Vec<(String, Value)>,
-    /// The UUID to have
+    /// UUID of the new object
     #[arg(long, value_name = "UUID")]
     uuid: Option<String>,
-    /// Metadata; several times for several
+    /// Metadata (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
 
 #[derive(Clone, Args)]
 pub(super) struct TargetSet {
-    /// The node it belongs to, by name or UUID
+    /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// How it is reached: iscsi or fibre_channel
+    /// Type of access: iscsi or fibre_channel
     #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
     kind: Option<String>,
-    /// The storage's name for the volume
+    /// Name of the volume on the storage
     #[arg(long, value_name = "ID")]
     volume_id: Option<String>,
-    /// The place among the node's targets
+    /// Boot order among the targets of the node
     #[arg(long, value_name = "N")]
     boot_index: Option<u32>,
-    /// Where the volume is and how to log in; several times for several
+    /// Address of the volume and login (can be repeated)
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
     properties: Vec<(String, Value)>,
-    /// Metadata; several times for several
+    /// Metadata (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
 
-// Their properties may hold a password.
+// Properties may hold a password, so Debug omits them.
 impl std::fmt::Debug for TargetCreate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TargetCreate").field("node", &self.node).finish_non_exhaustive()
@@ -229,21 +229,21 @@ impl std::fmt::Debug for TargetSet {
     }
 }
 
-/// What the two kinds differ in.
-struct VolumeResource {
+/// The differences of the two kinds.
+struct VolumeKind {
     collection: Collection,
     name: &'static str,
     short: &'static [&'static str],
     long: &'static [&'static str],
 }
 
-const CONNECTOR: VolumeResource = VolumeResource {
+const CONNECTOR: VolumeKind = VolumeKind {
     collection: Collection::Connectors,
     name: "volume connector",
     short: &["uuid", "node_uuid", "type", "connector_id"],
     long: &["uuid", "node_uuid", "type", "connector_id", "extra", "created_at", "updated_at"],
 };
-const TARGET: VolumeResource = VolumeResource {
+const TARGET: VolumeKind = VolumeKind {
     collection: Collection::Targets,
     name: "volume target",
     short: &["uuid", "node_uuid", "volume_type", "boot_index", "volume_id"],
@@ -260,12 +260,12 @@ const TARGET: VolumeResource = VolumeResource {
     ],
 };
 
-/// A new one, as it is sent.
+/// Arguments that describe a new object.
 pub(super) trait New {
     fn object(self, session: &Session, ironic: &Client) -> Result<Object>;
 }
 
-/// Changes to one, as they are sent.
+/// Arguments that describe changes to an object.
 pub(super) trait Change {
     fn patch(self, session: &Session, ironic: &Client) -> Result<Patch>;
     fn is_empty(&self) -> bool;
@@ -285,7 +285,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
         self,
         session: &Session,
         ironic: impl Fn() -> Result<Client>,
-        kind: &VolumeResource,
+        kind: &VolumeKind,
     ) -> Result<Finished> {
         match self {
             Command::Create { fields, output } => {
@@ -304,7 +304,8 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
             }
             Command::Set { uuid, fields } => {
                 if fields.is_empty() {
-                    return Err(Error::usage("it is not said what to set"));
+                    return Err(Error::usage("nothing to set")
+                        .with_hint("name at least one field, for instance --extra KEY=VALUE"));
                 }
                 let ironic = ironic()?;
                 let patch = fields.patch(session, &ironic)?;
@@ -317,7 +318,8 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
                     patch = keys.iter().fold(patch, |patch, key| patch.remove(&[object, key]));
                 }
                 if patch.is_empty() {
-                    return Err(Error::usage("it is not said what to unset"));
+                    return Err(Error::usage("nothing to unset")
+                        .with_hint("name at least one key, for instance --extra KEY"));
                 }
                 ironic()?.update(kind.collection, &uuid, &patch)?;
                 Ok(Finished::Output(Vec::new()))
@@ -327,8 +329,8 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
     }
 }
 
-/// Deletes what can be deleted; the first failure is the result.
-fn delete(session: &Session, ironic: &Client, kind: &VolumeResource, uuids: &[String]) -> Result<Finished> {
+/// Deletes all objects that can be deleted, and returns the first failure.
+fn delete(session: &Session, ironic: &Client, kind: &VolumeKind, uuids: &[String]) -> Result<Finished> {
     let mut failures = Vec::new();
     for uuid in uuids {
         match ironic.delete(kind.collection, uuid) {
@@ -344,8 +346,8 @@ fn delete(session: &Session, ironic: &Client, kind: &VolumeResource, uuids: &[St
     }
     let others = match count - 1 {
         0 => String::new(),
-        1 => ", nor was another".to_owned(),
-        more => format!(", nor were {more} others"),
+        1 => ", and another failed as well".to_owned(),
+        more => format!(", and {more} others failed as well"),
     };
     Err(first.context(format!("{} {uuid} was not deleted{others}", kind.name)))
 }
@@ -429,12 +431,12 @@ fn set(patch: Patch, key: &str, value: Option<impl Into<Value>>) -> Patch {
     }
 }
 
-/// Each key by itself: the others keep what they are, passwords above all.
+/// Sets each key by itself, so that other keys keep their values.
 fn set_keys(patch: Patch, object: &str, pairs: Vec<(String, Value)>) -> Patch {
     pairs.into_iter().fold(patch, |patch, (key, value)| patch.set(&[object, &key], value))
 }
 
-/// No password that was given is shown again, whoever quotes it.
+/// Redacts the passwords among the properties.
 fn hide(session: &Session, properties: &[(String, Value)]) {
     for (_, value) in properties.iter().filter(|(key, _)| ironic::is_secret(key)) {
         if let Value::String(text) = value {

@@ -1,4 +1,4 @@
-//! What the manifest of a command line that is still being typed offers.
+//! Completions from the manifest.
 
 use clap::FromArgMatches as _;
 
@@ -15,14 +15,14 @@ impl Typed {
         Some(flags.inputs(&self.manifest()?))
     }
 
-    /// The manifest with its ops files applied, as far as there is one.
+    /// Returns the manifest with its ops files applied.
     fn outline(&self) -> Option<(Inputs, Node)> {
         let inputs = self.inputs()?;
         let root = manifest::outline(&inputs).ok()?;
         Some((inputs, root))
     }
 
-    /// The jobs of the instance groups; and of the CPI, where the command is about them too.
+    /// Returns the jobs of the instance groups, and of the CPI except for `logs`.
     pub(super) fn jobs(&self) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
         let mut found = Vec::new();
@@ -38,7 +38,7 @@ impl Typed {
         found
     }
 
-    /// The CPIs that the CPI config has, or the manifest itself.
+    /// Returns the CPIs of the CPI config, or of the manifest.
     pub(super) fn configured_cpis(&self) -> Vec<String> {
         let config = self.path("cpi_config").and_then(|path| {
             let path = paths::expand(&path, paths::home().as_deref());
@@ -48,7 +48,7 @@ impl Typed {
         config.iter().flat_map(|config| names(items(config.get("cpis")))).collect()
     }
 
-    /// The variables that have no value yet: those that are referred to, and those that are declared.
+    /// Returns the referenced and declared variables without a value.
     pub(super) fn variables(&self) -> Vec<String> {
         let Some((inputs, root)) = self.outline() else { return Vec::new() };
         let mut names = manifest::variables::syntax::referred(&root);
@@ -59,7 +59,7 @@ impl Typed {
         names.into_iter().filter(|name| has_value.get(name).is_none()).collect()
     }
 
-    /// The paths in the manifest that go on from what is typed, one step of them; two where the first is clear.
+    /// Returns the manifest paths that continue the typed one by a step, or by two if the first is unique.
     pub(super) fn paths(&self, typed: &str) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
         let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
@@ -77,12 +77,12 @@ fn items(node: Option<&Node>) -> &[Node] {
     node.and_then(Node::as_seq).unwrap_or_default()
 }
 
-/// The names of things that have one.
-fn names(things: &[Node]) -> impl Iterator<Item = String> {
-    things.iter().filter_map(|thing| thing.get("name")?.as_str().map(str::to_owned))
+/// Returns the names of the named items.
+fn names(items: &[Node]) -> impl Iterator<Item = String> {
+    items.iter().filter_map(|item| item.get("name")?.as_str().map(str::to_owned))
 }
 
-/// The paths one step below a path.
+/// Returns the paths one step below a path.
 fn steps(root: &Node, parent: &str) -> Vec<String> {
     let here = match parent {
         "" => Ok(std::borrow::Cow::Borrowed(root)),

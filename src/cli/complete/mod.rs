@@ -1,8 +1,7 @@
-//! Completion: the shell asks the program what can come next, so that it offers the job names of this manifest, the
-//! paths in it, the variables it still lacks.
+//! Shell completion. The shell asks the program, which offers values from manifest and state as well.
 //!
-//! [`script`] is what a shell loads. It runs the program with `MONOPILE_COMPLETE=SHELL monopile -- WORDS`, which
-//! [`try_answer`] answers.
+//! [`script`] returns the script that a shell loads. It runs `MONOPILE_COMPLETE=SHELL monopile -- WORDS`,
+//! which [`try_answer`] answers.
 
 mod manifest;
 mod record;
@@ -19,14 +18,14 @@ use super::{grammar, paths};
 use base::{Error, Result};
 use shells::{BASH, ZSH};
 
-/// Set by the scripts to the shell that asks.
+/// The variable with the name of the shell.
 const VARIABLE: &str = "MONOPILE_COMPLETE";
-/// Set by most of the scripts to which of the words, from 0, is to be completed; else it is the last.
+/// The variable with the index of the word to complete. Without it, the last word is completed.
 const INDEX: &str = "_CLAP_COMPLETE_INDEX";
 
 const SHELLS: [&dyn EnvCompleter; 5] = [&BASH, &ZSH, &Fish, &Powershell, &Elvish];
 
-/// The script of a shell.
+/// Returns the completion script of a shell.
 pub(super) fn script(shell: &str) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(shell) = SHELLS.iter().find(|known| known.name() == shell) {
@@ -37,11 +36,11 @@ pub(super) fn script(shell: &str) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Answers a shell, if one asks. What goes wrong is told by the exit code alone: a person is typing.
+/// Answers the request of a shell. Errors show in the exit code only, because a user is typing.
 pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
-    let asks = paths::variable(VARIABLE)?;
+    let name = paths::variable(VARIABLE)?;
     let words = args.get(1..)?.strip_prefix(&[OsString::from("--")])?;
-    let shell = SHELLS.iter().find(|shell| shell.name() == asks)?;
+    let shell = SHELLS.iter().find(|shell| shell.name() == name)?;
     let index = paths::variable(INDEX).and_then(|index| index.to_str()?.parse().ok());
     let index: usize = index.unwrap_or_else(|| words.len().saturating_sub(1));
     let mut others = words.to_vec();

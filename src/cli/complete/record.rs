@@ -1,34 +1,34 @@
-//! What the state of a command line that is still being typed offers: whatever a CID or a CPI's name names.
+//! Completions from the state: CIDs and names of CPIs.
 
 use super::typed::Typed;
 use engine::protocol::ResourceKind;
 use engine::records::{self, Overview};
 use engine::state::{Resource, Storage};
 
-/// Something that can be named, and what it is.
+/// A name with its description.
 pub(super) struct Named {
     pub(super) name: String,
-    pub(super) is: String,
+    pub(super) description: String,
 }
 
 impl Named {
-    fn new(name: &str, is: String) -> Named {
-        Named { name: name.to_owned(), is }
+    fn new(name: &str, description: String) -> Named {
+        Named { name: name.to_owned(), description }
     }
 }
 
 impl Typed {
     fn record(&self) -> Option<Overview> {
-        // One in a bucket is too far away while somebody types.
+        // A state in a bucket is too slow for completion.
         records::show(&Storage::from(self.state()?.as_path())).ok()
     }
 
-    /// What of this kind is on record.
+    /// Returns the recorded resources of a kind.
     pub(super) fn recorded(&self, kind: ResourceKind) -> Vec<Named> {
         self.record().map(|record| recorded(&record, kind)).unwrap_or_default()
     }
 
-    /// The stemcells on record by name and version, then by CID.
+    /// Returns the recorded stemcells by name and version, then by CID.
     pub(super) fn stemcells(&self) -> Vec<Named> {
         let Some(record) = self.record() else { return Vec::new() };
         let by_name = record
@@ -38,7 +38,7 @@ impl Typed {
         by_name.chain(recorded(&record, ResourceKind::Stemcell)).collect()
     }
 
-    /// Calls that are open, or that failed and may have made something.
+    /// Returns open calls and suspects.
     pub(super) fn calls(&self) -> Vec<Named> {
         let Some(record) = self.record() else { return Vec::new() };
         let open = record
@@ -48,11 +48,11 @@ impl Typed {
         let suspects = record
             .suspects
             .iter()
-            .map(|one| Named::new(one.request_id.as_str(), format!("may have made {}", one.looks_like)));
+            .map(|one| Named::new(one.request_id.as_str(), format!("may have created {}", one.looks_like)));
         open.chain(suspects).collect()
     }
 
-    /// The CPIs that something on record is of.
+    /// Returns the CPIs of recorded resources.
     pub(super) fn recorded_cpis(&self) -> Vec<String> {
         let Some(record) = self.record() else { return Vec::new() };
         let vm = record.vm.iter().filter_map(|vm| vm.cpi.clone());
@@ -73,26 +73,27 @@ fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
                 Named::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
             });
-            // Those that came before it are on record for that alone.
             let earlier = record.undeleted.iter().map(|one| &one.resource);
             let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
             vm.chain(earlier.map(|vm| Named::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
                 .collect()
         }
         ResourceKind::Disk => {
-            let is = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), of(cpi));
+            let describe = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), of(cpi));
             let disks = record.disks.iter();
             disks
-                .map(|disk| Named::new(disk.cid.as_str(), is(disk.size, disk.in_use, disk.cpi.as_deref())))
+                .map(|disk| {
+                    Named::new(disk.cid.as_str(), describe(disk.size, disk.in_use, disk.cpi.as_deref()))
+                })
                 .collect()
         }
         ResourceKind::Stemcell => {
             let stemcells = record.stemcells.iter();
             stemcells
                 .map(|one| {
-                    let is =
+                    let description =
                         format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(one.cpi.as_deref()));
-                    Named::new(one.cid.as_str(), is)
+                    Named::new(one.cid.as_str(), description)
                 })
                 .collect()
         }
@@ -100,8 +101,9 @@ fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
             let snapshots = record.snapshots.iter();
             snapshots
                 .map(|one| {
-                    let is = format!("of disk {}, {}{}", one.disk, one.created_at, of(one.cpi.as_deref()));
-                    Named::new(one.cid.as_str(), is)
+                    let description =
+                        format!("of disk {}, {}{}", one.disk, one.created_at, of(one.cpi.as_deref()));
+                    Named::new(one.cid.as_str(), description)
                 })
                 .collect()
         }

@@ -1,5 +1,5 @@
-//! Shells that need more than the completion library's script: bash splits words at `=` and `:`, which paths and
-//! variables have in them, and zsh puts a space after `name=`. Their scripts are those in `completions/`.
+//! Shells with a script of our own in `completions/`: bash splits words at `=` and `:`, and zsh adds a space
+//! after `name=`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::env::{self, EnvCompleter};
 
-/// A shell of the library, with a script of our own.
+/// A shell of the completion library with another script.
 pub(super) struct OwnScript {
     shell: &'static dyn EnvCompleter,
     script: &'static [u8],

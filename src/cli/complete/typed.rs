@@ -1,4 +1,4 @@
-//! A command line that is still being typed.
+//! A partial command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command};
 
 use crate::cli::{env_file, paths};
 
-/// A command line without the word that is being typed.
+/// A command line without the word to complete.
 pub(super) struct Typed {
     /// The words of the command: `state`, `show`.
     command: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Typed {
 }
 
 impl Typed {
-    /// What can be understood of the words, an env file included.
+    /// Parses as much of the words as possible, and the env file.
     pub(super) fn of(grammar: &Command, words: &[OsString]) -> Typed {
         match env_file::guess(grammar, words) {
             Some((command, matches)) => Typed { command, matches: Some(matches) },
@@ -23,7 +23,7 @@ impl Typed {
         }
     }
 
-    /// Whether it is this command.
+    /// Returns true for this command.
     pub(super) fn is(&self, command: &[&str]) -> bool {
         self.command == command
     }
@@ -32,25 +32,25 @@ impl Typed {
         self.matches.as_ref()
     }
 
-    /// The first of the paths that an argument names.
+    /// Returns the first path of an argument.
     pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
         let mut paths = self.matches()?.try_get_many::<PathBuf>(id).ok()??;
         paths.find(|path| path.as_os_str() != "-").cloned()
     }
 
-    /// The words of `cpi call`.
+    /// Returns the words of `cpi call`.
     pub(super) fn words(&self) -> Vec<&String> {
         let words = self.matches().and_then(|matches| matches.try_get_many::<String>("words").ok().flatten());
         words.into_iter().flatten().collect()
     }
 
-    /// The manifest.
+    /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> Option<PathBuf> {
         let word = || self.words().first().filter(|word| paths::is_there(word)).map(PathBuf::from);
         self.path("manifest").or_else(word)
     }
 
-    /// The state file.
+    /// Returns the path of the state file.
     pub(super) fn state(&self) -> Option<PathBuf> {
         let named = self.path("state");
         let manifest = if named.is_some() { Some(PathBuf::new()) } else { self.manifest() };

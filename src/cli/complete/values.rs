@@ -1,4 +1,4 @@
-//! Which argument takes what: files by their extension, and what manifest, CPI config and state offer.
+//! Completions of arguments: files by extension, and values from manifest, CPI config and state.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,17 +19,17 @@ use manifest::vars_store::Store;
 const YAML: &[&str] = &["yml", "yaml"];
 const TARBALLS: &[&str] = &["tgz", "gz"];
 
-/// The grammar, with what the arguments take; `words` is the command line without the word that is being typed.
+/// Adds completions to the arguments. `words` is the command line without the word to complete.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
     let typed = Arc::new(Typed::of(&grammar, words));
     env_file::everywhere(grammar, &|arg| with_value(arg, &typed))
 }
 
-/// The argument, where it is one of the command that is being typed; the others are not asked.
+/// Adds completions to an argument.
 fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
-    let offer = |arg: Arg, what: fn(&OsStr, &Typed) -> Vec<CompletionCandidate>| {
+    let offer = |arg: Arg, values: fn(&OsStr, &Typed) -> Vec<CompletionCandidate>| {
         let typed = Arc::clone(typed);
-        arg.add(ArgValueCompleter::new(move |word: &OsStr| what(word, &typed)))
+        arg.add(ArgValueCompleter::new(move |word: &OsStr| values(word, &typed)))
     };
     if arg.get_long() == Some("cpi") {
         return offer(arg, |word, typed| offered(word, cpis(typed)));
@@ -75,7 +75,7 @@ fn files(extensions: &'static [&'static str]) -> ArgValueCompleter {
     ArgValueCompleter::new(paths(extensions))
 }
 
-/// Files with one of these extensions, and directories on the way to them.
+/// Completes files with one of these extensions, and directories.
 fn paths(extensions: &'static [&'static str]) -> PathCompleter {
     PathCompleter::file().filter(move |path: &Path| {
         path.extension().and_then(OsStr::to_str).is_some_and(|extension| extensions.contains(&extension))
@@ -86,20 +86,20 @@ fn candidates(texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidat
     texts.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Those that begin with the word.
+/// Returns the texts that begin with the word.
 fn offered(word: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     candidates(texts.into_iter().filter(|text| text.starts_with(word)))
 }
 
-/// Those that begin with the word, with what they are where a shell shows that.
-fn described(word: &OsStr, things: Vec<Named>) -> Vec<CompletionCandidate> {
+/// Returns the names that begin with the word, with their descriptions.
+fn described(word: &OsStr, named: Vec<Named>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
-    let fitting = things.into_iter().filter(|thing| thing.name.starts_with(word));
-    fitting.map(|thing| CompletionCandidate::new(thing.name).help(Some(thing.is.into()))).collect()
+    let matching = named.into_iter().filter(|one| one.name.starts_with(word));
+    matching.map(|one| CompletionCandidate::new(one.name).help(Some(one.description.into()))).collect()
 }
 
-/// The names of CPIs: those of the CPI config first, then others that something on record is of.
+/// Returns the CPIs of the configuration, then those of recorded resources.
 fn cpis(typed: &Typed) -> Vec<String> {
     let mut names = typed.configured_cpis();
     for name in typed.recorded_cpis() {
@@ -110,7 +110,7 @@ fn cpis(typed: &Typed) -> Vec<String> {
     names
 }
 
-/// `cpi call`: a manifest and a method, then what the method may be about.
+/// Completes a word of `cpi call`: manifest and method, then CIDs.
 fn word_of_call(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
     if typed.words().iter().any(is_method) {
@@ -126,7 +126,7 @@ fn with_equals(typed: &Typed) -> Vec<String> {
     typed.variables().into_iter().map(|name| format!("{name}=")).collect()
 }
 
-/// `NAME=PATH`: a variable, then any file.
+/// Completes `NAME=PATH`: a variable, then a file.
 fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
     match word.to_str().and_then(|word| word.split_once('=')) {
         None => offered(word, with_equals(typed)),
@@ -137,7 +137,7 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
     }
 }
 
-/// The variables of a vars store.
+/// Returns the variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
     let store = typed.path("store").and_then(|path| Store::open(&path, &Encryption::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()

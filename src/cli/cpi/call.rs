@@ -14,20 +14,20 @@ use base::error::nearest;
 use base::{Error, Result};
 use engine::cpi::Method;
 
-/// Call a method of a CPI, and show what is sent and what comes back
+/// Call a method of a CPI and show request and answer
 #[derive(Debug, Clone, Args)]
 #[command(
     override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
                       monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...",
-    after_help = "An ARG is JSON or a plain word. What the call makes is on record nowhere: delete it."
+    after_help = "An ARG is JSON or a plain word. The state does not record created resources: delete them yourself."
 )]
 pub(super) struct CallArgs {
-    /// The manifest (not with --path or --replay, and not where an env file names it), the method, its arguments
+    /// Manifest, method and arguments; no manifest with --path, --replay, or an env file that names one
     #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
           value_hint = ValueHint::FilePath)]
     words: Vec<String>,
 
-    /// `api_version` of the stemcell that the call is about [default: that of the state]
+    /// `api_version` of the stemcell for this call [default: that in the state]
     #[arg(long, value_name = "N")]
     stemcell_api_version: Option<u32>,
 
@@ -38,7 +38,7 @@ pub(super) struct CallArgs {
 impl CallArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let mut words = self.words.into_iter();
-        let manifest = match (self.source.wants_manifest(), self.source.manifest_of_env_file()) {
+        let manifest = match (self.source.needs_manifest(), self.source.manifest_of_env_file()) {
             (false, _) => None,
             (true, Some(manifest)) if !words.as_slice().first().is_some_and(paths::is_there) => {
                 Some(manifest.clone())
@@ -46,32 +46,32 @@ impl CallArgs {
             (true, _) => words.next().map(PathBuf::from),
         };
         let Some(method) = words.next() else {
-            return Err(Error::usage("which method?")
-                .with_hint("monopile cpi call MANIFEST METHOD [ARG]…, for instance: has_vm vm-1"));
+            return Err(Error::usage("no method is named")
+                .with_hint("monopile cpi call bosh.yml has_vm vm-1 calls `has_vm`"));
         };
         let arguments: Vec<Value> = words
             .enumerate()
             .map(|(position, word)| conformance::plain_or_json(&method, position, &word))
             .collect();
-        let on_bench = self.source.open(session, manifest.as_ref(), false, None)?;
+        let prepared = self.source.open(session, manifest.as_ref(), false, None)?;
         let versions = match method == Method::Info.name() {
             true => Versions::default(),
             false => {
-                let info = on_bench.watched(session, "Asking the CPI what it is", conformance::info)?;
-                let says = info.info.as_ref().map(|info| info.api_version);
-                if says.is_none() {
+                let info = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
+                let answered = info.info.as_ref().map(|info| info.api_version);
+                if answered.is_none() {
                     let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
-                    session.reporter.warn(format!("`info` failed, so api_version 1 is sent: {why}"));
+                    session.reporter.warn(format!("`info` failed, so the request has api_version 1: {why}"));
                 }
-                let state = on_bench.opened.as_ref().and_then(|opened| opened.stemcell_api_version);
+                let state = prepared.opened.as_ref().and_then(|opened| opened.stemcell_api_version);
                 Versions {
-                    api: Some(says.unwrap_or(1).min(on_bench.highest_api_version)),
+                    api: Some(answered.unwrap_or(1).min(prepared.highest_api_version)),
                     stemcell: self.stemcell_api_version.or(state),
                 }
             }
         };
         advise(session, &method, versions, &arguments);
-        let called = on_bench.watched(session, &format!("Calling {method}"), |bench, watching| {
+        let called = prepared.watched(session, &format!("Calling {method}"), |bench, watching| {
             conformance::call(bench, &method, &arguments, versions, watching)
         })?;
         let exit_code = u8::from(!called.success);
@@ -82,7 +82,7 @@ impl CallArgs {
     }
 }
 
-/// The call is made all the same: to see what a CPI does with it may be the point.
+/// Warns about an unknown method or unusual arguments. The call is made anyway.
 fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Value]) {
     match method.parse::<Method>() {
         Ok(known) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
-use super::source::{OnBench, SourceArgs, hash};
+use super::source::{PreparedCpi, SourceArgs, hash};
 use crate::cli::finish::Finished;
 use crate::cli::paths;
 use crate::cli::session::Session;
@@ -17,50 +17,52 @@ use base::{Error, Result};
 use engine::cpis;
 use engine::protocol::Contract;
 
-/// Put a CPI to the test: a whole life, what does not exist, the same again, several at once, nonsense
+/// Check that a CPI conforms to the protocol
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Everything that the CPI makes is deleted at the end, also after a failure and after Ctrl-C; what \
-                        cannot be deleted is listed. Exit codes: 0 nothing failed, 1 something failed or is left."
+    after_help = "Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel \
+                  calls, and malformed input. All created resources are deleted at the end, also after a failure \
+                  or Ctrl-C; those that cannot be deleted are listed.\n\nExit codes: 0 all checks passed; 1 a \
+                  check failed, or resources are left."
 )]
 pub(super) struct CheckArgs {
-    /// Path to the manifest, which says what VMs and disks are made from
+    /// Path to the manifest, with the properties of VMs and disks
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 
-    /// The stemcell to make VMs from [default: the manifest's]
+    /// Stemcell for VMs [default: that of the manifest]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "replay")]
     stemcell: Option<PathBuf>,
 
-    /// `cloud_properties` of VMs: JSON, or @FILE [default: the manifest's]
+    /// `cloud_properties` of VMs: JSON, or @FILE [default: those of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     cloud_properties: Option<String>,
 
-    /// Networks of VMs, by name [default: the manifest's; one that is dynamic]
+    /// Networks of VMs, by name [default: those of the manifest, or a dynamic one]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     networks: Option<String>,
 
-    /// Environment of VMs [default: the manifest's]
+    /// Environment of VMs [default: that of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     env: Option<String>,
 
-    /// Size of disks in MiB [default: the manifest's; 1024]
+    /// Size of disks in MiB [default: that of the manifest, or 1024]
     #[arg(long, value_name = "MIB", conflicts_with = "replay", value_parser = clap::value_parser!(u64).range(1..))]
     disk_size: Option<u64>,
 
-    /// `cloud_properties` of disks [default: the manifest's]
+    /// `cloud_properties` of disks [default: those of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     disk_cloud_properties: Option<String>,
 
-    /// Only this contract
+    /// Check only this contract: v1 or v2
     #[arg(long, value_name = "CONTRACT", value_parser = contract, conflicts_with = "replay")]
     contract: Option<Contract>,
 
-    /// Leave this method out; several times for several
+    /// Leave out this method (can be repeated)
     #[arg(long, value_name = "METHOD", value_hint = ValueHint::Other, conflicts_with = "replay")]
     skip: Vec<String>,
 
-    /// Write the result as a JUnit file
+    /// Write the results to a JUnit file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
@@ -72,7 +74,7 @@ fn contract(text: &str) -> std::result::Result<Contract, String> {
     match text {
         "v1" | "1" => Ok(Contract::V1),
         "v2" | "2" => Ok(Contract::V2),
-        _ => Err("it is v1 or v2".to_owned()),
+        _ => Err("expected v1 or v2".to_owned()),
     }
 }
 
@@ -82,25 +84,25 @@ impl CheckArgs {
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
         let junit_file = self.junit.as_ref().map(absolute).transpose()?;
-        let on_bench = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
-        let settings = self.settings(session, &on_bench, stemcell.as_deref())?;
-        if let Some(vm) = on_bench.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
+        let prepared = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
+        let settings = self.settings(session, &prepared, stemcell.as_deref())?;
+        if let Some(vm) = prepared.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
             session.reporter.warn(format!(
                 "VM '{vm}' of this manifest is deployed: give the VMs of the check other addresses (--networks)"
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");
-        let environment = &on_bench.surroundings.environment;
+        let environment = &prepared.run_context.environment;
         let directory = environment.paths.data.join("cpi-check");
-        let notes = Notes { directory: &directory, cpi: &on_bench.identity };
-        let surroundings = CheckContext {
+        let notes = Notes { directory: &directory, cpi: &prepared.identity };
+        let context = CheckContext {
             stage: &stage,
-            // What a transcript says was made is not there.
-            notes: Some(notes).filter(|_| matches!(on_bench.bench.source, Source::Program(_))),
+            // A replay creates no resources.
+            notes: Some(notes).filter(|_| matches!(prepared.bench.source, Source::Program(_))),
             interrupted: &|| environment.interrupted(),
             insisted: &|| environment.insisted(),
         };
-        let report = conformance::check(&on_bench.bench, &settings, &surroundings)?;
+        let report = conformance::check(&prepared.bench, &settings, &context)?;
         match report.passed() {
             true => stage.finish(),
             false => drop(stage),
@@ -109,40 +111,40 @@ impl CheckArgs {
             write_atomically(path, junit(&report).as_bytes())
                 .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
         }
-        let on_record = on_bench.is_on_record(session);
+        let recorded = prepared.is_recording_complete(session);
         let exit_code = match report.interrupted {
             Some(signal) => 128 + signal,
-            None => u8::from(!report.passed() || !on_record),
+            None => u8::from(!report.passed() || !recorded),
         };
         match session.globals.json {
             true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(Finished::Verdict(show(&report, &session.report_layout()).into_bytes(), exit_code)),
+            false => Ok(Finished::Verdict(shown(&report, &session.report_layout()).into_bytes(), exit_code)),
         }
     }
 
-    /// What to ask for: by the flags, else by the manifest, or all of it by the transcript.
+    /// Returns the settings: those of the flags, then of the manifest; or all of a transcript.
     fn settings(
         &self,
         session: &Session,
-        on_bench: &OnBench,
+        prepared: &PreparedCpi,
         stemcell: Option<&Path>,
     ) -> Result<CheckSettings> {
-        if let Some(recorded) = on_bench.bench.source.recorded_settings() {
+        if let Some(recorded) = prepared.bench.source.recorded_settings() {
             return serde_json::from_value(recorded).map_err(|error| {
-                Error::invalid(format!("the settings in '{}' cannot be read", on_bench.name))
+                Error::invalid(format!("reading the settings in '{}' failed", prepared.name))
                     .with_source(error)
             });
         }
-        if let Source::Transcript(_) = on_bench.bench.source {
-            return Err(Error::invalid(format!("'{}' is no transcript of a `cpi check`", on_bench.name))
-                .with_hint("cpi check --record FILE makes one"));
+        if let Source::Transcript(_) = prepared.bench.source {
+            return Err(Error::invalid(format!("'{}' is not a transcript of a `cpi check`", prepared.name))
+                .with_hint("monopile cpi check --record FILE writes one"));
         }
-        let life = on_bench.opened.as_ref().and_then(|opened| opened.life.as_ref());
+        let life = prepared.opened.as_ref().and_then(|opened| opened.life.as_ref());
         let stemcell = match (life, stemcell) {
             (Some(life), _) => Some(life.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = cpis::open_stemcell(&on_bench.surroundings.environment, path, &stage)?;
+                let opened = cpis::open_stemcell(&prepared.run_context.environment, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }
@@ -158,8 +160,8 @@ impl CheckArgs {
         let dynamic = Map::from_iter([("default".to_owned(), dynamic)]);
         let networks = vm.map_or(&dynamic, |vm| &vm.networks);
         Ok(CheckSettings {
-            name: on_bench.name.clone(),
-            highest_api_version: on_bench.highest_api_version,
+            name: prepared.name.clone(),
+            highest_api_version: prepared.highest_api_version,
             contract: self.contract,
             stemcell: stemcell.map(|stemcell| StemcellImage {
                 image: stemcell.image,
@@ -185,10 +187,10 @@ impl CheckArgs {
     }
 }
 
-/// A table with more lines has scrolled away when it is over.
+/// The most checks for which failures are not repeated below the table.
 const SCREEN: usize = 20;
 
-fn show(report: &Report, layout: &Layout) -> String {
+fn shown(report: &Report, layout: &Layout) -> String {
     let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
     for check in &report.checks {
         checks.row([
@@ -221,8 +223,12 @@ fn show(report: &Report, layout: &Layout) -> String {
     }
     if !report.left_behind.is_empty() {
         let mut left = Table::new(["Left behind", "CID", "Why"]);
-        for thing in &report.left_behind {
-            left.row([thing.kind.clone(), thing.cid.clone().unwrap_or_default(), thing.why.clone()]);
+        for left_behind in &report.left_behind {
+            left.row([
+                left_behind.kind.clone(),
+                left_behind.cid.clone().unwrap_or_default(),
+                left_behind.why.clone(),
+            ]);
         }
         text += &format!("{}\n", left.print(layout));
     }

@@ -12,7 +12,7 @@ use crate::cli::table::Table;
 use crate::conformance;
 use base::Result;
 
-/// Ask a CPI what it is
+/// Show API version and stemcell formats of a CPI
 #[derive(Debug, Clone, Args)]
 pub(super) struct InfoArgs {
     /// Path to the manifest
@@ -25,10 +25,10 @@ pub(super) struct InfoArgs {
 
 impl InfoArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let on_bench = self.source.open(session, self.manifest.as_ref(), false, None)?;
-        let called = on_bench.watched(session, "Asking the CPI what it is", conformance::info)?;
+        let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
+        let called = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
         let exit_code = u8::from(!called.success);
-        let used = called.info.as_ref().map(|info| info.api_version.min(on_bench.highest_api_version));
+        let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
         if session.globals.json {
             let info = called.info.as_ref().map(|info| {
                 json!({
@@ -37,14 +37,14 @@ impl InfoArgs {
                     "stemcell_formats": info.stemcell_formats,
                 })
             });
-            let document = json!({"cpi": on_bench.name, "info": info, "call": called});
+            let document = json!({"cpi": prepared.name, "info": info, "call": called});
             return Finished::json(&document).map(|finished| finished.with_exit_code(exit_code));
         }
         let mut text = String::new();
         if let Some(info) = &called.info {
             let mut table = Table::new(["Property", "Value"]);
             let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-            row("CPI", on_bench.name.clone());
+            row("CPI", prepared.name.clone());
             row("API version", info.api_version.to_string());
             row("API version used", used.map(|used| used.to_string()).unwrap_or_default());
             let formats = info.stemcell_formats.as_ref().map(|formats| formats.join("\n"));

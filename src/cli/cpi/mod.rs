@@ -1,4 +1,4 @@
-//! `monopile cpi`: for people who write CPIs. A file per subcommand; `source` is what they share.
+//! `monopile cpi`: tools for CPI authors, a file per subcommand. `source` has the shared options.
 
 mod call;
 mod check;
@@ -27,8 +27,8 @@ enum CpiCommand {
 }
 
 impl CpiCommandArgs {
-    /// A conformance run takes as long as the cloud does.
-    pub(super) fn is_followed(&self) -> bool {
+    /// Returns true if progress is shown: a conformance run takes long.
+    pub(super) fn shows_progress(&self) -> bool {
         matches!(self.command, CpiCommand::Check(_))
     }
 

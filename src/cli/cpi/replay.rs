@@ -1,4 +1,4 @@
-//! `monopile cpi replay`: a transcript as the executable of a CPI.
+//! `monopile cpi replay`: a CPI that answers from a transcript.
 
 use std::io::Read;
 use std::io::Write as _;
@@ -12,21 +12,22 @@ use crate::cli::session::Session;
 use crate::conformance::{self, Ended};
 use base::{Error, Result};
 
-/// The largest request that is read, in bytes.
+/// The largest request in bytes.
 const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
 
-/// Be a CPI that answers from a transcript: a request on standard input, the recorded answer on standard output
+/// Replay a recorded CPI transcript
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "In a manifest: cloud_provider.cpi: {path: monopile, arguments: [cpi, replay, FILE]}. How far \
-                        FILE was played is kept in FILE.played."
+    after_help = "Reads one request on standard input, and prints the recorded answer. In a manifest: \
+                  cloud_provider.cpi: {path: monopile, arguments: [cpi, replay, FILE]}. The position in FILE \
+                  is kept in FILE.played."
 )]
 pub(super) struct ReplayArgs {
-    /// The transcript
+    /// Transcript to replay
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     transcript: PathBuf,
 
-    /// Only forget how far it was played
+    /// Only reset the position in the transcript
     #[arg(long)]
     rewind: bool,
 }
@@ -45,7 +46,7 @@ impl ReplayArgs {
             .read_to_end(&mut input)
             .map_err(|error| Error::io("reading the request from standard input", error))?;
         let played = conformance::play_once(&path, &input)?;
-        // A caller that closed it still gets its answer.
+        // Answer even if standard error is closed.
         let _ = std::io::stderr().write_all(&played.stderr);
         let exit_code = match played.ended {
             Ended::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),

@@ -1,4 +1,4 @@
-//! Which CPI is meant: a manifest's, an executable, or a transcript.
+//! The CPI of a `cpi` command: that of a manifest, an executable, or a transcript.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use engine::cpi::Executable;
 use engine::cpis::{self, OpenCpi, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
 
-/// Which CPI, and how it is asked.
+/// The CPI and the options of its calls.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct SourceArgs {
     #[command(flatten)]
     configs: ConfigArgs,
 
-    /// Use this CPI of the CPI config [default: that of the instance group's availability zone]
+    /// Use this CPI of the CPI config [default: that of the availability zone]
     #[arg(long = "cpi", value_name = "NAME", conflicts_with_all = ["path", "replay"], value_hint = ValueHint::Other)]
     cpi_name: Option<String>,
 
@@ -34,32 +34,32 @@ pub(super) struct SourceArgs {
     #[arg(long, value_name = "EXE", value_hint = ValueHint::ExecutablePath, conflicts_with = "replay")]
     path: Option<PathBuf>,
 
-    /// An argument of the executable; several times for several
+    /// Argument of the executable (can be repeated)
     #[arg(long = "path-arg", value_name = "ARG", requires = "path", allow_hyphen_values = true,
           value_hint = ValueHint::Other)]
     path_args: Vec<String>,
 
-    /// Properties for the context of its requests, as from a CPI config: JSON, or @FILE
+    /// Properties for the context of requests, as in a CPI config: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "path", value_hint = ValueHint::Other)]
     context: Option<String>,
 
-    /// Let this transcript answer in the place of a CPI
+    /// Replay this transcript in place of a CPI
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "record")]
     replay: Option<PathBuf>,
 
-    /// Write down all that is asked and answered, without secrets
+    /// Record requests and answers in this file, without secrets
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     record: Option<PathBuf>,
 
-    /// State file, which is only read [default: MANIFEST without its extension, and -state.json]
+    /// State file, only read [default: MANIFEST without its extension, and -state.json]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// How long one call may take before the CPI is killed
+    /// Kill the CPI after this time in one call
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// What renders the templates of a CPI release
+    /// Renderer for the templates of a CPI release
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     templates: Templates,
 
@@ -67,47 +67,47 @@ pub(super) struct SourceArgs {
     cpi: CpiVersionArgs,
 }
 
-/// A CPI ready to be asked, and what keeps it so.
-pub(super) struct OnBench {
+/// A CPI ready for calls.
+pub(super) struct PreparedCpi {
     pub(super) bench: Bench,
-    /// What it is called.
+    /// The name to show.
     pub(super) name: String,
-    /// What tells it from others, also the next time.
+    /// A stable identity, the same in later runs.
     pub(super) identity: String,
-    pub(super) surroundings: RunContext,
-    /// What the manifest says, where there is one.
+    pub(super) run_context: RunContext,
+    /// The CPI of the manifest, if there is one.
     pub(super) opened: Option<OpenedCpi>,
     /// `--cpi-api-version`.
     pub(super) highest_api_version: u32,
 }
 
 impl SourceArgs {
-    /// Whether a manifest must be named.
-    pub(super) fn wants_manifest(&self) -> bool {
+    /// Returns true if a manifest must be named.
+    pub(super) fn needs_manifest(&self) -> bool {
         self.path.is_none() && self.replay.is_none()
     }
 
-    /// The manifest of the env file.
+    /// Returns the manifest that the env file names.
     pub(super) fn manifest_of_env_file(&self) -> Option<&PathBuf> {
         self.flags.manifest_of_env_file()
     }
 
-    /// Prepares the CPI. With `life`, what a VM and a disk are made from is prepared too.
+    /// Prepares the CPI. With `life`, also prepares the properties of a VM and a disk.
     pub(super) fn open(
         &self,
         session: &Session,
         manifest: Option<&PathBuf>,
         life: bool,
         stemcell: Option<&Path>,
-    ) -> Result<OnBench> {
+    ) -> Result<PreparedCpi> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let state = match manifest {
             Some(manifest) => paths::state(self.state.as_deref(), manifest)?,
             None => PathBuf::new(),
         };
-        let surroundings = session.surroundings(state.clone(), None, false)?;
-        let environment = &surroundings.environment;
+        let run_context = session.run_context(state.clone(), None, false)?;
+        let environment = &run_context.environment;
         let (mut context, mut director_uuid) = (Map::new(), None);
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
@@ -153,8 +153,9 @@ impl SourceArgs {
                 opened = None;
             }
             (None, None, None) => {
-                return Err(Error::usage("which CPI? Name a manifest, or an executable with --path EXE")
-                    .with_hint("a transcript can stand in for it: --replay FILE"));
+                return Err(Error::usage("no CPI is named").with_hint(
+                    "name a manifest, an executable with --path EXE, or a transcript with --replay FILE",
+                ));
             }
         }
         let record = self.record.as_ref().map(|path| Recorder::create(&expand(path)?, &session.redactor));
@@ -171,29 +172,29 @@ impl SourceArgs {
             limit: self.timeout,
         };
         if let Some(life) = opened.as_mut().and_then(|opened| opened.life.as_mut()) {
-            // Its image is named in requests, from wherever the CPI runs.
+            // Requests name the image by an absolute path.
             life.stemcell.image = paths::absolute(&life.stemcell.image)?;
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
-        // Arguments of a CPI may be secret.
+        // Arguments of a CPI may be secret, so the identity is a digest.
         let identity = hex::encode(Sha256::digest(identity));
-        Ok(OnBench { bench, name, identity, surroundings, opened, highest_api_version })
+        Ok(PreparedCpi { bench, name, identity, run_context, opened, highest_api_version })
     }
 }
 
-impl OnBench {
-    /// Says if the transcript is not whole; whether it is.
-    pub(super) fn is_on_record(&self, session: &Session) -> bool {
+impl PreparedCpi {
+    /// Returns true if the recorded transcript is complete, and warns otherwise.
+    pub(super) fn is_recording_complete(&self, session: &Session) -> bool {
         match self.bench.recorder.as_ref().and_then(Recorder::problem) {
             Some(error) => {
-                session.reporter.warn(format!("the transcript is not whole: {}", error.chain().join(": ")));
+                session.reporter.warn(format!("the transcript is incomplete: {}", error.chain().join(": ")));
                 false
             }
             None => true,
         }
     }
 
-    /// Runs something that wants to be watched: log lines go to a stage, a second signal ends the wait.
+    /// Makes a call in a stage that shows its log. A second signal ends the wait.
     pub(super) fn watched(
         &self,
         session: &Session,
@@ -201,7 +202,7 @@ impl OnBench {
         ask: impl FnOnce(&Bench, &Watching<'_>) -> Result<Called>,
     ) -> Result<Called> {
         let stage = session.reporter.stage(name);
-        let environment = &self.surroundings.environment;
+        let environment = &self.run_context.environment;
         let watching = Watching {
             on_log: &|line| stage.log_line(line),
             give_up: &|| environment.insisted(),
@@ -212,12 +213,12 @@ impl OnBench {
             true => stage.finish(),
             false => drop(stage),
         }
-        self.is_on_record(session);
+        self.is_recording_complete(session);
         Ok(called)
     }
 }
 
-/// JSON from a flag, or from a file that it names with `@`.
+/// Parses JSON from a flag, or from the file that it names with `@`.
 fn document(flag: &str, text: &str) -> Result<Value> {
     let read;
     let text = match text.strip_prefix('@') {
@@ -230,24 +231,23 @@ fn document(flag: &str, text: &str) -> Result<Value> {
         None => text,
     };
     serde_json::from_str(text)
-        .map_err(|error| Error::usage(format!("{flag} is not JSON")).with_source(error))
-        .map_err(|error| error.with_hint(format!("{flag} takes JSON, or @FILE with JSON in it")))
+        .map_err(|error| Error::usage(format!("parsing {flag} as JSON failed")).with_source(error))
+        .map_err(|error| error.with_hint(format!("{flag} takes JSON, or @FILE with a JSON file")))
 }
 
-/// A hash from a flag.
+/// Parses a JSON object from a flag.
 pub(super) fn hash(flag: &str, text: &str) -> Result<Map<String, Value>> {
     match document(flag, text)? {
         Value::Object(hash) => Ok(hash),
-        _ => {
-            Err(Error::usage(format!("{flag} must be a hash")).with_hint(format!("{flag} '{{\"key\": …}}'")))
-        }
+        _ => Err(Error::usage(format!("{flag} is not a JSON object"))
+            .with_hint(format!("for instance {flag} '{{\"key\": \"value\"}}'"))),
     }
 }
 
-/// Request, answer and log as a person reads them.
+/// Formats request, answer and log.
 pub(super) fn transcript_of(called: &Called) -> String {
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
-    // What the CPI wrote stays as it wrote it: an author looks for what is wrong with it.
+    // The answer stays as it is, because an author looks for mistakes in it.
     let mut text = format!(
         "Request:\n{}\n\nAnswer ({}, {:.1} ms):\n{}\n",
         pretty(&called.request),

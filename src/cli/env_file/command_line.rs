@@ -1,5 +1,5 @@
-//! A command line, with an env file beneath it: what the file says becomes the default of the arguments that the
-//! command has, so that it is checked as if it were given, and what is given wins.
+//! Combines the command line with an env file. Values of the file become defaults of the arguments, so that
+//! they are checked alike, and the command line overrides them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,23 +14,23 @@ use super::{EnvFile, read};
 use crate::cli::{Cli, paths};
 use base::{Error, Result};
 
-/// What became of the arguments of this process.
+/// The parsed arguments of this process.
 pub(in crate::cli) enum CommandLine {
-    /// A command, and what to say about the env file.
+    /// A command, and remarks about the env file.
     Understood(Box<Cli>, Vec<Remark>),
-    /// A command, and why its env file cannot be used.
+    /// A command with an unusable env file.
     Unusable(Box<Cli>, Error),
-    /// They are wrong, or ask for help.
+    /// Invalid arguments, or a request for help.
     Refused(clap::Error),
 }
 
-/// Something to be said about an env file.
+/// A remark about an env file.
 pub(in crate::cli) enum Remark {
     Note(String),
     Warning(String),
 }
 
-/// Understands the arguments, the program's name first. `grammar` is that for these words.
+/// Parses the arguments, which begin with the program's name. `grammar` is the one for these words.
 pub(in crate::cli) fn understand(grammar: &Command, args: &[OsString]) -> CommandLine {
     match attempt(grammar, args) {
         Ok(command_line) => command_line,
@@ -56,7 +56,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
         let error = match is_named {
             true => error,
-            false => error.with_hint("--no-env-file goes on without it"),
+            false => error.with_hint("--no-env-file ignores the env file"),
         };
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
     };
@@ -71,15 +71,15 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let completed = completed(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
         Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
-        Err(error) => match blamed(&file, &error) {
+        Err(error) => match file_error(&file, &error) {
             Some(error) => unusable(error),
             None => Err(error),
         },
     }
 }
 
-/// What can be understood of a command line that is still being typed, with an env file beneath it: the words of its
-/// command, and its arguments.
+/// Parses as much of a partial command line as possible, with its env file: the words of the command, and its
+/// arguments.
 pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec<String>, ArgMatches)> {
     let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
@@ -95,7 +95,7 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
     Some((path, matches))
 }
 
-/// The env file that this command line is to be completed from, and what to say.
+/// Returns the env file for this command line, and a remark.
 fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<EnvFile>, Option<Remark>)> {
     let (path, is_named) = match named {
         Some(path) => (paths::expand(&path, paths::home().as_deref()), true),
@@ -103,7 +103,7 @@ fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<En
             Found::Nothing => return Ok((None, None)),
             Found::Foreign(path) => {
                 let text = format!(
-                    "'{0}' belongs to another user and is not used; --env-file {0} uses it",
+                    "env file '{0}' is ignored, because it belongs to another user; --env-file {0} uses it",
                     path.display()
                 );
                 return Ok((None, Some(Remark::Warning(text))));
@@ -113,42 +113,42 @@ fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<En
     };
     let file = read::read(&path)?;
     let given = given_manifests(matches);
-    // Another manifest, over the state that the file names, would be deployed in the place of its own.
+    // Another manifest must not be deployed over the state of this file.
     if let (false, Some(own), Some(other)) =
         (is_named, file.manifest(), given.iter().find(|given| !file.is_about(given)))
     {
         let text = format!(
-            "'{0}' is for '{1}' and is not used for '{2}'; --env-file {0} uses it",
+            "env file '{0}' is for '{1}' and is ignored for '{2}'; --env-file {0} uses it",
             path.display(),
             own.display(),
             other.display()
         );
         return Ok((None, Some(Remark::Note(text))));
     }
-    let text = format!("taken from '{}': {}", path.display(), file.content.keys.join(", "));
+    let text = format!("from env file '{}': {}", path.display(), file.content.keys.join(", "));
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))
 }
 
-/// The error for what is missing, with a word on what could have said it.
+/// Adds a tip about env files to the error for a missing manifest or vars store.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
         && let [only] = missing.as_slice()
         && ["<PATH>", "<STORE>"].contains(&only.as_str())
     {
-        let tip = "a file .monopile.yml, here or in a directory above, can name it".into();
+        let tip = "an env file .monopile.yml, here or in a directory above, can name it".into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     error
 }
 
-/// Whether an env file is to be looked for. Commands that take no manifest have no use for one, and no such flag.
+/// Returns true if the command takes an env file.
 fn may_have_env_file(matches: &ArgMatches) -> bool {
-    // Of a flag that a command does not have, clap says `Err` in a debug build, and else `Ok(None)`.
+    // For an unknown flag, clap returns `Err` in debug builds and `Ok(None)` in others.
     matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
 }
 
-/// The manifests given on the command line. The first word of `cpi call` is one if there is such a file.
+/// Returns the manifests on the command line. The first word of `cpi call` is one if such a file exists.
 fn given_manifests(matches: &ArgMatches) -> Vec<PathBuf> {
     let mut given = Vec::new();
     for id in ["manifest", "manifests"].into_iter().filter(|id| is_given(matches, id)) {
@@ -164,7 +164,7 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The words of the command, and what it was given.
+/// Returns the words of the command, and its arguments.
 fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     let (mut path, mut matches) = (Vec::new(), matches);
     while let Some((name, below)) = matches.subcommand() {
@@ -174,38 +174,38 @@ fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     (path, matches)
 }
 
-/// The arguments that only an env file makes optional.
+/// The required arguments that an env file may supply.
 const REQUIRED: [&str; 2] = ["manifest", "store"];
 
-/// The grammar, without insisting on what an env file may say.
+/// Makes the arguments optional that an env file may supply.
 fn lenient(command: Command) -> Command {
     let command = command.mut_subcommands(lenient);
-    if is_followed(&command) {
+    if takes_more_words(&command) {
         return command;
     }
     command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
-        // The value is never seen: with no file to replace it, the grammar itself has the last word.
+        // Nothing reads this value: without an env file the strict grammar decides.
         true => arg.required(false).default_value("-"),
         false => arg,
     })
 }
 
-/// Whether another word must follow the manifest (`delete-disk PATH CID`). Then the manifest must be named: nobody could
-/// tell which of them a single word is.
-fn is_followed(command: &Command) -> bool {
+/// Returns true if another word must follow the manifest (`delete-disk PATH CID`). Then the manifest is
+/// required, because a single word would be ambiguous.
+fn takes_more_words(command: &Command) -> bool {
     let mut words = command.get_positionals();
     words.next().is_some_and(|first| first.get_id() == "manifest") && words.any(Arg::is_required_set)
 }
 
-/// The grammar, with the arguments of all commands changed.
+/// Changes the arguments of all commands.
 pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     command.mut_subcommands(|command| everywhere(command, change)).mut_args(change)
 }
 
-/// The grammar, with what the file says as defaults of the command at `path`.
+/// Adds the values of the file as defaults to the command at `path`.
 fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
     let content = &file.content;
-    // Global flags are the program's, the others the command's.
+    // Global flags belong to the program, others to the command.
     let with_flags = |command| {
         content.flags.iter().fold(command, |command, flag| with_flag(command, &flag.name, &flag.values))
     };
@@ -219,7 +219,7 @@ fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &Env
             ("store", &content.vars_store),
         ];
         for (id, path) in places {
-            // A manifest, say, is no default beside an executable that stands in for it.
+            // A default must not conflict with a given argument, such as --path.
             let conflicts = |command: &Command| {
                 let arg = command.get_arguments().find(|arg| arg.get_id() == id);
                 arg.is_some_and(|arg| {
@@ -227,7 +227,7 @@ fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &Env
                     others.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
                 })
             };
-            let stays = id == "manifest" && is_followed(&command);
+            let stays = id == "manifest" && takes_more_words(&command);
             if let (Some(path), false) = (path, stays || conflicts(&command)) {
                 let value = path.clone().into_os_string();
                 command = changed(command, id, move |arg| arg.required(false).default_value(value));
@@ -240,7 +240,7 @@ fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &Env
     })
 }
 
-/// The grammar, with the command at `path` changed.
+/// Changes the command at `path`.
 fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Command) -> Command {
     match path.split_first() {
         None => change(command),
@@ -248,8 +248,8 @@ fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Comm
     }
 }
 
-/// The command, with one of its arguments changed, if it has it. The order of arguments stays: positional ones have
-/// none but that.
+/// Changes an argument of a command, if the command has it. The order of arguments stays, because positional
+/// ones depend on it.
 fn changed(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Command {
     let mut change = Some(change);
     command.mut_args(|arg| match change.take_if(|_| arg.get_id() == id) {
@@ -258,7 +258,7 @@ fn changed(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Comma
     })
 }
 
-/// The command, with these values as the default of a flag, if it has it.
+/// Sets the default of a flag, if the command has it.
 fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
     let id =
         command.get_arguments().find(|arg| arg.get_long() == Some(name)).map(|arg| arg.get_id().to_string());
@@ -268,12 +268,15 @@ fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
     }
 }
 
-/// The error, where it is the file's and not the command line's.
-fn blamed(file: &EnvFile, error: &clap::Error) -> Option<Error> {
+/// Converts an error about a value of the file.
+fn file_error(file: &EnvFile, error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = arg.split([' ', '.']).next()?.trim_start_matches('-');
     let flag = file.content.flags.iter().find(|flag| flag.name == name)?;
     let text = error.render().to_string();
-    let said = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
-    Some(Error::invalid("the env file is not valid").with_source(format!("{}: {said}", flag.place)))
+    let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+    Some(
+        Error::invalid(format!("invalid env file '{}'", file.path.display()))
+            .with_source(format!("{}: {message}", flag.place)),
+    )
 }

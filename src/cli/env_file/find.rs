@@ -1,33 +1,32 @@
-//! Where the env file is: in the working directory, or in the nearest directory above that has one, as programs that
-//! work in a tree of files look for theirs.
+//! Finds the env file in the working directory, or in the nearest directory above that has one.
 
 use std::path::PathBuf;
 
 use crate::cli::paths;
 use base::{Error, Result};
 
-/// What it is called.
+/// The name of env files.
 const FILE_NAME: &str = ".monopile.yml";
 
-/// What was found.
+/// The result of the search.
 pub(super) enum Found {
-    /// No such file.
+    /// There is no env file.
     Nothing,
-    /// This one. Its path is relative in the working directory, and absolute above it.
+    /// The env file. Its path is relative in the working directory, and absolute above it.
     File(PathBuf),
-    /// One that somebody else wrote: what it names would be deployed with this user's rights.
+    /// An env file of another user, which must not choose what this user deploys.
     Foreign(PathBuf),
 }
 
-/// Looks for it.
+/// Searches for the env file.
 pub(super) fn find() -> Result<Found> {
     let here = paths::working_directory()?;
     for (above, directory) in here.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
         let metadata = match path.metadata() {
             Ok(metadata) => metadata,
-            Err(error) if nothing_there(&error) => continue,
-            Err(error) => return Err(Error::io(format!("looking at '{}'", path.display()), error)),
+            Err(error) if is_absent(&error) => continue,
+            Err(error) => return Err(Error::io(format!("checking '{}'", path.display()), error)),
         };
         let shown = if above == 0 { PathBuf::from(FILE_NAME) } else { path };
         return Ok(if is_trusted(&metadata) { Found::File(shown) } else { Found::Foreign(shown) });
@@ -35,13 +34,13 @@ pub(super) fn find() -> Result<Found> {
     Ok(Found::Nothing)
 }
 
-/// A directory above that may not be looked into has nothing for this user.
-fn nothing_there(error: &std::io::Error) -> bool {
+/// Returns true if the file does not exist, or is not accessible to this user.
+fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
-/// Whether this user, root, or the user who called `sudo` owns the file.
+/// Returns true if this user, root, or the caller of `sudo` owns the file.
 #[cfg(unix)]
 fn is_trusted(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;

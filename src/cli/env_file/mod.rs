@@ -1,9 +1,8 @@
-//! The env file: what an environment is made of, so that a command line in its directory needs no flags.
+//! Env files: defaults for the command line of one environment.
 //!
-//! `.monopile.yml` in the working directory, or in the nearest directory above it that has one, names manifest, ops
-//! files, variables, vars store, state and general flags. [`command_line`] finds it, reads it, and puts what it
-//! says beneath the command line: a flag that is given wins. Ops files and variables add up: those of the command
-//! line come after those of the file.
+//! `.monopile.yml` in the working directory, or in the nearest directory above, names manifest, ops files,
+//! variables, vars store, state and general flags. Flags of the command line override the file; ops files and
+//! variables of the command line come after those of the file.
 
 mod command_line;
 mod find;
@@ -21,19 +20,19 @@ use manifest::{Inputs, Preset};
 
 pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand};
 
-/// Which env file: flags of every command that takes a manifest, its state or its vars store.
+/// The env file of commands that take a manifest, a state or a vars store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct EnvFileArgs {
-    /// Take what is not given here from this file [default: .monopile.yml, here or in a directory above]
+    /// Take defaults from this file [default: .monopile.yml, here or in a directory above]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = unread())]
     env_file: Option<EnvFile>,
 
-    /// Use no env file
+    /// Ignore env files
     #[arg(long, conflicts_with = "env_file")]
     no_env_file: bool,
 }
 
-/// The value of `--env-file` as clap first sees it; [`understand`] replaces it with the file read.
+/// Parses `--env-file` to a path. [`understand`] replaces the value with the content.
 fn unread() -> impl TypedValueParser<Value = EnvFile> {
     OsStringValueParser::new().map(|path: OsString| EnvFile { path: path.into(), content: Arc::default() })
 }
@@ -45,7 +44,7 @@ pub(super) struct EnvFile {
     content: Arc<Content>,
 }
 
-/// What an env file says. Paths are usable from the working directory.
+/// The content of an env file. Paths are relative to the working directory.
 #[derive(Debug, Default)]
 struct Content {
     manifest: Option<PathBuf>,
@@ -53,13 +52,13 @@ struct Content {
     state: Option<PathBuf>,
     ops_files: Vec<PathBuf>,
     preset: Preset,
-    /// Flags by their names, `cpi-timeout`, with what would follow them and the place where the file says so.
+    /// Flags by name, such as `cpi-timeout`.
     flags: Vec<Flag>,
-    /// The keys that are there, as they stand there.
+    /// The keys of the file in their order.
     keys: Vec<String>,
 }
 
-/// A flag that an env file sets.
+/// A flag in an env file, with its position.
 #[derive(Debug)]
 struct Flag {
     name: String,
@@ -68,25 +67,25 @@ struct Flag {
 }
 
 impl EnvFileArgs {
-    /// The file that applies.
+    /// Returns the env file for this command line.
     pub(super) fn file(&self) -> Option<&EnvFile> {
         self.env_file.as_ref()
     }
 }
 
 impl EnvFile {
-    /// Puts ops files and variables beneath those of the command line.
+    /// Adds ops files and variables before those of the command line.
     pub(super) fn beneath(&self, inputs: &mut Inputs) {
         inputs.ops_files.splice(0..0, self.content.ops_files.iter().cloned());
         inputs.preset = self.content.preset.clone();
     }
 
-    /// The manifest that it names.
+    /// Returns the manifest that the file names.
     pub(super) fn manifest(&self) -> Option<&PathBuf> {
         self.content.manifest.as_ref()
     }
 
-    /// Whether it is made for this manifest: the one it names, or any if it names none.
+    /// Returns true if the file names this manifest, or none.
     pub(super) fn is_about(&self, manifest: &Path) -> bool {
         let real = |path: &Path| {
             let path = paths::expand(path, paths::home().as_deref());

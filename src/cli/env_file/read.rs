@@ -1,5 +1,4 @@
-//! From the text of an env file to what it says. What it cannot mean is an error with file, line and column; all of
-//! them are told at once.
+//! Reads env files. All errors are reported at once, with file, line and column.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,21 +11,21 @@ use base::{Error, Result};
 use manifest::{a_kind, read_text};
 use yaml::{self, Data, Mapping, Node};
 
-/// What stands under a key that is a flag's name.
+/// The shape of the value of a flag.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     /// A path.
     Path,
-    /// The same, but for a text that begins like this.
+    /// A path, or text that begins with this prefix.
     PathUnless(&'static str),
-    /// A text, or a number.
+    /// Text or a number.
     Text,
     /// True or false.
     Switch,
 }
 
-/// The flags that an env file may set, `-` written as `_`. Flags that ask for something to be done (`--recreate`), or
-/// that answer a question in advance (`--non-interactive`), belong on the command line, where they are seen.
+/// The flags that an env file may set, with `_` for `-`. Flags that request an action (`--recreate`) or skip
+/// a question (`--non-interactive`) belong on the command line.
 const FLAGS: [(&str, Shape); 23] = [
     ("cache_dir", Shape::Path),
     ("cloud_config", Shape::Path),
@@ -53,11 +52,11 @@ const FLAGS: [(&str, Shape); 23] = [
     ("wait_for_lock", Shape::Text),
 ];
 
-/// The keys that are no flags of one value.
+/// The keys that are not flags.
 const KEYS: [&str; 8] =
     ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
 
-/// Reads the file.
+/// Reads an env file.
 pub(super) fn read(path: &Path) -> Result<EnvFile> {
     let root = yaml::load(&read_text(path, "env file")?, path)?;
     let empty = Mapping::new();
@@ -83,19 +82,23 @@ pub(super) fn read(path: &Path) -> Result<EnvFile> {
     }
     match reader.problems.as_slice() {
         [] => Ok(EnvFile { path: path.to_owned(), content: Arc::new(reader.content) }),
-        [only] => Err(Error::invalid("the env file is not valid").with_source(only.clone())),
-        many => Err(Error::invalid(format!("the env file is not valid: {} problems", many.len()))
-            .with_source(many.join("\n"))),
+        [only] => {
+            Err(Error::invalid(format!("invalid env file '{}'", path.display())).with_source(only.clone()))
+        }
+        many => {
+            Err(Error::invalid(format!("invalid env file '{}': {} problems", path.display(), many.len()))
+                .with_source(many.join("\n")))
+        }
     }
 }
 
-/// The flag of a key.
+/// Returns the name of the flag for a key.
 fn flag_name(key: &str) -> String {
     key.replace('_', "-")
 }
 
 struct Reader {
-    /// What relative paths are relative to.
+    /// The base of relative paths.
     directory: PathBuf,
     home: Option<PathBuf>,
     content: Content,
@@ -105,13 +108,13 @@ struct Reader {
 impl Reader {
     fn entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
-            return self.problem(key, format!("a key is {}, not a string", a_kind(key)));
+            return self.problem(key, format!("a key must be a string, not {}", a_kind(key)));
         };
         let shape = FLAGS.into_iter().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
         if shape.is_none() && !KEYS.contains(&name) {
             let near = nearest(name, KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)));
-            let near = near.map(|near| format!("; there is '{near}'")).unwrap_or_default();
-            return self.problem(key, format!("there is no key '{name}'{near}"));
+            let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            return self.problem(key, format!("unknown key '{name}'{near}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
@@ -123,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// A key that says what the environment is made of.
+    /// Reads a key that is not a flag.
     fn part(&mut self, name: &str, value: &Node) {
         match name {
             "manifest" => self.content.manifest = self.path(name, value),
@@ -136,7 +139,7 @@ impl Reader {
                     self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
             }
             "vars" => self.content.preset.vars = self.hash(name, value),
-            // `var_files`: the only one that is left of `KEYS`.
+            // `var_files`, the last one of `KEYS`.
             _ => {
                 let files = self.hash(name, value);
                 self.content.preset.var_files = files
@@ -150,9 +153,7 @@ impl Reader {
     fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
         let values: Vec<OsString> = match shape {
             Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
-            Shape::PathUnless(beginning)
-                if value.as_str().is_some_and(|text| text.starts_with(beginning)) =>
-            {
+            Shape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
                 self.text(name, value).into_iter().map(OsString::from).collect()
             }
             Shape::PathUnless(_) => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
@@ -176,13 +177,13 @@ impl Reader {
             Data::String(text) if !text.is_empty() => Some(text.clone()),
             Data::Int(number) => Some(number.to_string()),
             _ => {
-                self.wrong(name, "a text", value);
+                self.wrong(name, "text", value);
                 None
             }
         }
     }
 
-    /// A path, relative to the file's directory.
+    /// Reads a path, relative to the directory of the file.
     fn path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
         let text = self.text(name, value)?;
         Some(self.directory.join(paths::expand(Path::new(&text), self.home.as_deref())))
@@ -204,7 +205,7 @@ impl Reader {
         })
     }
 
-    /// Values by name.
+    /// Reads values by name.
     fn hash(&mut self, name: &str, value: &Node) -> Vec<(String, Node)> {
         let Some(map) = value.as_map() else {
             self.wrong(name, "a mapping of names to values", value);
@@ -214,7 +215,9 @@ impl Reader {
         for (key, value) in map.iter() {
             match key.as_str() {
                 Some(variable) => entries.push((variable.to_owned(), value.clone())),
-                None => self.problem(key, format!("a variable's name is {}, not a string", a_kind(key))),
+                None => {
+                    self.problem(key, format!("the name of a variable must be a string, not {}", a_kind(key)))
+                }
             }
         }
         entries
@@ -235,14 +238,14 @@ mod tests {
 
     use super::*;
 
-    /// Whether some command has this flag.
+    /// Returns true if some command has this flag.
     fn has_flag(command: &Command, name: &str) -> bool {
         command.get_arguments().any(|arg| arg.get_long() == Some(name))
             || command.get_subcommands().any(|command| has_flag(command, name))
     }
 
     #[test]
-    fn every_key_is_on_its_page_and_every_flag_exists() {
+    fn every_key_is_documented_and_every_flag_exists() {
         let page = include_str!("../../../docs/env-file.md");
         let grammar = crate::cli::command();
         for (key, _) in FLAGS {

@@ -15,7 +15,7 @@ pub(crate) struct AttachDiskArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// The disk; one that is not on record must be of the size that the manifest says
+    /// Disk to attach; one that is not on record must have the size in the manifest
     #[arg(value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: DiskCid,
 
@@ -25,8 +25,8 @@ pub(crate) struct AttachDiskArgs {
 
 impl AttachDiskArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.change.begin(session, "attach-disk")?;
+        let (on, run_context) = self.change.begin(session, "attach-disk")?;
         let request = AttachDisk { on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::attach_disk(&request, &surroundings.environment).map(Finished::Summary)
+        resources::attach_disk(&request, &run_context.environment).map(Finished::Summary)
     }
 }

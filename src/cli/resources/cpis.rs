@@ -11,7 +11,7 @@ use base::{Error, Result};
 use engine::resources::{self, ListedCpi};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Exit codes: 0 all of them answer, 1 one of them does not.")]
+#[command(after_help = "Exit codes: 0 all CPIs answer; 1 a CPI does not answer.")]
 pub(crate) struct CpisArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
@@ -19,9 +19,9 @@ pub(crate) struct CpisArgs {
 
 impl CpisArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = begin(&self.on, false, session, "cpis")?;
-        let listed = resources::cpis(&on, &surroundings.environment)?;
-        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(called).collect();
+        let (on, run_context) = begin(&self.on, false, session, "cpis")?;
+        let listed = resources::cpis(&on, &run_context.environment)?;
+        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json {
             true => Finished::json(&listed)?,
             false => Finished::Output(shown(listed, &session.layout()).into_bytes()),
@@ -33,7 +33,7 @@ impl CpisArgs {
     }
 }
 
-fn called(cpi: &ListedCpi) -> String {
+fn name(cpi: &ListedCpi) -> String {
     cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
 }
 

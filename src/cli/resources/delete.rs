@@ -10,13 +10,12 @@ use base::{Error, Result};
 use engine::protocol::{AnyCid, ResourceKind};
 use engine::resources::{self, Delete, Target};
 
-// What each of the commands is for, their list in `cli` says.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// What is deleted
+    /// CID to delete
     #[arg(value_name = "CID", value_parser = NonEmptyStringValueParser::new())]
     cid: String,
 
@@ -28,8 +27,8 @@ impl DeleteArgs {
     pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<Finished> {
         let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", what.name().to_lowercase());
-        let (on, surroundings) = self.change.begin(session, &command)?;
+        let (on, run_context) = self.change.begin(session, &command)?;
         let request = Delete { on, target: Target::Cid(cid), cpi: self.cpi.cpi };
-        resources::delete(&request, &surroundings.environment).map(Finished::Summary)
+        resources::delete(&request, &run_context.environment).map(Finished::Summary)
     }
 }

@@ -14,19 +14,19 @@ pub(crate) struct DeleteStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// Its name and version, or a CID
+    /// Name and version, or CID
     #[arg(value_name = "NAME/VERSION|CID", value_parser = NonEmptyStringValueParser::new())]
     stemcell: String,
 
-    /// Only in this CPI; '' is the default CPI
+    /// Delete it only in this CPI; '' is the default CPI
     #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other)]
     cpi: Option<String>,
 }
 
 impl DeleteStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.change.begin(session, "delete-stemcell")?;
+        let (on, run_context) = self.change.begin(session, "delete-stemcell")?;
         let request = Delete { on, target: Target::Stemcell(self.stemcell), cpi: self.cpi };
-        resources::delete(&request, &surroundings.environment).map(Finished::Summary)
+        resources::delete(&request, &run_context.environment).map(Finished::Summary)
     }
 }

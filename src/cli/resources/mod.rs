@@ -1,4 +1,4 @@
-//! Commands on single stemcells, VMs, disks and snapshots of an environment, of whichever CPI.
+//! Commands for single stemcells, VMs, disks and snapshots of an environment.
 
 mod attach_disk;
 mod cpis;
@@ -27,26 +27,26 @@ pub(super) use stemcells::StemcellsArgs;
 pub(super) use take_snapshot::TakeSnapshotArgs;
 pub(super) use upload_stemcell::UploadStemcellArgs;
 
-/// The environment of a command that changes what is there.
+/// The environment of a command that changes resources.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ChangeArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// Drop calls of an interrupted run whose outcome cannot be known
+    /// Forget open calls of an interrupted run with unknown outcome
     #[arg(long)]
     forget_open_calls: bool,
 }
 
-/// Of which CPI something is.
+/// The CPI of a resource.
 #[derive(Debug, Clone, Args)]
 pub(super) struct OfCpiArgs {
-    /// Of this CPI, where several have the same CID; '' is the default CPI
+    /// CPI of the resource, if several have the same CID; '' is the default CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     cpi: Option<String>,
 }
 
-/// The environment that a command is on, and what it needs for that.
+/// Begins the run of a command and returns its environment.
 fn begin(
     on: &EnvironmentArgs,
     forget_open_calls: bool,
@@ -54,14 +54,14 @@ fn begin(
     command: &str,
 ) -> Result<(TargetEnvironment, RunContext)> {
     session.keep_log(command);
-    let (inputs, surroundings) = on.begin(session, false)?;
+    let (inputs, run_context) = on.begin(session, false)?;
     let on = TargetEnvironment {
         inputs,
         templates: on.templates.into(),
         cpi_api_version: on.cpi_api_version(),
         forget_open_calls,
     };
-    Ok((on, surroundings))
+    Ok((on, run_context))
 }
 
 impl ChangeArgs {

@@ -12,38 +12,39 @@ use base::Result;
 use engine::resources::{self, UploadStemcell};
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Uploads to every CPI of the manifest that supports the formats of the stemcell.")]
 pub(crate) struct UploadStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// The stemcell: a URL, or a path to a tarball or a directory in source form
+    /// URL or path of a tarball, or directory in source form
     #[arg(value_name = "URL|PATH", value_hint = ValueHint::AnyPath)]
     stemcell: String,
 
-    /// What the tarball hashes to
+    /// Digest of the tarball
     #[arg(long, value_name = "DIGEST", value_hint = ValueHint::Other)]
     sha1: Option<String>,
 
-    /// Its name: where stemcell NAME/VERSION is uploaded already, nothing is fetched
+    /// Name of the stemcell; nothing is fetched if NAME/VERSION is already uploaded
     #[arg(long, value_name = "NAME", requires = "version", value_hint = ValueHint::Other)]
     name: Option<String>,
 
-    /// Its version
+    /// Version of the stemcell
     #[arg(long, value_name = "VERSION", requires = "name", value_hint = ValueHint::Other)]
     version: Option<String>,
 
-    /// Only to this CPI, several times to several; '' is the default CPI
+    /// Upload only to this CPI (can be repeated); '' is the default CPI
     #[arg(long = "cpi", value_name = "NAME", value_hint = ValueHint::Other)]
     cpis: Vec<String>,
 
-    /// Upload it again where it is already, in the place of what is there
+    /// Upload it again, and replace the existing one
     #[arg(long)]
     fix: bool,
 }
 
 impl UploadStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, surroundings) = self.change.begin(session, "upload-stemcell")?;
+        let (on, run_context) = self.change.begin(session, "upload-stemcell")?;
         let request = UploadStemcell {
             on,
             url: self.stemcell,
@@ -53,6 +54,6 @@ impl UploadStemcellArgs {
             cpis: self.cpis,
             fix: self.fix,
         };
-        resources::upload_stemcell(&request, &surroundings.environment).map(Finished::Summary)
+        resources::upload_stemcell(&request, &run_context.environment).map(Finished::Summary)
     }
 }

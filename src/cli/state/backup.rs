@@ -14,17 +14,17 @@ use engine::protocol::{Cid, DiskCid, StemcellCid, VmCid};
 use engine::records;
 use engine::state::{self, Version};
 
-/// List the kept versions of a state file, keep one, go back to one
+/// List, keep or restore versions of a state
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// Keep the state as it is as a version
+    /// Keep the current state as a version
     #[arg(long, conflicts_with = "restore")]
     keep: bool,
 
-    /// Put this version in the place of the state, which is kept as a version itself
+    /// Restore this version; the current state is kept as a version
     #[arg(long, value_name = "VERSION")]
     restore: Option<String>,
 
@@ -46,18 +46,18 @@ impl BackupArgs {
                 false => Ok(Finished::Output(shown(&listed, &session.layout()).into_bytes())),
             };
         }
-        let surroundings = self.place.surroundings(session, "state-backup")?;
+        let run_context = self.place.run_context(session, "state-backup")?;
         let summary = match &self.restore {
-            Some(version) => records::restore(&surroundings.environment, version, &mut |question| {
+            Some(version) => records::restore(&run_context.environment, version, &mut |question| {
                 self.agree.agree(session, question)
             }),
-            None => records::keep_version(&surroundings.environment),
+            None => records::keep_version(&run_context.environment),
         };
         summary.map(Finished::Summary)
     }
 }
 
-/// A version, as it is shown.
+/// A version in the list.
 #[derive(Serialize)]
 struct Listed {
     version: String,
@@ -89,12 +89,12 @@ impl From<Version> for Listed {
 
 fn shown(versions: &[Listed], layout: &Layout) -> String {
     if versions.is_empty() {
-        return "no version is kept\n".to_owned();
+        return "No version is kept.\n".to_owned();
     }
     let mut table = Table::new(["Version", "Written", "VM", "Disks", "Stemcells", "Deployed"]);
     for version in versions {
         let deployed = match (&version.problem, version.deployed) {
-            (Some(problem), _) => format!("cannot be used: {problem}"),
+            (Some(problem), _) => format!("unusable: {problem}"),
             (None, true) => "yes".to_owned(),
             (None, false) => "no".to_owned(),
         };

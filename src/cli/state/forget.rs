@@ -13,16 +13,16 @@ use engine::protocol::{
 };
 use engine::records::{self, Forgettable};
 
-/// Drop a record on purpose: nothing will look after what it describes
+/// Drop a record; nothing is deleted in the cloud
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
     place: PlaceArgs,
 
     #[command(flatten)]
-    what: WhatArgs,
+    record: RecordArgs,
 
-    /// Of this CPI, where several have the same CID
+    /// CPI of the resource, if several have the same CID
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, conflicts_with = "call")]
     cpi: Option<String>,
 
@@ -32,29 +32,29 @@ pub(super) struct ForgetArgs {
 
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
-struct WhatArgs {
-    /// The VM
+struct RecordArgs {
+    /// Forget the VM
     #[arg(long, value_name = "CID", value_parser = cid::<VmKind>(), value_hint = ValueHint::Other)]
     vm: Option<VmCid>,
 
-    /// A disk
+    /// Forget a disk
     #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>(), value_hint = ValueHint::Other)]
     disk: Option<DiskCid>,
 
-    /// A stemcell
+    /// Forget a stemcell
     #[arg(long, value_name = "CID", value_parser = cid::<StemcellKind>(), value_hint = ValueHint::Other)]
     stemcell: Option<StemcellCid>,
 
-    /// A snapshot
+    /// Forget a snapshot
     #[arg(long, value_name = "CID", value_parser = cid::<SnapshotKind>(), value_hint = ValueHint::Other)]
     snapshot: Option<SnapshotCid>,
 
-    /// An open call of an interrupted run, or one that failed and may have made something all the same
+    /// Forget an open call, or a failed one that may have created a resource
     #[arg(long, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<RequestId>,
 }
 
-impl WhatArgs {
+impl RecordArgs {
     fn forgettable(self, cpi: Option<String>) -> Result<Forgettable> {
         let cid = self
             .vm
@@ -73,9 +73,9 @@ impl WhatArgs {
 
 impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let surroundings = self.place.surroundings(session, "state-forget")?;
-        let what = self.what.forgettable(self.cpi)?;
+        let run_context = self.place.run_context(session, "state-forget")?;
+        let what = self.record.forgettable(self.cpi)?;
         let agree = &mut |question: &str| self.agree.agree(session, question);
-        records::forget(&surroundings.environment, &what, agree).map(Finished::Summary)
+        records::forget(&run_context.environment, &what, agree).map(Finished::Summary)
     }
 }

@@ -13,30 +13,30 @@ use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::records::{self, ImportedStemcell};
 
-/// Make a state file from CIDs, for an environment whose state is lost
+/// Create a state from CIDs, after its loss
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk", "stemcells"]).required(true).multiple(true))]
 pub(super) struct ImportArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// The VM
+    /// VM to import
     #[arg(long, value_name = "CID", value_parser = cid::<VmKind>())]
     vm: Option<VmCid>,
 
-    /// The persistent disk, of the size that the manifest says
+    /// Persistent disk to import, of the size in the manifest
     #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
-    /// A stemcell; the first is the one the VM was made from, the next create-env deletes the others
+    /// Stemcell to import (can be repeated): first that of the VM; the next create-env deletes the others
     #[arg(long = "stemcell", value_name = "CID=NAME/VERSION")]
     stemcells: Vec<ImportedStemcell>,
 
-    /// The api_version of the stemcells
+    /// api_version of the stemcells
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     stemcell_api_version: u32,
 
-    /// How long the agent on the VM may take to answer
+    /// Wait for the agent on the VM at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 
@@ -47,8 +47,8 @@ pub(super) struct ImportArgs {
 impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("state-import");
-        let (inputs, mut surroundings) = self.on.begin(session, false)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (inputs, mut run_context) = self.on.begin(session, false)?;
+        self.agent.apply(&mut run_context.environment);
         let request = records::Import {
             inputs,
             vm: self.vm,
@@ -59,6 +59,6 @@ impl ImportArgs {
             cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.agent_timeout,
         };
-        records::import(&request, &surroundings.environment).map(Finished::Summary)
+        records::import(&request, &run_context.environment).map(Finished::Summary)
     }
 }

@@ -1,4 +1,4 @@
-//! `monopile state`: what is on record.
+//! `monopile state`.
 
 mod backup;
 mod forget;
@@ -29,8 +29,8 @@ enum StateCommand {
 }
 
 impl StateCommandArgs {
-    /// Whether it prints something of its own.
-    pub(super) fn has_product(&self) -> bool {
+    /// Returns true if the command prints output of its own.
+    pub(super) fn reserves_stdout(&self) -> bool {
         match &self.command {
             StateCommand::Show(_) | StateCommand::Verify(_) => true,
             StateCommand::Backup(args) => args.lists(),
@@ -49,22 +49,25 @@ impl StateCommandArgs {
     }
 }
 
-/// A step that somebody has to agree to.
+/// Confirmation of a change.
 #[derive(Debug, Clone, Args)]
 struct AgreeArgs {
-    /// Don't ask: it is agreed
+    /// Confirm the change without a question
     #[arg(long)]
     yes: bool,
 }
 
 impl AgreeArgs {
-    /// Asks at a terminal. Elsewhere nobody can be asked, so `--yes` must have been given.
+    /// Asks on a terminal. Without one, `--yes` is required.
     fn agree(&self, session: &Session, question: &str) -> Result<()> {
         if self.yes {
             return Ok(());
         }
         if !session.interactive() {
-            return Err(Error::usage(format!("nobody can be asked: {question}")).with_hint("--yes agrees"));
+            return Err(Error::usage(format!(
+                "not confirmed, because there is no terminal to ask: {question}"
+            ))
+            .with_hint("--yes confirms the change"));
         }
         match ui::prompt::confirm(question)? {
             true => Ok(()),

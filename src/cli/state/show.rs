@@ -10,7 +10,7 @@ use base::Result;
 use engine::records::{self, Overview};
 use engine::state::{DiskHandle, Resource, StemcellHandle};
 
-/// Show what is on record: VM, disks, stemcells, releases, calls that are open
+/// Show the recorded VM, disks, stemcells, releases and open calls
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
@@ -34,7 +34,7 @@ fn shown(overview: &Overview, layout: &Layout) -> String {
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.said)).unwrap_or_default()
     };
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
-    let mut table = Table::new(["What", "CID", "In use", "Details"]);
+    let mut table = Table::new(["Kind", "CID", "In use", "Details"]);
     if let Some(vm) = &overview.vm {
         let mut details: Vec<String> =
             vm.instance.iter().map(|instance| format!("instance {instance}")).collect();
@@ -73,7 +73,7 @@ fn shown(overview: &Overview, layout: &Layout) -> String {
     }
     for suspect in &overview.suspects {
         let details = format!(
-            "request {}, {}\nmay have made {} all the same: {}",
+            "request {}, {}\nmay have created {}: {}",
             suspect.request_id,
             suspect.since,
             suspect.how_to_find(),

@@ -12,14 +12,14 @@ use crate::cli::{AgentArgs, duration};
 use base::Result;
 use engine::records::{self, Checked, Status};
 
-/// Ask CPI and agent whether what is on record exists
+/// Check with CPI and agent that recorded resources exist
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Exit codes: 0 everything exists, as far as anybody can tell, 6 something does not.")]
+#[command(after_help = "Exit codes: 0 no drift found; 6 drift detected.")]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// How long the agent on the VM may take to answer
+    /// Wait for the agent on the VM at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     agent_timeout: Duration,
 
@@ -30,15 +30,15 @@ pub(super) struct VerifyArgs {
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("state-verify");
-        let (inputs, mut surroundings) = self.on.begin(session, false)?;
-        self.agent.apply(&mut surroundings.environment);
+        let (inputs, mut run_context) = self.on.begin(session, false)?;
+        self.agent.apply(&mut run_context.environment);
         let request = records::Verify {
             inputs,
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.agent_timeout,
         };
-        let checked = records::verify(&request, &surroundings.environment)?;
+        let checked = records::verify(&request, &run_context.environment)?;
         let output = match session.globals.json {
             true => Finished::json(&checked.findings)?,
             false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
@@ -51,12 +51,12 @@ impl VerifyArgs {
 }
 
 fn shown(checked: &Checked, layout: &Layout) -> String {
-    let mut table = Table::new(["What", "CID", "Status", "Details"]);
+    let mut table = Table::new(["Kind", "CID", "Status", "Details"]);
     for finding in &checked.findings {
         let status = match finding.status {
             Status::There => "as recorded",
             Status::Drifted => "NOT AS RECORDED",
-            Status::Unknown => "cannot tell",
+            Status::Unknown => "unknown",
         };
         let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
         let details: Vec<String> =

@@ -25,7 +25,7 @@ fn where_nothing_is_wrong_nothing_is_done() {
     hello.requests();
     let before = hello.state();
     let told = run(&hello, "cck", &["--auto"]).success();
-    assert_eq!(told.stdout, "Nothing is wrong with VM, agent and disks.\n");
+    assert_eq!(told.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_disk", "has_vm", "get_disks"]);
     assert_eq!(hello.state(), before);
     hello.delete(&[]).success();
@@ -77,7 +77,7 @@ fn a_reboot_that_fails_is_followed_by_a_new_vm() {
     let unable = "Bosh::Clouds::NotSupported";
     hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, unable, false));
     let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
-    assert!(told.stdout.contains("put right by reboot_vm, then recreate_vm"), "{}", told.stdout);
+    assert!(told.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", told.stdout);
     assert!(told.stderr.contains("'reboot_vm' did not help: "), "{}", told.stderr);
     assert_ne!(cid(&hello).0, before.0);
     assert_eq!(hello.ask().1, 2);
@@ -130,7 +130,7 @@ fn at_a_terminal_each_repair_is_asked_for() {
     ]);
     let told = hello.world.finish(script);
     assert!(told.stdout.contains("Reboot VM '"), "{}", told.stdout);
-    assert!(told.stdout.contains("put right by recreate_vm"), "{}", told.stdout);
+    assert!(told.stdout.contains("repaired by recreate_vm"), "{}", told.stdout);
     assert_eq!(hello.ask().1, 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -13,7 +13,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
         hello.world.run(words).success()
     };
     let none = |state: &str| {
-        format!("No runs of '{}' are on record on this machine.\n", hello.world.path(state).display())
+        format!("No runs of '{}' are recorded on this machine.\n", hello.world.path(state).display())
     };
     assert_eq!(history(&[]).stdout, none("state.json"));
 

@@ -71,7 +71,7 @@ fn without_a_place_for_a_log_the_run_goes_on() {
     hello.world.write("file", "");
     command.env("XDG_STATE_HOME", hello.world.path("file"));
     let run = hello.world.finish(command).success();
-    assert!(run.stderr.contains("this run keeps no log"), "{}", run.stderr);
+    assert!(run.stderr.contains("this run has no log"), "{}", run.stderr);
 }
 
 #[test]

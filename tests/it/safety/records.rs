@@ -194,13 +194,13 @@ fn versions_are_kept_and_gone_back_to() {
     assert!(
         kept.iter().any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not a valid state")))
     );
-    assert!(state(&hello, &["backup"]).success().stdout.contains("cannot be used"));
+    assert!(state(&hello, &["backup"]).success().stdout.contains("unusable"));
 
     hello.delete(&[]).success();
     for gone in ["state.json", "state.json.bak", "state.json.versions"] {
         assert!(!hello.world.exists(gone), "{gone} is left");
     }
-    assert!(state(&hello, &["backup"]).success().stdout.contains("no version is kept"));
+    assert!(state(&hello, &["backup"]).success().stdout.contains("No version is kept"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
