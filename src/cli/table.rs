@@ -61,7 +61,7 @@ impl Layout {
     }
 
     fn cell(&self, text: &str) -> Vec<String> {
-        let lines: Vec<String> = self.redactor.apply(text).lines().map(base::text::clean_line).collect();
+        let lines: Vec<String> = self.redactor.show(text).lines().map(base::text::clean_line).collect();
         if lines.iter().all(String::is_empty) { vec![EMPTY.to_owned()] } else { lines }
     }
 }

@@ -26,5 +26,5 @@ pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) ->
         }
         _ => unknown,
     };
-    unknown.with_hint("delete it there, then run the same command again with --forget-open-calls")
+    unknown.with_hint("delete it in the IaaS, then run the same command again with --forget-open-calls")
 }

@@ -370,7 +370,7 @@ impl State {
         Self::parse(&found.bytes).map(|state| Some((state, found.kept))).map_err(|error| {
             let backups = "`monopile state backup` lists earlier ones";
             error.context(format!("the state '{storage}' cannot be used")).with_hint(
-                match storage.keeps_backup() {
+                match storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists() {
                     true => format!(
                         "nothing was touched; the version before the last change is in '{}', and {backups}",
                         storage.name(BACKUP)

@@ -145,7 +145,8 @@ fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str
         // The text is not shown: with a `=` forgotten or a name left out it may be a secret.
         Some((name, _)) if !name.is_empty() => Err(Error::usage(format!("{flag} {name}= has no {value}"))
             .with_hint(format!("for an empty text write {flag} {name}=''"))),
-        _ => Err(Error::usage(format!("{flag} expects NAME={value}"))),
+        Some(_) => Err(Error::usage(format!("{flag} expects NAME={value}: there is no text before the '='"))),
+        None => Err(Error::usage(format!("{flag} expects NAME={value}: there is no '='"))),
     }
 }
 
