@@ -62,6 +62,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
+        environment.reporter.planned("Nothing is left to delete", Vec::new());
         validating.finish();
         return conclude(environment, &provider, store, "Nothing was left to delete");
     }
