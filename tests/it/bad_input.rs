@@ -6,6 +6,25 @@ use crate::support::Run;
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 
+/// Checks that `create-env` and `plan` refuse an input with the same exit code and the same words, and that nothing
+/// happened.
+#[track_caller]
+fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
+    let plan = hello.world.finish(hello.command("plan", more));
+    assert_eq!(plan.stdout, "", "no plan is shown");
+    let create = hello.create(more);
+    assert_eq!(failure(&plan), failure(&create), "what `plan` says is not what `create-env` says");
+    refused(hello, plan, code, said);
+    refused(hello, create, code, said);
+}
+
+/// The exit code, and the error with its hints, which stand at the end; without paths of the run's own directory.
+fn failure(run: &Run) -> (i32, String) {
+    let at = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
+    let lines = run.stderr[at..].lines().filter(|line| !line.contains("log of this run"));
+    (run.code, lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// Checks an error: its exit code, what it says, and that nothing happened.
 #[track_caller]
 fn refused(hello: &Hello, run: Run, code: i32, said: &[&str]) {
@@ -61,7 +80,7 @@ fn manifests() {
         let hello = with(from, to);
         // The ops file that moves the example elsewhere would itself stumble over some of these.
         hello.world.write("hello/elsewhere.yml", "[]\n");
-        refused(&hello, hello.create(&[]), 3, said);
+        both_refuse(&hello, &[], 3, said);
     }
 }
 
@@ -71,7 +90,7 @@ fn several_problems_are_reported_at_once() {
     let manifest =
         hello.world.read("hello/manifest.yml").replace("resource_pool: vms", "resource_pool: nope");
     hello.world.write("hello/manifest.yml", manifest);
-    refused(&hello, hello.create(&[]), 3, &["2 problems", "disk_pools[0]", "instance_groups[0]"]);
+    both_refuse(&hello, &[], 3, &["2 problems", "disk_pools[0]", "instance_groups[0]"]);
 }
 
 #[test]
@@ -79,8 +98,8 @@ fn missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
     refused(&hello, run, 3, &["nowhere.yml", "does not exist"]);
-    refused(&hello, hello.create(&["-o", "nope.yml"]), 3, &["nope.yml"]);
-    refused(&hello, hello.create(&["-l", "nope.yml"]), 3, &["nope.yml"]);
+    both_refuse(&hello, &["-o", "nope.yml"], 3, &["nope.yml"]);
+    both_refuse(&hello, &["-l", "nope.yml"], 3, &["nope.yml"]);
     refused(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
     let run = hello.world.run(["create-env", "hello/manifest.yml", "--state", "no/such/dir/state.json"]);
     refused(&hello, run, 3, &["no/such/dir", "does not exist"]);
@@ -97,7 +116,7 @@ fn state_files() {
     ] {
         let hello = Hello::new();
         hello.world.write("state.json", text);
-        for run in [hello.create(&[]), hello.delete(&[])] {
+        for run in [hello.create(&[]), hello.delete(&[]), hello.world.finish(hello.command("plan", &[]))] {
             let run = run.failure(3);
             assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
         }
@@ -134,12 +153,14 @@ fn stemcells() {
         hello.world.write("stemcell.tgz", &bytes);
         let sha = sha.unwrap_or_else(|| sha1(&bytes));
         hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha));
-        let run = hello.create(&[]);
         if said.contains(&"vsphere-ova") {
             // Only the CPI knows which formats it takes, and it is asked nothing else.
+            let run = hello.create(&[]);
             assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+            refused(&hello, run, 3, said);
+        } else {
+            both_refuse(&hello, &[], 3, said);
         }
-        refused(&hello, run, 3, said);
     }
 }
 
@@ -187,7 +208,7 @@ fn releases() {
         hello.world.write("stemcell.tgz", &stemcell);
         let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
         hello.ops("tarballs.yml", &ops);
-        refused(&hello, hello.create(&[]), 3, said);
+        both_refuse(&hello, &[], 3, said);
     }
     // Nor is a file on this machine taken for what the manifest says it is not, seen before or not.
     let mut hello = Hello::new();
@@ -196,7 +217,7 @@ fn releases() {
     hello.world.write("stemcell.tgz", &stemcell);
     hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &zeros, "../stemcell.tgz", &sha1(&stemcell)));
     for _ in 0..2 {
-        refused(&hello, hello.create(&[]), 3, &["release 'hello'", &zeros]);
+        both_refuse(&hello, &[], 3, &["release 'hello'", &zeros]);
     }
 }
 
@@ -204,13 +225,13 @@ fn releases() {
 fn templates_cost_nothing_when_they_fail() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
-    refused(&hello, hello.create(&[]), 3, &["hello.conf.erb", "prot", "port"]);
+    both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     // An address that is not known yet is not to blame for it, and what it is to blame for is no error.
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
     hello.ops("networks.yml", DYNAMIC);
-    refused(&hello, hello.create(&[]), 3, &["hello.conf.erb", "prot", "port"]);
+    both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     let template = "<%= raise \"what is #{spec.address}?\" %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
     let run = hello.create(&[]).failure(3);
@@ -233,9 +254,9 @@ fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.ops("networks.yml", ops);
+        both_refuse(&hello, &["--templates", mode], 3, &said);
         let run = hello.create(&["--templates", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
-        refused(&hello, run, 3, &said);
     }
     // Who asks first goes on without.
     let hello = consuming("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
@@ -248,6 +269,7 @@ fn cpis_that_do_not_run() {
     for (content, mode, said) in [
         (None, 0, &["cannot be run", "check the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
+        // What comes now shows only when the CPI is called, which `plan` does not do.
         (Some("#!/no/such/interpreter\n"), 0o755, &["cannot be run", "interpreter"]),
         (Some("#!/bin/sh\necho broken >&2\n"), 0o755, &["`info`", "wrote nothing", "broken"]),
         (Some("#!/bin/sh\necho '{\"result\": {'\n"), 0o755, &["`info`", "not one JSON document"]),
@@ -263,7 +285,32 @@ fn cpis_that_do_not_run() {
             let path = hello.world.write("own-cpi", content);
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        refused(&hello, hello.create(&[]), 1, said);
+        if mode == 0o755 {
+            refused(&hello, hello.create(&[]), 1, said);
+        } else {
+            both_refuse(&hello, &[], 3, said);
+        }
+    }
+}
+
+#[test]
+fn cpis_that_are_not_there() {
+    let template = "template: {name: hello, release: hello}";
+    for (cloud_provider, said) in [
+        ("cpi: {builtin: lokal}", &["no built-in CPI 'lokal'", "did you mean 'local'?"][..]),
+        ("cpi: {builtin: openstack}", &["no built-in CPI 'openstack'", "local, ironic"]),
+        ("cpi: {path: ../hello}", &["cannot be run", "it is not a file"]),
+        (template, &["no job of `cloud_provider` has the template `bin/cpi`", "hello"]),
+        ("template: {name: helo, release: hello}", &["no job 'helo'", "did you mean 'hello'?"]),
+    ] {
+        let mut hello = Hello::new();
+        let (key, value) = cloud_provider.split_once(": ").unwrap();
+        let ops = "- {type: remove, path: /cloud_provider/cpi}\n";
+        hello.ops(
+            "cpi.yml",
+            &format!("{ops}- {{type: replace, path: /cloud_provider/{key}?, value: {value}}}\n"),
+        );
+        both_refuse(&hello, &[], 3, said);
     }
 }
 

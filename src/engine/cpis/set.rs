@@ -61,6 +61,13 @@ impl<'a> Cpis<'a> {
         Ok(())
     }
 
+    /// Checks a CPI, and those that something on record is of, as [`Self::install`] does, but compiles no packages.
+    pub(crate) fn check(&self, name: Option<&str>, state: &State, stage: &Stage) -> Result<()> {
+        let mut names = names_of(state);
+        names.insert(name.map(str::to_owned));
+        names.iter().try_for_each(|name| self.sources.check(name.as_deref(), stage))
+    }
+
     /// A CPI that has said what it is, asked as a part of `stage` if it was not asked before.
     pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<Connection<'a>>> {
         let key = name.map(str::to_owned);

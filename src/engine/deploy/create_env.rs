@@ -3,8 +3,8 @@
 use super::draft_plan::DraftPlan;
 use super::plan_report::PlanReport;
 use super::request::CreateEnv;
-use super::run::Run;
-use crate::cpis::{self, Cpis, Presence, asking, check_formats};
+use super::validate::validate;
+use crate::cpis::{self, Presence, asking, check_formats};
 use crate::effects::{Executor, Registry};
 use crate::environment::{Environment, lock, signals};
 use crate::protocol::Contract;
@@ -35,8 +35,9 @@ pub fn create_env(
         saved_plan.check(&plan_report)?;
     }
     environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+    let nothing_to_do = draft.has_nothing_to_do();
     let unreachable = draft.unreachable.take();
-    if draft.plan.is_empty() && unreachable.is_none() {
+    if nothing_to_do {
         validating.finish();
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
@@ -46,19 +47,8 @@ pub fn create_env(
     let cpi = prepared.deployment.cpi();
     let opened = prepared.open(environment, &validating)?;
     let renderer = templates::renderer(request.templates, &environment.variables)?;
-    let mut run = Run::new(environment, prepared, &opened, &renderer, draft.endpoint.clone(), request)?;
-    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
-    run.render_what_can_be(store.state(), &validating)?;
-    let parts = cpis::Parts {
-        provider,
-        config: prepared.cpis.as_ref(),
-        deployment: &prepared.deployment.name,
-        manifest: &prepared.manifest_path,
-        releases: &opened.releases,
-        renderer: &renderer,
-    };
-    let mut cpis = Cpis::find(environment, parts, store.state(), request.cpi_api_version)?;
-    cpis.use_stemcell(cpi, opened.stemcell.api_version);
+    let (mut run, cpis) =
+        validate(environment, request, &draft, (&opened, &renderer), store.state(), &validating)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
     plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));

@@ -60,6 +60,11 @@ impl DraftPlan {
         Ok(draft)
     }
 
+    /// Returns true if nothing changed, and the VM does not have to be looked at either.
+    pub(super) fn has_nothing_to_do(&self) -> bool {
+        self.plan.is_empty() && self.unreachable.is_none()
+    }
+
     fn plan(&mut self, state: &State) -> Result<()> {
         self.plan = self.planned(state, &self.options)?;
         Ok(())

@@ -20,6 +20,7 @@ mod run;
 mod start_env;
 mod step_timer;
 mod stop_env;
+mod validate;
 pub(crate) mod vm;
 
 pub use crate::jobs::Supply;

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::DraftPlan;
 use super::request::CreateEnv;
-use super::run::Run;
+use super::validate::validate;
 use crate::environment::Environment;
 use crate::jobs::Supply;
 use crate::plan::{Alteration, Difference, differences};
@@ -90,8 +90,8 @@ struct Basis {
     artifacts: Vec<String>,
 }
 
-/// Thinks a `create-env` through: its steps, and whether releases, stemcell and templates fit together. Nothing in
-/// the world is changed, and no CPI is called.
+/// Thinks a `create-env` through: its steps, and whether releases, stemcell, templates and CPIs fit together. Nothing
+/// in the world is changed, and no CPI is called.
 pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));
@@ -103,13 +103,12 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
     let (state, _) = cpis::renamed(prepared.cpis.as_ref(), &state)?;
     let draft = DraftPlan::form(environment, request, prepared, &state)?;
     let mut supply = None;
-    if draft.plan.deploys() {
+    if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(environment, &validating)?;
         let renderer = templates::renderer(request.templates, &environment.variables)?;
-        let endpoint = draft.endpoint.clone();
-        let mut run = Run::new(environment, &draft.prepared, &opened, &renderer, endpoint, request)?;
-        run.render_what_can_be(&state, &validating)?;
-        supply = Some(run.packages.supply(&environment.paths.cache));
+        let (run, cpis) = validate(environment, request, &draft, (&opened, &renderer), &state, &validating)?;
+        cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
+        supply = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
     }
     validating.finish();
     Ok(PlanReport::of(&draft, &state, supply))

@@ -3,6 +3,14 @@
 use super::{Clouds, SECRET, assert_said, said};
 use crate::support::scripted::{Deed, Script, Speaks};
 
+/// Runs plan and create-env, which must both refuse with this exit code, and checks that nothing happened.
+#[track_caller]
+fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
+    let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).failure(code);
+    expected.iter().for_each(|text| assert_said(&plan, text));
+    refused(clouds, az, code, expected);
+}
+
 /// Runs create-env, which must refuse with this exit code, and checks that nothing happened.
 #[track_caller]
 fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
@@ -19,10 +27,16 @@ fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 fn configs_that_cannot_be_meant() {
     let clouds = Clouds::new();
     let good = clouds.hello.world.read("cpis.yml");
-    refused(&clouds, "z-eats", 3, &["names AZ 'z-eats', which `azs` does not have; did you mean 'z-east'?"]);
+    both_refuse(
+        &clouds,
+        "z-eats",
+        3,
+        &["names AZ 'z-eats', which `azs` does not have; did you mean 'z-east'?"],
+    );
     for (from, to, expected) in [
         ("name: east", "name: eats", "AZ 'z-east' is of CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` names CPI 'east' a second time"),
+        ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
         ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is no file"),
         (
             "type: local, properties: {root: ",
@@ -38,7 +52,7 @@ fn configs_that_cannot_be_meant() {
         clouds.hello.world.write("cpis.yml", good.replacen(from, to, 1));
         let expected =
             if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
-        refused(&clouds, "z-east", 3, &[&expected]);
+        both_refuse(&clouds, "z-east", 3, &[&expected]);
     }
     let looped = good.replacen("name: east,", "name: east, migrated_from: [{name: west}],", 1).replacen(
         "name: west,",
@@ -46,14 +60,14 @@ fn configs_that_cannot_be_meant() {
         1,
     );
     clouds.hello.world.write("cpis.yml", looped);
-    refused(&clouds, "z-east", 3, &["a loop"]);
+    both_refuse(&clouds, "z-east", 3, &["a loop"]);
     let twice = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
         "name: west,",
         "name: west, migrated_from: [{name: old}],",
         1,
     );
     clouds.hello.world.write("cpis.yml", twice);
-    refused(&clouds, "z-east", 3, &["is `migrated_from` CPI 'old', as CPI 'east' is"]);
+    both_refuse(&clouds, "z-east", 3, &["is `migrated_from` CPI 'old', as CPI 'east' is"]);
 }
 
 #[test]
@@ -66,13 +80,13 @@ fn a_zone_without_its_config() {
         "two.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
     );
-    refused(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
+    both_refuse(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
     clouds.hello.ops(
         "same.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
          - {type: replace, path: /azs/-, value: {name: z-west}}\n",
     );
-    refused(&clouds, "z-east", 3, &["names AZ 'z-west' a second time"]);
+    both_refuse(&clouds, "z-east", 3, &["names AZ 'z-west' a second time"]);
 }
 
 #[test]
@@ -82,7 +96,7 @@ fn both_places_at_once() {
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).failure(3);
     assert_said(&run, "`azs` and a --cloud-config cannot both be given");
     clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
-    refused(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
+    both_refuse(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
 }
 
 #[test]

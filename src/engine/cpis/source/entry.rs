@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Located, Parts, Sources, agent, builtin_config, jobs, private_directory};
+use super::{Located, Parts, Sources, agent, builtin_config, check_program, jobs, private_directory};
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;
@@ -33,7 +33,7 @@ impl<'a> Entry<'a> {
 
     /// Installs it, if that is needed, with what is its own below `root`.
     pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
-        let CpiEntry { name, kind, properties, .. } = self.cpi;
+        let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = sources.parts.provider;
         match &self.entry_kind {
             EntryKind::Executable(program) => {
@@ -53,11 +53,25 @@ impl<'a> Entry<'a> {
                 let wanted = jobs::of_type(job, &sources.parts)?;
                 let mut located =
                     jobs::install(sources, &wanted, &self.job_properties(provider), root, stage)
-                        .context(|| format!("CPI '{name}' of type '{kind}' cannot be installed"))?;
+                        .context(|| self.cannot_be_installed())?;
                 located.context.clone_from(properties);
                 Ok(located)
             }
         }
+    }
+
+    /// Checks it as [`Self::locate`] does, short of its packages.
+    pub(super) fn check(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<()> {
+        let EntryKind::Job(job) = &self.entry_kind else {
+            return self.locate(sources, root, stage).map(drop);
+        };
+        let wanted = jobs::of_type(job, &sources.parts)?;
+        jobs::check(sources, &wanted, &self.job_properties(sources.parts.provider), root, stage)
+            .context(|| self.cannot_be_installed())
+    }
+
+    fn cannot_be_installed(&self) -> String {
+        format!("CPI '{}' of type '{}' cannot be installed", self.cpi.name, self.cpi.kind)
     }
 
     /// What its templates are rendered with. CPI configs hold flat what many jobs want below the name of their type;
@@ -97,6 +111,7 @@ fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
                 "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
             ));
         }
+        check_program(&program)?;
         return Ok(EntryKind::Executable(program));
     }
     match jobs::find_type(kind, parts) {

@@ -87,6 +87,19 @@ fn with_plugins(job: &Name, wanted: &[Name], found: &[Found<'_>]) -> Vec<Name> {
     std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
 }
 
+/// Checks the jobs as [`install`] does, short of their packages.
+pub(super) fn check(
+    sources: &Sources<'_>,
+    wanted: &[Name],
+    properties: &Map<String, Value>,
+    root: &Path,
+    stage: &Stage,
+) -> Result<()> {
+    let found = find_jobs(wanted, sources.parts.releases)?;
+    the_cpi(&found)?;
+    render_jobs(&sources.parts, &found, properties, &root.join("jobs"), stage)
+}
+
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or `--package-dir`.
 pub(super) fn install(
     sources: &Sources<'_>,
@@ -100,14 +113,7 @@ pub(super) fn install(
     let cpi = the_cpi(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_dir = root.join("jobs");
-    private_directory(&jobs_dir)?;
-
-    let rendering = installing.reporter().stage("Rendering the CPI's templates");
-    for Found { job, .. } in &found {
-        render_job(parts, job, properties, &jobs_dir)
-            .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
-    }
-    rendering.finish();
+    render_jobs(parts, &found, properties, &jobs_dir, &installing)?;
 
     let installed = packages(sources, wanted, &found, root, &installing)?;
     installing.finish();
@@ -121,6 +127,24 @@ pub(super) fn install(
         context: Map::new(),
         installed: Some(installed),
     })
+}
+
+/// Renders the templates of the jobs into `<jobs_dir>/<job>`.
+fn render_jobs(
+    parts: &Parts<'_>,
+    found: &[Found<'_>],
+    properties: &Map<String, Value>,
+    jobs_dir: &Path,
+    stage: &Stage,
+) -> Result<()> {
+    private_directory(jobs_dir)?;
+    let rendering = stage.reporter().stage("Rendering the CPI's templates");
+    for Found { job, .. } in found {
+        render_job(parts, job, properties, jobs_dir)
+            .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
+    }
+    rendering.finish();
+    Ok(())
 }
 
 /// The packages of these jobs, installed once.

@@ -9,7 +9,7 @@ mod parts;
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,13 +60,40 @@ impl<'a> Sources<'a> {
 
     /// Installs a CPI where that is needed. No name means the default one.
     pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<Located> {
-        let work = &self.environment.paths.work;
-        let Some(name) = name else { return self.default_cpi(&work.join("cpi"), stage) };
-        let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
-        match found {
-            Some((index, entry)) => entry.locate(self, &work.join("cpis").join(index.to_string()), stage),
-            None => Err(Error::invalid(format!("there is no CPI '{name}'"))),
+        match name {
+            None => self.default_cpi(&self.default_root(), stage),
+            Some(name) => {
+                let (entry, root) = self.entry(name)?;
+                entry.locate(self, &root, stage)
+            }
         }
+    }
+
+    /// Checks a CPI as [`Self::locate`] does, but compiles no packages.
+    pub(crate) fn check(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
+        let provider = self.parts.provider;
+        match (name, &provider.cpi) {
+            (Some(name), _) => {
+                let (entry, root) = self.entry(name)?;
+                entry.check(self, &root, stage)
+            }
+            (None, CpiSource::Jobs(wanted)) => {
+                let wanted = jobs::of_default_cpi(wanted, &self.parts)?;
+                jobs::check(self, &wanted, &provider.properties, &self.default_root(), stage)
+            }
+            (None, CpiSource::Builtin(_) | CpiSource::Path { .. }) => self.locate(None, stage).map(drop),
+        }
+    }
+
+    /// The entry with this name, and the directory for what is its own.
+    fn entry(&self, name: &str) -> Result<(&Entry<'a>, PathBuf)> {
+        let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
+        let (index, entry) = found.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
+        Ok((entry, self.environment.paths.work.join("cpis").join(index.to_string())))
+    }
+
+    fn default_root(&self) -> PathBuf {
+        self.environment.paths.work.join("cpi")
     }
 
     fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<Located> {
@@ -77,10 +104,17 @@ impl<'a> Sources<'a> {
                 let config = (config, builtin_config(self.environment, name, provider, &provider.properties));
                 self.builtin(name, config, Map::new(), root)
             }
-            CpiSource::Builtin(name) => Err(Error::invalid(format!("there is no built-in CPI '{name}'"))
-                .with_hint(format!("the built-in CPIs are: {}", BuiltinCpi::names(", ")))),
+            CpiSource::Builtin(name) => {
+                let all = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
+                Err(Error::invalid(format!("there is no built-in CPI '{name}'")).with_nearest(
+                    name,
+                    BuiltinCpi::ALL.map(BuiltinCpi::name),
+                    || Some(all),
+                ))
+            }
             CpiSource::Path { path, arguments } => {
                 let program = parent(manifest).join(path);
+                check_program(&program)?;
                 // A plain executable has no rendered job to take its properties from.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
@@ -116,6 +150,23 @@ impl<'a> Sources<'a> {
         let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
         Located { executable: Executable { program, arguments, environment }, context, installed: None }
     }
+}
+
+/// Checks that a program is there and executable, before a CPI call finds out.
+fn check_program(program: &Path) -> Result<()> {
+    let cannot = || Error::invalid(format!("the CPI '{}' cannot be run", program.display()));
+    let metadata = fs::metadata(program).map_err(|error| {
+        cannot().with_source(error).with_hint("check the path; it is relative to the file that names it")
+    })?;
+    if !metadata.is_file() {
+        return Err(cannot().with_source("it is not a file").with_hint("name the program of the CPI"));
+    }
+    if metadata.permissions().mode() & 0o111 == 0 {
+        return Err(cannot()
+            .with_source("it is not executable")
+            .with_hint(format!("make it executable: chmod +x {}", program.display())));
+    }
+    Ok(())
 }
 
 /// Makes a directory for this user alone: credentials end up in it.

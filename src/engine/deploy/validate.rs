@@ -1,0 +1,39 @@
+//! The checks of a `create-env` before its first CPI call. `plan` makes the same.
+
+use super::draft_plan::DraftPlan;
+use super::request::CreateEnv;
+use super::run::Run;
+use crate::cpis::{self, Cpis};
+use crate::environment::Environment;
+use crate::prepare::Opened;
+use crate::state::State;
+use base::Result;
+use base::events::Stage;
+use erb::Renderer;
+
+/// Checks that releases, stemcell, templates and the CPI config fit together, and returns what takes the steps, with
+/// the CPIs that it uses. None of them is installed yet.
+pub(super) fn validate<'a>(
+    environment: &'a Environment,
+    request: &CreateEnv,
+    draft: &'a DraftPlan,
+    (opened, renderer): (&'a Opened, &'a dyn Renderer),
+    state: &State,
+    stage: &Stage,
+) -> Result<(Run<'a>, Cpis<'a>)> {
+    let prepared = &draft.prepared;
+    let mut run = Run::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
+    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
+    run.render_what_can_be(state, stage)?;
+    let parts = cpis::Parts {
+        provider: &prepared.deployment.cloud_provider,
+        config: prepared.cpis.as_ref(),
+        deployment: &prepared.deployment.name,
+        manifest: &prepared.manifest_path,
+        releases: &opened.releases,
+        renderer,
+    };
+    let mut cpis = Cpis::find(environment, parts, state, request.cpi_api_version)?;
+    cpis.use_stemcell(prepared.deployment.cpi(), opened.stemcell.api_version);
+    Ok((run, cpis))
+}
