@@ -43,6 +43,8 @@ pub struct Loaded {
     pub vars_store: Option<PathBuf>,
     /// How that is kept.
     pub encryption: Encryption,
+    /// The certificates in the vars store, by the names of their variables.
+    stored_certificates: Vec<(String, String)>,
 }
 
 impl Loaded {
@@ -81,6 +83,12 @@ impl Loaded {
     /// The availability zone of the instance group.
     pub fn az(&self) -> Result<Option<Az>> {
         Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
+    }
+
+    /// The vars store and the variable in it whose certificate this is.
+    pub fn stored_as(&self, certificate: &str) -> Option<(&Path, &str)> {
+        let (name, _) = self.stored_certificates.iter().find(|(_, stored)| stored == certificate)?;
+        Some((self.vars_store.as_deref()?, name))
     }
 
     /// Tells the operator the notes and warnings.
@@ -123,6 +131,10 @@ pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Res
         root = ops::find(&root, &path)?.into_owned();
     }
     let values = sources.iter().chain(store.iter().flat_map(Store::iter));
+    let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
+    let stored = store.iter().flat_map(Store::iter);
+    let stored_certificates =
+        stored.filter_map(|(name, value)| Some((name.to_owned(), certificate(value)?))).collect();
     Ok(Loaded {
         root,
         cpi_config,
@@ -132,6 +144,7 @@ pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Res
         warnings: expiry::warnings(values, now, EXPIRY_WARNING),
         vars_store: store.map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
+        stored_certificates,
     })
 }
 

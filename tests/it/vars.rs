@@ -402,6 +402,49 @@ fn a_ca_is_rotated_in_two_steps() {
 }
 
 #[test]
+fn nothing_is_signed_by_a_ca_that_has_expired() {
+    let world = generated();
+    let now = time::OffsetDateTime::now_utc();
+    let day = |days| now + time::Duration::days(days);
+    let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    // The subject is as that of a generated CA, so that the new one has the same.
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    for (kind, text) in [
+        (rcgen::DnType::CountryName, "US"),
+        (rcgen::DnType::OrganizationName, "Cloud Foundry"),
+        (rcgen::DnType::CommonName, "old"),
+    ] {
+        params.distinguished_name.push(kind, rcgen::DnValue::PrintableString(text.try_into().unwrap()));
+    }
+    (params.not_before, params.not_after) = (day(-20), day(-10));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (ca, private) = (params.self_signed(&key).unwrap().pem(), key.serialize_pem());
+    let issuer = rcgen::Issuer::new(params, key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (day(10), day(90));
+    let leaf = params.signed_by(&key, &issuer).unwrap().pem();
+    let store = serde_json::json!({
+        "old": {"ca": ca, "certificate": ca, "private_key": private},
+        "young": {"ca": ca, "certificate": leaf, "private_key": key.serialize_pem()},
+    });
+    let text = store.to_string();
+    world.write("old.yml", &text);
+    let check = world.run(["vars", "check", "old.yml"]).failure(3);
+    for said in ["old: it expired on ", "young: it is not valid before ", "young: its CA expired on "] {
+        assert!(check.stderr.contains(said), "{said} is not in: {}", check.stderr);
+    }
+    let run = world.run(["vars", "rotate", "old.yml", "young"]).failure(3);
+    assert!(run.stderr.contains("its CA 'old' expired on "), "{}", run.stderr);
+    assert!(run.stderr.contains("monopile vars rotate old.yml old"), "{}", run.stderr);
+    assert_eq!(world.read("old.yml"), text, "nothing was written");
+    world.run(["vars", "rotate", "old.yml", "old"]).success();
+    world.run(["vars", "rotate", "old.yml", "young"]).success();
+    world.run(["vars", "check", "old.yml", "--within", "1d"]).success();
+}
+
+#[test]
 fn one_name_is_rotated_like_it_was_made() {
     let world = generated();
     let before = store(&world);

@@ -1,5 +1,10 @@
 //! Where the agent is and how it is recognised: the mbus URL and the CA.
 
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls_pki_types::{ServerName, UnixTime};
 use url::Url;
 
 use base::encoding::percent_decode;
@@ -60,6 +65,23 @@ impl Endpoint {
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: Trust::Anybody,
         })
+    }
+
+    /// Returns the error with which this client refuses an agent that presents the certificates in a PEM text, the
+    /// agent's own first. It is found out as in a TLS handshake.
+    pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
+        let Trust::Roots(trusted) = &self.trust else { return None };
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(trusted.iter().cloned());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let chain = tls_roots::pem_roots(presented).unwrap_or_default();
+        let (Ok(verifier), Some((own, others)), Ok(host)) =
+            (verifier, chain.split_first(), ServerName::try_from(self.host()))
+        else {
+            return Some(rustls::CertificateError::BadEncoding.into());
+        };
+        verifier.verify_server_cert(own, others, &host, &[], now).err()
     }
 
     /// Whether the host stands for an address at the moment.

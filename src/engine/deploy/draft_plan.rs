@@ -1,6 +1,7 @@
 //! What a `create-env` is going to do, as far as that can be known without a CPI.
 
 use super::alive::{self, Liveness};
+use super::mbus_certificate;
 use super::request::CreateEnv;
 use crate::agent::{Endpoint, endpoint};
 use crate::environment::Environment;
@@ -35,6 +36,9 @@ impl DraftPlan {
             ..Options::default()
         };
         let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
+        if let Some(certificate) = &prepared.mbus_certificate {
+            mbus_certificate::check(certificate, &endpoint)?;
+        }
         suspects::look(environment, &endpoint, state)?;
         let plan = Plan::default();
         let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };

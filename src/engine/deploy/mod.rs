@@ -10,6 +10,7 @@ mod create_env;
 mod delete_env;
 pub(crate) mod disk;
 mod draft_plan;
+mod mbus_certificate;
 mod plan_report;
 mod reachable;
 mod recreate;

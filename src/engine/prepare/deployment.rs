@@ -26,8 +26,19 @@ pub(crate) struct Prepared {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) vm_spec: VmSpec,
     pub(crate) manifest_path: PathBuf,
+    /// The certificate that the agent will present, if the manifest has it.
+    pub(crate) mbus_certificate: Option<MbusCertificate>,
     stemcell: Obtained,
     releases: Vec<Obtained>,
+}
+
+/// The certificate of the agent's HTTPS server.
+pub(crate) struct MbusCertificate {
+    /// The property that holds it.
+    pub(crate) place: &'static str,
+    pub(crate) pem: String,
+    /// The vars store that it is from, and its variable.
+    pub(crate) stored: Option<(PathBuf, String)>,
 }
 
 /// The artifacts, verified and unpacked.
@@ -75,7 +86,30 @@ pub(crate) fn prepare(
     )?;
     let (leaves, vm_spec) = (leaves(environment, &loaded.root), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
-    Ok(Prepared { deployment, cpis, manifest_sha, leaves, vm_spec, manifest_path, stemcell, releases })
+    let mbus_certificate = mbus_certificate(&loaded, &deployment);
+    Ok(Prepared {
+        deployment,
+        cpis,
+        manifest_sha,
+        leaves,
+        vm_spec,
+        manifest_path,
+        mbus_certificate,
+        stemcell,
+        releases,
+    })
+}
+
+/// The agent takes its certificate from the environment of the VM, or else from what the CPI says.
+fn mbus_certificate(loaded: &Loaded, deployment: &Deployment) -> Option<MbusCertificate> {
+    let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
+    let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
+    let (place, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
+        Some(pem) => ("resource_pools[].env.bosh.mbus.cert", pem),
+        None => ("cloud_provider.cert", of_cpi.filter(|pem| !pem.trim().is_empty())?),
+    };
+    let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
+    Some(MbusCertificate { place, pem: pem.to_owned(), stored })
 }
 
 /// The leaves of the manifest; secret is whatever must not be shown.

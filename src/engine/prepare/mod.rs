@@ -8,5 +8,6 @@ mod deployment;
 pub(crate) mod obtain;
 
 pub(crate) use deployment::{
-    Opened, Prepared, find, load, manifest_sha, open_releases, open_stemcell, prepare, redact_hint,
+    MbusCertificate, Opened, Prepared, find, load, manifest_sha, open_releases, open_stemcell, prepare,
+    redact_hint,
 };

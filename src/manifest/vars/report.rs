@@ -152,6 +152,9 @@ fn of_certificate(
     } else if certificate.not_after < now + within {
         problems.push(format!("it expires on {}", date(certificate.not_after)));
     }
+    if certificate.not_before > now {
+        problems.push(format!("it is not valid before {}", date(certificate.not_before)));
+    }
     let key = value.get("private_key").and_then(Node::as_str).unwrap_or_default();
     match SigningKey::from_pem(key) {
         Ok(key) if key.public_bits() != certificate.public_bits => {
@@ -184,8 +187,9 @@ fn chain_problem(
     else {
         return Some("it does not chain to the certificate under 'ca'".into());
     };
+    let verb = if authority.not_after < now { "expired" } else { "expires" };
     (authority.der != certificate.der && authority.not_after < now + within)
-        .then(|| format!("its CA expires on {}", date(authority.not_after)))
+        .then(|| format!("its CA {verb} on {}", date(authority.not_after)))
 }
 
 fn against_declaration(

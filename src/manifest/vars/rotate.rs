@@ -12,6 +12,7 @@ use super::report::authority_of;
 use crate::variables::Declared;
 use crate::variables::Resolver;
 use crate::vars_store::authority::Authority;
+use crate::vars_store::expiry::date;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::Spec;
 use crate::vars_store::store::Store;
@@ -65,6 +66,7 @@ impl Rotation<'_> {
         let old_certificate = kind.certificate();
         let (spec, authority) = self
             .prepare(store, name, &old, old_certificate)
+            .and_then(|prepared| check_authority(store, prepared.1.as_ref(), self.now).map(|()| prepared))
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         self.done.renewed.push(name.to_owned());
@@ -187,6 +189,17 @@ fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certif
     certificates.iter().skip(1).filter(move |other| {
         first.is_some_and(|first| other.subject == first.subject && other.public_bits != first.public_bits)
     })
+}
+
+/// Checks that the CA is valid: what an expired one signs is accepted nowhere.
+fn check_authority(store: &Store, authority: Option<&Authority>, now: OffsetDateTime) -> Result<()> {
+    let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
+        return Ok(());
+    };
+    let (name, path) = (authority.name(), store.path().display());
+    let expired = date(authority.certificate().not_after);
+    Err(Error::invalid(format!("its CA '{name}' expired on {expired}"))
+        .with_hint(format!("rotate the CA, and with it what it signed: monopile vars rotate {path} {name}")))
 }
 
 fn stored(store: &Store, name: &str) -> Result<Node> {

@@ -1,0 +1,81 @@
+//! The agent's certificate, checked before anything is done: an agent that presents one that is refused cannot be
+//! reached, and a new VM would not change that.
+
+use rustls::CertificateError as Refused;
+use rustls_pki_types::UnixTime;
+use time::OffsetDateTime;
+
+use crate::agent::Endpoint;
+use crate::prepare::MbusCertificate;
+use base::{Error, Result};
+
+/// Checks that a client of the agent will accept the certificate.
+pub(super) fn check(certificate: &MbusCertificate, endpoint: &Endpoint) -> Result<()> {
+    let now = UnixTime::now();
+    match endpoint.refusal(&certificate.pem, now) {
+        None => Ok(()),
+        Some(refusal) => Err(explain(&refusal, certificate, endpoint.host(), now)),
+    }
+}
+
+fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, now: UnixTime) -> Error {
+    let MbusCertificate { place, stored, .. } = certificate;
+    let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{place}`) {problem}"));
+    let rotate = match stored {
+        Some((store, name)) => format!("monopile vars rotate {} {name}", store.display()),
+        None => format!("put another certificate into `{place}`"),
+    };
+    let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now));
+    let rustls::Error::InvalidCertificate(reason) = refusal else {
+        return error("is refused").with_source(refusal.to_string()).with_hint(rotate);
+    };
+    match reason {
+        Refused::Expired => error("has expired").with_hint(rotate).with_hint(clock),
+        Refused::ExpiredContext { not_after, .. } => {
+            error(&format!("expired on {}", minute(*not_after))).with_hint(rotate).with_hint(clock)
+        }
+        Refused::NotValidYet => error("is not valid yet").with_hint(clock).with_hint(rotate),
+        Refused::NotValidYetContext { not_before, .. } => {
+            error(&format!("is not valid before {}", minute(*not_before))).with_hint(clock).with_hint(rotate)
+        }
+        Refused::UnknownIssuer | Refused::BadSignature => {
+            error("is not signed by `cloud_provider.cert.ca`").with_hint(rotate).with_hint(
+                "`cloud_provider.cert` and `resource_pools[].env.bosh.mbus.cert` must be the same variable",
+            )
+        }
+        Refused::NotValidForName => of_other_host(error, host, "", certificate, &rotate),
+        Refused::NotValidForNameContext { presented, .. } => {
+            let presented = match presented.as_slice() {
+                [] => ": it names no host".to_owned(),
+                names => format!(": it is for {}", names.join(", ")),
+            };
+            of_other_host(error, host, &presented, certificate, &rotate)
+        }
+        other => error("is refused").with_source(other.to_string()).with_hint(rotate),
+    }
+}
+
+fn of_other_host(
+    error: impl Fn(&str) -> Error,
+    host: &str,
+    presented: &str,
+    certificate: &MbusCertificate,
+    rotate: &str,
+) -> Error {
+    let error = error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
+    match &certificate.stored {
+        Some((_, name)) => error.with_hint(format!(
+            "add '{host}' to the `alternative_names` of variable '{name}', then: {rotate} -l MANIFEST, with the ops \
+             files and variables of this run"
+        )),
+        None => error.with_hint(rotate),
+    }
+}
+
+fn minute(moment: UnixTime) -> String {
+    let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
+    match OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(moment) => format!("{} {:02}:{:02} UTC", moment.date(), moment.hour(), moment.minute()),
+        Err(_) => format!("second {seconds} since 1970"),
+    }
+}
