@@ -56,6 +56,7 @@ mod sealed;
 mod secrets;
 mod several_cpis;
 mod shared_state;
+mod slips;
 mod support;
 mod template;
 mod terminal;

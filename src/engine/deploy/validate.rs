@@ -5,6 +5,7 @@ use super::request::CreateEnv;
 use super::run::Run;
 use crate::cpis::{self, Cpis};
 use crate::environment::Environment;
+use crate::jobs::unknown_properties;
 use crate::prepare::Opened;
 use crate::state::State;
 use base::Result;
@@ -22,6 +23,9 @@ pub(super) fn validate<'a>(
     stage: &Stage,
 ) -> Result<(Run<'a>, Cpis<'a>)> {
     let prepared = &draft.prepared;
+    for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
+        environment.reporter.warn(warning);
+    }
     let mut run = Run::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(state, stage)?;

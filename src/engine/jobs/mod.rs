@@ -10,8 +10,10 @@ mod lifecycle;
 mod logs;
 mod packages;
 pub(crate) mod render;
+mod unknown_properties;
 
 pub(crate) use instance::{Applied, Instance};
 pub(crate) use lifecycle::Jobs;
 pub(crate) use packages::Packages;
 pub use packages::Supply;
+pub(crate) use unknown_properties::unknown_properties;

@@ -50,7 +50,7 @@ pub(crate) struct Opened {
 /// Reads a manifest, and tells the operator its warnings and notes.
 pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
     let loaded = manifest::load(inputs, &environment.redactor)?;
-    for warning in &loaded.warnings {
+    for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
         environment.reporter.warn(warning);
     }
     for note in &loaded.notes {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
+pub(crate) use parse::did_you_mean;
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 
 /// What is to be deployed.

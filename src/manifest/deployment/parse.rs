@@ -131,7 +131,7 @@ fn read(
 }
 
 /// The `; did you mean 'x'?` for a misspelt name.
-pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     base::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
 
@@ -363,11 +363,23 @@ fn cloud_provider(
     Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties, registry, ssh_tunnel })
 }
 
+/// The arguments of an executable. `args` is another name for them.
+fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
+    match (cpi.get("arguments"), cpi.get("args")) {
+        (Some(_), Some(args)) => {
+            args.problem(problems, "and `arguments` cannot both be given");
+            Vec::new()
+        }
+        (None, Some(_)) => cpi.texts("args", problems),
+        _ => cpi.texts("arguments", problems),
+    }
+}
+
 fn cpi_source(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<CpiSource> {
     if let Some(cpi) = field.get("cpi") {
         return match (cpi.optional_text("builtin", problems), cpi.optional_text("path", problems)) {
             (Some(name), None) => Some(CpiSource::Builtin(name)),
-            (None, Some(path)) => Some(CpiSource::Path { path, arguments: cpi.texts("args", problems) }),
+            (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
                 cpi.problem(problems, "must say either `builtin: NAME` or `path: EXECUTABLE`");
                 None

@@ -1,0 +1,83 @@
+//! Properties that no job declares. Templates do not see them, so most of them are misspelt.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::prepare::find;
+use artifact::Release;
+use base::Result;
+use base::error::nearest;
+use manifest::Deployment;
+
+/// Returns a warning for each property of the instance group and its jobs that none of its jobs declares.
+pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) -> Result<Vec<String>> {
+    let group = &deployment.group;
+    let mut declared = BTreeSet::new();
+    for job in &group.jobs {
+        let properties = &find(releases, &job.release)?.job(&job.name)?.properties;
+        declared.extend(properties.iter().map(|property| property.name.as_str()));
+    }
+    let of_jobs = group.jobs.iter().filter_map(|job| Some((job.place.clone(), job.properties.as_ref()?)));
+    let of_group = (format!("instance group '{}'", group.name), &group.properties);
+    let mut warnings = Vec::new();
+    for (place, properties) in of_jobs.chain([of_group]) {
+        let mut unknown = Vec::new();
+        find_unknown(properties, "", &declared, &mut unknown);
+        warnings.extend(unknown.into_iter().map(|name| {
+            let near = nearest(&name, with_parents(&declared));
+            let hint = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
+        }));
+    }
+    Ok(warnings)
+}
+
+/// A declared property may be a hash, and a hash may hold several declared properties: `a.b` and `a.c`.
+fn find_unknown(
+    properties: &Map<String, Value>,
+    prefix: &str,
+    declared: &BTreeSet<&str>,
+    unknown: &mut Vec<String>,
+) {
+    for (key, value) in properties {
+        let name = format!("{prefix}{key}");
+        if declared.contains(name.as_str()) {
+            continue;
+        }
+        let below = format!("{name}.");
+        match value {
+            _ if !declared.iter().any(|declared| declared.starts_with(&below)) => unknown.push(name),
+            Value::Object(hash) => find_unknown(hash, &below, declared, unknown),
+            _ => {}
+        }
+    }
+}
+
+/// The names, and those of the hashes that they are in.
+fn with_parents<'n>(declared: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
+    let parents = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
+    declared.iter().flat_map(|name| parents(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_from_the_top_down() {
+        let declared = BTreeSet::from(["a.b", "a.c.d", "whole", "a.hash"]);
+        let Value::Object(properties) = serde_json::json!({
+            "a": {"b": 1, "c": {"d": 2, "x": 3}, "hash": {"any": "thing"}, "y": {"z": 4}},
+            "whole": {"any": "thing"},
+            "hole": 5,
+        }) else {
+            panic!("not a hash");
+        };
+        let mut unknown = Vec::new();
+        find_unknown(&properties, "", &declared, &mut unknown);
+        assert_eq!(unknown, ["a.c.x", "a.y", "hole"]);
+        assert_eq!(nearest("hole", with_parents(&declared)), Some("whole"));
+        assert_eq!(nearest("a.c.x", with_parents(&declared)), Some("a.c.d"));
+    }
+}

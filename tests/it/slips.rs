@@ -1,0 +1,71 @@
+//! Slips that change nothing for `bosh` and are told here: misspelt properties and keys, a command that only reads.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+
+#[track_caller]
+fn warns(run: Run, expected: &[&str]) {
+    let run = run.success();
+    for text in expected {
+        assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
+    }
+    assert_eq!(run.stderr.matches("is ignored").count(), expected.len(), "{}", run.stderr);
+}
+
+#[test]
+fn properties_that_no_job_declares() {
+    let mut hello = Hello::new();
+    let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
+    hello.ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
+    let said = "`instance_groups[0].jobs[0]` sets the property 'prot', which no job declares: it is ignored; \
+                did you mean 'port'?";
+    warns(hello.world.finish(hello.command("plan", &[])), &[said]);
+    warns(hello.create(&[]), &[said]);
+    hello.delete(&[]).success();
+    let group = "/instance_groups/name=hello/properties?";
+    hello.ops("group.yml", &format!("- {{type: replace, path: {group}, value: {{sedrvice: {{a: 1}}}}}}\n"));
+    let in_group = "instance group 'hello' sets the property 'sedrvice', which no job declares";
+    warns(hello.world.finish(hello.command("plan", &[])), &[said, in_group]);
+}
+
+#[test]
+fn unknown_keys_of_the_cloud_provider_and_of_cpis() {
+    let mut hello = Hello::new();
+    hello.ops(
+        "slips.yml",
+        "- {type: replace, path: /cloud_provider/propertis?, value: {}}\n\
+         - {type: replace, path: /cloud_provider/cpi/argumets?, value: []}\n\
+         - {type: replace, path: /cloud_provider/cpi/xyzzy?, value: []}\n",
+    );
+    hello.world.write("cpis.yml", "cpis:\n- {name: a, type: local, exec_pathh: b}\n");
+    warns(
+        hello.world.finish(hello.command("plan", &["--cpi-config", "cpis.yml"])),
+        &[
+            "`cloud_provider` has the unknown key 'propertis', which is ignored; did you mean 'properties'?",
+            "`cloud_provider.cpi` has the unknown key 'argumets', which is ignored; did you mean 'arguments'?",
+            "`cloud_provider.cpi` has the unknown key 'xyzzy', which is ignored\n",
+            "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean 'exec_path'?",
+        ],
+    );
+}
+
+#[test]
+fn the_arguments_of_an_executable_have_two_names() {
+    for key in ["arguments", "args"] {
+        let mut hello = Hello::new();
+        let cpi = hello.world.write("own-cpi", "#!/bin/sh\necho \"$*\" > \"$(dirname \"$0\")/said\"\n");
+        std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let value = format!("{{path: ../own-cpi, {key}: [one, two]}}");
+        hello.ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+        let run = hello.world.finish(hello.subcommand(&["cpi", "info"], &[]));
+        assert_eq!(hello.world.read("said"), "one two\n", "{key}: {}", run.stderr);
+        assert!(!run.stderr.contains("unknown key"), "{}", run.stderr);
+    }
+    let mut hello = Hello::new();
+    let value = "{path: /bin/true, args: [one], arguments: [two]}";
+    hello.ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+    let run = hello.create(&[]).failure(3);
+    assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
+}
