@@ -73,7 +73,9 @@ impl StatusArgs {
             true => (paths::state(Some(&self.path), Path::new(""))?, None),
             false => {
                 let state = self.state.path(&self.path)?;
-                (state.clone(), Some(self.configs.beside(self.flags.inputs_beside(&self.path, &state))))
+                let mut inputs = self.configs.beside(self.flags.inputs_beside(&self.path, &state));
+                inputs.discard_generated = true;
+                (state, Some(inputs))
             }
         };
         let request = StatusOf {

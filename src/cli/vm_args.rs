@@ -29,7 +29,9 @@ impl VmArgs {
     /// Returns the place of the state, and the inputs of the manifest.
     pub(super) fn inputs(&self) -> Result<(PathBuf, Inputs)> {
         let state = self.state.path(&self.manifest.manifest)?;
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        // No VM is made, which alone could use values that are generated.
+        inputs.discard_generated = true;
         Ok((state, inputs))
     }
 

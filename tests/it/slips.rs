@@ -69,3 +69,37 @@ fn the_arguments_of_an_executable_have_two_names() {
     let run = hello.create(&[]).failure(3);
     assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
 }
+
+#[test]
+fn commands_that_only_read_write_no_vars_store() {
+    const COMMANDS: [&[&str]; 5] =
+        [&["cpi", "info"], &["cpis"], &["plan"], &["status"], &["state", "verify"]];
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let whole = hello.world.read("creds.yml");
+    std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
+    let files = || {
+        let entries = std::fs::read_dir(hello.world.path(".")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files();
+    for command in COMMANDS {
+        let run = hello.world.finish(hello.subcommand(command, &[]));
+        assert_eq!(files(), before, "{command:?} wrote: {}", run.stderr);
+    }
+    // A part of what is declared is there.
+    let path = hello.world.write("creds.yml", "mbus_bootstrap_password: secret\n");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    let before = files();
+    for command in COMMANDS {
+        let run = hello.world.finish(hello.subcommand(command, &[]));
+        assert!(!run.stderr.contains("ermission denied"), "{command:?}: {}", run.stderr);
+        assert_eq!(hello.world.read("creds.yml"), "mbus_bootstrap_password: secret\n", "{command:?}");
+        assert_eq!(files(), before, "{command:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    hello.world.write("creds.yml", whole);
+    hello.delete(&[]).success();
+}

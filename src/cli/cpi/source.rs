@@ -112,8 +112,11 @@ impl SourceArgs {
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
+                let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
+                // A VM is made with the generated values, so they are kept.
+                inputs.discard_generated = !life;
                 let request = OpenCpi {
-                    inputs: self.configs.beside(self.flags.inputs_beside(manifest, &state)),
+                    inputs,
                     templates: self.templates.into(),
                     cpi: self.cpi_name.clone(),
                     life,

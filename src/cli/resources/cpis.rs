@@ -19,7 +19,8 @@ pub(crate) struct CpisArgs {
 
 impl CpisArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
-        let (on, run_context) = begin(&self.on, false, session, "cpis")?;
+        let (mut on, run_context) = begin(&self.on, false, session, "cpis")?;
+        on.inputs.discard_generated = true;
         let listed = resources::cpis(&on, &run_context.environment)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json {

@@ -30,7 +30,8 @@ pub(super) struct VerifyArgs {
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         session.keep_log("state-verify");
-        let (inputs, mut run_context) = self.on.begin(session, false)?;
+        let (mut inputs, mut run_context) = self.on.begin(session, false)?;
+        inputs.discard_generated = true;
         self.agent.apply(&mut run_context.environment);
         let request = records::Verify {
             inputs,
