@@ -26,6 +26,15 @@ enum VarsCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Print one value, such as a certificate or a password
+    #[command(allow_missing_positional = true)]
+    Get {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// The path to the value, as in ops files
+        #[arg(value_name = "OP-PATH", value_hint = ValueHint::Other)]
+        path: String,
+    },
     /// Check certificates and keys, and with -l the declarations of manifests
     #[command(after_help = "Exit codes: 0 no problem found; 3 problems found.")]
     Check {
@@ -97,6 +106,7 @@ impl DeclaredArgs {
                 vars: self.vars.clone(),
                 vars_files: self.vars_files.iter().map(expand).collect(),
                 environment: paths::environment(),
+                encryption: encryption_args::current(),
                 ..Inputs::default()
             };
             if let Some(file) = env_file {
@@ -112,6 +122,7 @@ impl VarsArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (store, request) = match self.command {
             VarsCommand::List { store } => (store, Request::List { json: session.globals.json }),
+            VarsCommand::Get { store, path } => (store, Request::Get { path }),
             VarsCommand::Check { store, declared, within } => {
                 let declared = declared.inputs(store.env_file.file());
                 (store, Request::Check { declared, within })

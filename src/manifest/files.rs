@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use base::encryption::Encryption;
 use base::{Error, Result};
 
 /// The largest manifest, ops file or vars file that is read, in bytes.
@@ -11,6 +12,14 @@ pub(crate) const LIMIT: u64 = 64 * 1024 * 1024;
 /// The text of a file. `what` is what an error calls it. `-` is standard input.
 pub fn read(path: &Path, what: &str) -> Result<String> {
     text(read_bytes(path, what)?, path, what)
+}
+
+/// As [`read`], of a file that may be encrypted, as a vars store is.
+pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -> Result<String> {
+    let bytes = encryption.open(read_bytes(path, what)?).map_err(|error| {
+        Error::invalid(format!("{what} '{}' cannot be read", path.display())).with_source(error)
+    })?;
+    text(bytes, path, what)
 }
 
 /// As [`read`], of a file that need not be text.

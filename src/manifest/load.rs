@@ -119,7 +119,7 @@ pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
 /// As [`load`], with what `interpolate` lets its user choose.
 pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<Loaded> {
     // Arguments are checked before files are read and values generated.
-    let wanted = options.path.as_deref().map(parse_path).transpose()?;
+    let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
     let mut draft = Draft::default();
@@ -270,16 +270,21 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
 /// What `interpolate` prints: the tree as YAML, or the text itself where `--path` leads to one.
 pub fn interpolate(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<(String, Loaded)> {
     let loaded = load_with(inputs, options, redactor)?;
-    let text = match (options.path.is_some(), loaded.root.as_str()) {
-        // A key or certificate is wanted as it is, not as a YAML block.
-        (true, Some(text)) => format!("{text}\n"),
-        _ => yaml::emit(&loaded.root),
-    };
+    let text = if options.path.is_some() { print_value(&loaded.root) } else { yaml::emit(&loaded.root) };
     Ok((text, loaded))
 }
 
-fn parse_path(text: &str) -> Result<ops::Path> {
-    text.parse().map_err(|error| Error::usage(format!("--path '{text}' is no path")).with_source(error))
+/// A value as YAML. A text stands as it is, because a key or certificate is not wanted as a YAML block.
+pub(super) fn print_value(value: &Node) -> String {
+    match value.as_str() {
+        Some(text) => format!("{text}\n"),
+        None => yaml::emit(value),
+    }
+}
+
+/// Reads a path as in ops files; `argument` is where the operator wrote it.
+pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
+    text.parse().map_err(|error| Error::usage(format!("{argument} '{text}' is no path")).with_source(error))
 }
 
 /// What manifests declare, for looking at a vars store apart from a deployment.
@@ -337,7 +342,7 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
 
 /// As [`outline`]; after an error, `root` is the manifest as far as it was read and changed.
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
-    let manifest = files::read(&inputs.manifest, "manifest")?;
+    let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
     if inputs.ops_files.is_empty() {
         *root = yaml::load(&manifest, &inputs.manifest)?;
         return Ok(());

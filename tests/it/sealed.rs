@@ -90,6 +90,31 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
 }
 
 #[test]
+fn values_of_an_encrypted_vars_store_are_read_by_its_identity() {
+    let hello = Hello::new();
+    let to = keygen(&hello);
+    let world = &hello.world;
+    world.write("m.yml", "password: ((password))\nvariables:\n- {name: password, type: password}\n");
+    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &to]).success();
+    let encrypted = world.read("s.yml");
+    assert!(encrypted.starts_with(ARMOR));
+    let get = ["vars", "get", "s.yml", "/password"];
+    let refused = world.run(get).failure(3);
+    assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
+    let read = |words: &[&str]| world.run([words, &["--identity", "key.txt"]].concat()).success().stdout;
+    let password = read(&get);
+    assert!(password.trim_end().len() >= 20, "{password}");
+    assert_eq!(read(&["int", "s.yml", "--path", "/password"]), password);
+    assert_eq!(read(&["int", "m.yml", "--vars-store", "s.yml", "--path", "/password"]), password);
+    assert_eq!(read(&["int", "m.yml", "-l", "s.yml", "--path", "/password"]), password);
+    assert!(read(&["vars", "list", "s.yml"]).contains("password"));
+    assert!(read(&["vars", "check", "s.yml", "-l", "m.yml"]).contains("nothing needs attention"));
+    assert_eq!(world.read("s.yml"), encrypted, "it was written");
+    let refused = world.run(["int", "s.yml", "--path", "/password"]).failure(3);
+    assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
+}
+
+#[test]
 fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
     let mut hello = Hello::new();
     hello.create(&[]).success();

@@ -333,6 +333,20 @@ fn list_shows_everything_but_secrets() {
 }
 
 #[test]
+fn get_prints_one_value() {
+    let world = generated();
+    let get = |path| world.run(["vars", "get", "s.yml", path]);
+    assert_eq!(get("/short").success().stdout.trim_end().len(), 7);
+    let interpolated = world.run(["int", "s.yml", "--path", "/leaf/ca"]).success().stdout;
+    assert_eq!(get("/leaf/ca").success().stdout, interpolated);
+    assert!(get("/leaf").success().stdout.contains("private_key: |"));
+    let missing = get("/shrot").failure(3);
+    assert!(missing.stderr.contains("shrot") && missing.stderr.contains("short"), "{}", missing.stderr);
+    get("short").failure(2);
+    world.run(["vars", "get", "nowhere.yml", "/short"]).failure(3);
+}
+
+#[test]
 fn check_tells_by_its_exit_code() {
     let world = generated();
     let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));

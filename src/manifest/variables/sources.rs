@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Inputs;
 use crate::files;
 use crate::words::a_kind;
+use base::encryption::Encryption;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node, Position};
 
@@ -71,12 +72,12 @@ impl Sources {
 /// Reads all values, from the lowest precedence to the highest: what comes later replaces.
 fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
     let preset = &inputs.preset;
-    many(&preset.vars_env, &inputs.environment, &preset.vars_files, given)?;
+    many(&preset.vars_env, &preset.vars_files, inputs, given)?;
     for (name, path) in &preset.var_files {
         given.push(from_var_file(name, path)?);
     }
     given.extend(preset.vars.iter().cloned());
-    many(&inputs.vars_env, &inputs.environment, &inputs.vars_files, given)?;
+    many(&inputs.vars_env, &inputs.vars_files, inputs, given)?;
     for pair in &inputs.var_files {
         let (name, path) = split(pair, "--var-file", "PATH")?;
         given.push(from_var_file(name, Path::new(path))?);
@@ -122,14 +123,14 @@ fn without_quotes(text: &str) -> &str {
 /// What gives many variables at once: environment, then files.
 fn many(
     prefixes: &[String],
-    environment: &[(String, String)],
     files: &[PathBuf],
+    inputs: &Inputs,
     given: &mut Vec<(String, Node)>,
 ) -> Result<()> {
     for prefix in prefixes {
-        from_environment(prefix, environment, given)?;
+        from_environment(prefix, &inputs.environment, given)?;
     }
-    files.iter().try_for_each(|path| from_vars_file(path, given))
+    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, given))
 }
 
 /// The variable is the text of the file.
@@ -150,8 +151,8 @@ fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str
     }
 }
 
-fn from_vars_file(path: &Path, given: &mut Vec<(String, Node)>) -> Result<()> {
-    let root = yaml::load(&files::read(path, "vars file")?, path)?;
+fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String, Node)>) -> Result<()> {
+    let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
     let map = match root.data {
         Data::Map(map) => map,
         Data::Null => return Ok(()),

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::report::{self, Row};
 use super::rotate::{self, Rotated};
 use crate::vars_store::store::Store;
-use crate::{Inputs, load};
+use crate::{Inputs, load, ops};
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::{Error, Result};
@@ -21,6 +21,11 @@ pub enum Request {
     List {
         /// As JSON.
         json: bool,
+    },
+    /// One value.
+    Get {
+        /// The path to it, as in ops files.
+        path: String,
     },
     /// What needs attention.
     Check {
@@ -59,6 +64,11 @@ pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &R
                 return Ok(format!("{text}\n"));
             }
             Ok(table(&rows))
+        }
+        Request::Get { path } => {
+            let root = store.root();
+            let value = ops::find(&root, &load::parse_path("OP-PATH", path)?)?;
+            Ok(load::print_value(&value))
         }
         Request::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
         Request::Rotate { declared, name } => {

@@ -104,6 +104,11 @@ impl Store {
         self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)))
     }
 
+    /// All of it as one mapping.
+    pub fn root(&self) -> Node {
+        Data::Map(self.values.clone()).into()
+    }
+
     /// Sets a value; [`Self::save`] writes it.
     pub fn set(&mut self, name: &str, value: Node) {
         self.values.insert(Node::string(name), value);
@@ -175,7 +180,7 @@ impl Store {
             ))
             .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
         }
-        let text = yaml::emit(&Data::Map(self.values.clone()).into());
+        let text = yaml::emit(&self.root());
         let text = self.encryption.seal(text.as_bytes()).map_err(failed)?;
         if self.lock.is_some() {
             // The lock makes this the only writer.
