@@ -60,6 +60,7 @@ const EXAMPLES: [(&str, &str); 63] = [
     ("scp", "scp bosh.yml :/var/vcap/sys/log/syslog . --vars-store creds.yml"),
     ("cloud-check", "cloud-check bosh.yml --vars-store creds.yml --report"),
     ("interpolate", "interpolate bosh.yml -o cpi.yml -v director_name=prod --path /name"),
+    ("vars get", "vars get creds.yml /mbus_bootstrap_ssl/ca"),
     ("vars list", "vars list creds.yml"),
     ("vars check", "vars check creds.yml -l bosh.yml --within 60d"),
     ("vars rotate", "vars rotate creds.yml admin_password -l bosh.yml"),

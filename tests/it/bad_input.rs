@@ -113,6 +113,15 @@ fn state_files() {
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
         ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),
         ("{\"director_id\": \"d\", \"monopile\": {\"format\": 2}}", "knows formats up to 1"),
+        (
+            "{\"director_id\": \"d\", \"Current_VM_CID\": \"vm-1\"}",
+            "it has the key 'Current_VM_CID', which must be 'current_vm_cid'",
+        ),
+        ("{\"Director_ID\": \"d\"}", "it has the key 'Director_ID', which must be 'director_id'"),
+        (
+            "{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"CID\": \"x\", \"size\": 1}]}",
+            "it has the key 'CID', which must be 'cid'",
+        ),
     ] {
         let hello = Hello::new();
         hello.world.write("state.json", text);

@@ -58,6 +58,7 @@ mod several_cpis;
 mod shared_state;
 mod slips;
 mod support;
+mod taking_over;
 mod template;
 mod terminal;
 mod vars;

@@ -8,7 +8,7 @@ use crate::cpis::{self, Presence, asking, check_formats};
 use crate::effects::{Executor, Registry};
 use crate::environment::{Environment, lock, signals};
 use crate::protocol::Contract;
-use crate::recovery::{self, suspects};
+use crate::recovery::{self, legacy_state, suspects};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
@@ -22,6 +22,7 @@ pub fn create_env(
 ) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
     environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+    legacy_state::take_over(environment, &request.inputs, &mut store)?;
     recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
 

@@ -6,7 +6,7 @@ use crate::agent::{Before, endpoint};
 use crate::cpis::{self, Alone, Cpis};
 use crate::effects::{Effect, Executor, Registry};
 use crate::environment::{Environment, lock};
-use crate::recovery::{self, suspects};
+use crate::recovery::{self, legacy_state, suspects};
 use crate::state::Store;
 use crate::{plan, prepare};
 use base::{Error, Result};
@@ -44,6 +44,7 @@ fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, d
 /// Deletes the environment; returns one sentence that says what came of it.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "delete-env")?;
+    legacy_state::take_over(environment, &request.inputs, &mut store)?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
         if request.allow_missing {
             return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());

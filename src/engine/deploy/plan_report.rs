@@ -11,7 +11,7 @@ use super::validate::validate;
 use crate::environment::Environment;
 use crate::jobs::Supply;
 use crate::plan::{Alteration, Difference, differences};
-use crate::recovery::suspects;
+use crate::recovery::{legacy_state, suspects};
 use crate::state::State;
 use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
@@ -95,7 +95,18 @@ struct Basis {
 pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));
-    let state = State::read(path)?.unwrap_or_else(State::new);
+    let state = match State::read(path)? {
+        Some(state) => state,
+        None => match legacy_state::read(&request.inputs.manifest)? {
+            Some((file, state)) => {
+                environment
+                    .reporter
+                    .note(format!("create-env takes over the old state '{}'", file.display()));
+                state
+            }
+            None => State::new(),
+        },
+    };
     suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");
     let prepared = prepare::prepare(environment, &request.inputs, &state, &validating)?;

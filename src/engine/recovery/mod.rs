@@ -1,8 +1,9 @@
 //! What an interrupted run left: open calls, and things that a failed call may have made.
 //!
 //! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`],
-//! with which every command begins that changes something; [`suspects`].
+//! with which every command begins that changes something; [`suspects`]; [`legacy_state`].
 
+pub(crate) mod legacy_state;
 mod resume;
 pub(crate) mod suspects;
 

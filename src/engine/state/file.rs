@@ -22,6 +22,39 @@ use base::{Error, Result};
 /// The newest format of the `monopile` section that this version reads and the one it writes.
 pub const FORMAT: u32 = 1;
 
+/// The keys of `bosh`, which reads them in any case.
+const STATE_KEYS: &[&str] = &[
+    "director_id",
+    "installation_id",
+    "current_vm_cid",
+    "current_stemcell_id",
+    "current_disk_id",
+    "current_release_ids",
+    "current_manifest_sha",
+    "disks",
+    "stemcells",
+    "releases",
+];
+/// The same, of disks, stemcells and releases.
+const RECORD_KEYS: &[&str] = &["id", "cid", "name", "version", "size", "cloud_properties", "api_version"];
+
+/// Returns a key that differs from a known one by its case alone, and the known one.
+fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Option<(String, &'static str)> {
+    keys.keys().find_map(|key| {
+        let known = known.iter().find(|known| **known != key && known.eq_ignore_ascii_case(key))?;
+        Some((key.clone(), *known))
+    })
+}
+
+/// As [`key_in_other_case`], anywhere in a state that cannot be read.
+fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
+    let state = state.as_object()?;
+    let records = ["disks", "stemcells", "releases"].into_iter().filter_map(|key| state.get(key)?.as_array());
+    let mut records = records.flatten().filter_map(Value::as_object);
+    key_in_other_case(state, STATE_KEYS)
+        .or_else(|| records.find_map(|record| key_in_other_case(record, RECORD_KEYS)))
+}
+
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct State {
@@ -396,7 +429,24 @@ impl State {
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
             Error::invalid(format!("{place}{problem}"))
         };
-        let state: State = serde_json::from_slice(bytes).map_err(|error| {
+        let parsed = serde_json::from_slice::<State>(bytes);
+        let misspelt = match &parsed {
+            Ok(state) => key_in_other_case(&state.unknown, STATE_KEYS)
+                .or_else(|| state.disks.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS)))
+                .or_else(|| {
+                    state.stemcells.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS))
+                })
+                .or_else(|| {
+                    state.releases.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS))
+                }),
+            // A key that is needed may be there in another case.
+            Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
+        };
+        if let Some((found, known)) = misspelt {
+            return Err(at_its_line(&found, format!("it has the key '{found}', which must be '{known}'"))
+                .with_hint(format!("write '{known}' if it is meant, or remove '{found}'")));
+        }
+        let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match blank_name(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),

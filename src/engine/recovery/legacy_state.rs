@@ -1,0 +1,169 @@
+//! `bosh-deployments.yml`, the state of the tools before `bosh create-env`. As `bosh` does, a run without a state makes
+//! one of the file beside the manifest.
+//!
+//! Format: `instances`, of which there is one, with `vm_cid`, `disk_cid`, `stemcell_cid` and `stemcell_name`. Files that
+//! were written by Ruby have a colon before the keys of an instance.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Map;
+use sha2::{Digest as _, Sha256};
+
+use crate::environment::Environment;
+use crate::protocol::EmptyCid;
+use crate::state::{Change, Disk, State, Stemcell, Store};
+use base::{Error, Result};
+use manifest::Inputs;
+use yaml::Node;
+
+const NAME: &str = "bosh-deployments.yml";
+/// The name of a file that became a state: a later run without a state must not read it again.
+const DONE: &str = "bosh-deployments.yml.migrated";
+
+/// The state that the file beside this manifest becomes, and the file. `None` if no such file records anything.
+pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
+    let path = manifest.with_file_name(NAME);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = manifest::read_text(&path, "the old state")?;
+    let root = yaml::load(&text, &path)?;
+    let state = state(&root, &text).map_err(|problem| {
+        Error::invalid(format!("the old state '{}' cannot be taken over", path.display()))
+            .with_source(problem)
+            .with_hint("`monopile state import` makes a state from CIDs; move the old file away then")
+    })?;
+    Ok(state.map(|state| (path, state)))
+}
+
+/// Makes the state of the file beside the manifest if there is no state yet, and renames the file.
+pub(crate) fn take_over(environment: &Environment, inputs: &Inputs, store: &mut Store) -> Result<()> {
+    if store.exists() {
+        return Ok(());
+    }
+    let Some((path, state)) = read(&inputs.manifest)? else { return Ok(()) };
+    store.commit(Change::Replaced(Box::new(state)))?;
+    let done = path.with_file_name(DONE);
+    std::fs::rename(&path, &done).map_err(|error| {
+        Error::io(format!("renaming '{}' to '{}'", path.display(), done.display()), error)
+    })?;
+    environment
+        .reporter
+        .note(format!("The old state '{}' was taken over, and is '{DONE}' from now on", path.display()));
+    Ok(())
+}
+
+fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
+    let instances = match root.get("instances").or_else(|| root.get(":instances")) {
+        Some(instances) if !instances.is_null() => {
+            instances.as_seq().ok_or("`instances` is not a list".to_owned())?
+        }
+        _ => return Ok(None),
+    };
+    let instance = match instances {
+        [] => return Ok(None),
+        [instance] => instance,
+        several => return Err(format!("it has {} instances, and an environment has one", several.len())),
+    };
+    let text_of = |key: &str| {
+        let value = instance.get(key).or_else(|| instance.get(&format!(":{key}")));
+        match value.filter(|value| !value.is_null()) {
+            None => Ok(None),
+            Some(value) => match value.as_str() {
+                Some(text) => Ok(Some(text.to_owned()).filter(|text| !text.trim().is_empty())),
+                None => Err(format!("`{key}` is not a text ({})", value.position.describe())),
+            },
+        }
+    };
+    let empty = |error: EmptyCid| error.to_string();
+    let vm = text_of("vm_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
+    let disk = text_of("disk_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
+    let stemcell = text_of("stemcell_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
+    let name = text_of("stemcell_name")?;
+    if vm.is_none() && disk.is_none() && stemcell.is_none() {
+        return Ok(None);
+    }
+    let mut state = State {
+        // A plan and the run that carries it out see the same state.
+        director_id: id(text, "director"),
+        installation_id: id(text, "installation"),
+        current_vm_cid: vm,
+        ..State::default()
+    };
+    if let Some(cid) = disk {
+        state.current_disk_id = id(text, "disk");
+        // The size is not on record: a disk of the wanted size takes the data.
+        state.disks.push(Disk {
+            id: state.current_disk_id.clone(),
+            cid,
+            size: 0,
+            cloud_properties: Map::new(),
+            hint: None,
+            cpi: None,
+            az: None,
+            replaced_on: None,
+            unknown: Map::new(),
+        });
+    }
+    if let Some(cid) = stemcell {
+        state.stemcells.push(Stemcell {
+            id: id(text, "stemcell"),
+            name: name.unwrap_or_else(|| "unknown-stemcell".to_owned()),
+            // The version is not on record, so it is not that of another stemcell.
+            version: String::new(),
+            api_version: None,
+            cid,
+            cpi: None,
+            digest: None,
+            kept: false,
+            unknown: Map::new(),
+        });
+    }
+    Ok(Some(state))
+}
+
+/// An id that is the same each time the file is read.
+fn id(text: &str, what: &str) -> String {
+    let digest = Sha256::new().chain_update(what).chain_update(text).finalize();
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(digest).for_each(|(byte, from)| *byte = from);
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Option<State>, String> {
+        state(&yaml::load(text, Path::new(NAME)).unwrap(), text)
+    }
+
+    #[test]
+    fn the_keys_may_be_symbols_of_ruby() {
+        for colon in ["", ":"] {
+            let text = format!(
+                "---\ninstances:\n- {colon}id: 1\n  {colon}name: micro\n  {colon}stemcell_cid: ami-1\n  \
+                 {colon}stemcell_name: light\n  {colon}vm_cid: i-1\n  {colon}disk_cid: vol-1\ndisks: []\n"
+            );
+            let state = of(&text).unwrap().unwrap();
+            assert_eq!(state.current_vm_cid.as_ref().unwrap().as_str(), "i-1");
+            let disk = state.current_disk().unwrap();
+            assert_eq!((disk.cid.as_str(), disk.size), ("vol-1", 0));
+            assert_eq!(
+                (state.stemcells[0].cid.as_str(), state.stemcells[0].name.as_str()),
+                ("ami-1", "light")
+            );
+            assert_eq!(of(&text).unwrap().unwrap(), state, "the ids are the same each time");
+            assert!(State::parse(&state.to_bytes().unwrap()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_that_records_nothing_is_no_state() {
+        for text in ["{}", "instances: []", "instances: ~", "instances: [{vm_cid: ~, disk_cid: ''}]"] {
+            assert_eq!(of(text), Ok(None), "{text}");
+        }
+        assert!(of("instances: [{vm_cid: a}, {vm_cid: b}]").unwrap_err().contains("2 instances"));
+        assert!(of("instances: [{vm_cid: 7}]").unwrap_err().contains("`vm_cid` is not a text"));
+    }
+}

@@ -1,0 +1,71 @@
+//! What other tools left: an old state of `bosh`.
+
+use crate::support::hello::Hello;
+
+const OLD: &str = "hello/bosh-deployments.yml";
+const DONE: &str = "hello/bosh-deployments.yml.migrated";
+
+/// Deploys, and leaves the record in the form of an old tool in place of the state.
+fn deployed_long_ago() -> Hello {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let state = hello.state();
+    let text = format!(
+        "---\ninstances:\n- :id: 1\n  :name: micro\n  :vm_cid: {}\n  :disk_cid: {}\n  :stemcell_cid: {}\ndisks: []\n",
+        state["current_vm_cid"].as_str().unwrap(),
+        state["disks"][0]["cid"].as_str().unwrap(),
+        state["stemcells"][0]["cid"].as_str().unwrap(),
+    );
+    hello.world.write(OLD, text);
+    std::fs::remove_file(hello.world.path("state.json")).unwrap();
+    for folder in ["state.json.versions", "state.json.journal"] {
+        let _ = std::fs::remove_dir_all(hello.world.path(folder));
+    }
+    let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
+    hello.requests();
+    hello
+}
+
+#[test]
+fn an_old_state_becomes_the_state() {
+    let hello = deployed_long_ago();
+    let plan = hello.world.finish(hello.command("plan", &["--out", "plan.json"])).success();
+    assert!(plan.stderr.contains("create-env takes over the old state"), "{}", plan.stderr);
+    assert!(plan.stdout.contains("Delete VM"), "{}", plan.stdout);
+    assert!(hello.world.exists(OLD) && !hello.world.exists("state.json"), "plan wrote something");
+    let run = hello.create(&["--plan", "plan.json"]).success();
+    assert!(run.stdout.contains("was taken over"), "{}", run.stdout);
+    assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
+    let requests = hello.requests();
+    let methods = Hello::methods(&requests);
+    for method in ["delete_vm", "delete_disk", "delete_stemcell"] {
+        assert_eq!(methods.iter().filter(|one| **one == method).count(), 1, "{method}: {methods:?}");
+    }
+    assert_eq!(hello.ask().1, 2, "the data is on the new disk");
+    // Nothing takes it over a second time.
+    hello.delete(&[]).success();
+    hello.delete(&[]).failure(3);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn delete_env_deletes_what_an_old_state_records() {
+    let hello = deployed_long_ago();
+    hello.delete(&[]).success();
+    assert!(hello.world.exists(DONE));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_old_state_that_is_not_clear_is_refused() {
+    let hello = Hello::new();
+    hello.world.write(OLD, "instances: [{vm_cid: a}, {vm_cid: b}]\n");
+    for command in ["plan", "create-env", "delete-env"] {
+        let run = hello.world.finish(hello.command(command, &["-n"])).failure(3);
+        assert!(run.stderr.contains("it has 2 instances"), "{}", run.stderr);
+        assert!(run.stderr.contains("monopile state import"), "{}", run.stderr);
+    }
+    assert!(hello.requests().is_empty());
+    assert!(!hello.world.exists("state.json") && hello.world.exists(OLD));
+}
