@@ -45,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
 const INDENT: usize = 26;
 
 /// One example of each command.
-const EXAMPLES: [(&str, &str); 63] = [
+const EXAMPLES: [(&str, &str); 64] = [
     ("create-env", "create-env bosh.yml -o cpi.yml --vars-store creds.yml"),
     ("plan", "plan bosh.yml --vars-store creds.yml"),
     ("delete-env", "delete-env bosh.yml --vars-store creds.yml"),

@@ -1,6 +1,11 @@
-//! What other tools left: an old state of `bosh`.
+//! What other tools and other users left: an old state of `bosh`, a state of another user.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
 
 use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks};
 
 const OLD: &str = "hello/bosh-deployments.yml";
 const DONE: &str = "hello/bosh-deployments.yml.migrated";
@@ -68,4 +73,49 @@ fn an_old_state_that_is_not_clear_is_refused() {
     }
     assert!(hello.requests().is_empty());
     assert!(!hello.world.exists("state.json") && hello.world.exists(OLD));
+}
+
+/// The owners of a file, or of a directory and all in it.
+fn owners(path: &Path) -> BTreeSet<(u32, u32)> {
+    let entries = walkdir::WalkDir::new(path).into_iter().map(Result::unwrap);
+    entries.map(|entry| entry.metadata().unwrap()).map(|found| (found.uid(), found.gid())).collect()
+}
+
+#[test]
+fn root_leaves_the_state_to_its_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let user = (54321, 54322);
+    for entry in std::fs::read_dir(hello.world.path(".")).unwrap() {
+        let name = entry.unwrap().file_name();
+        let name = name.to_str().unwrap();
+        if name.starts_with("state.json") || name == "creds.yml" {
+            for entry in walkdir::WalkDir::new(hello.world.path(name)) {
+                chown(entry.unwrap().path(), Some(user.0), Some(user.1)).unwrap();
+            }
+        }
+    }
+    let of_user = BTreeSet::from([user]);
+    // A call whose answer cannot be used leaves the journal; the lock is looked at while it is made.
+    let path = |name: &str| hello.world.path(name).display().to_string();
+    let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
+    let script = Script::speaking(Speaks::Local).first("create_vm", 9, Deed::Instead(look));
+    hello.script(script);
+    hello.create(&["--recreate"]).failure(1);
+    assert_eq!(hello.world.read("look"), format!("{} {}\n", user.0, user.1));
+    for name in ["state.json", "state.json.bak", "state.json.versions", "state.json.journal", "creds.yml"] {
+        assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
+    }
+    assert!(std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().count() >= 2);
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&["--forget-open-calls"]).success();
+    hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
+    for name in ["state.json", "state.json.bak", "creds.yml"] {
+        assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
+    }
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
 }

@@ -6,14 +6,52 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{self as unix, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Replaces the content of `path` with `bytes`, and sets the mode 0600.
+/// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
 ///
 /// Writes and syncs a temporary file in the same directory, renames it to `path`, and syncs the directory.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Replacement::write(path, bytes, 0o600)?.put_in_place().map(drop)
+}
+
+/// As [`write_atomically`]; the owner becomes that of `model`.
+pub fn write_atomically_beside(path: &Path, bytes: &[u8], model: &Path) -> io::Result<()> {
+    let replacement = Replacement::write(path, bytes, 0o600)?;
+    give_file_to_owner_of(replacement.file(), model)?;
+    replacement.put_in_place().map(drop)
+}
+
+/// Gives a file to the owner and group of `model`, so that root leaves to a user what is the user's. Does nothing if
+/// there is no `model` or this process must not do that.
+pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
+    match other_owner(&file.metadata()?, model) {
+        Some((user, group)) => unless_denied(unix::fchown(file, Some(user), Some(group))),
+        None => Ok(()),
+    }
+}
+
+/// As [`give_file_to_owner_of`], of a directory.
+pub fn give_directory_to_owner_of(directory: &Path, model: &Path) -> io::Result<()> {
+    match other_owner(&fs::symlink_metadata(directory)?, model) {
+        Some((user, group)) => unless_denied(unix::lchown(directory, Some(user), Some(group))),
+        None => Ok(()),
+    }
+}
+
+/// The owner and group of `model`, unless they are these already.
+fn other_owner(metadata: &fs::Metadata, model: &Path) -> Option<(u32, u32)> {
+    let model = fs::metadata(model).ok()?;
+    let wanted = (model.uid(), model.gid());
+    (wanted != (metadata.uid(), metadata.gid())).then_some(wanted)
+}
+
+fn unless_denied(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// Applies `change` to a text file and writes the result with mode 0600, unless it is the same.
@@ -49,6 +87,7 @@ impl Replacement {
             .permissions(fs::Permissions::from_mode(0o600))
             .tempfile_in(parent(path))?;
         temporary.write_all(bytes)?;
+        give_file_to_owner_of(temporary.as_file(), path)?;
         if mode != 0o600 {
             // Set after the creation, because the umask applies to the mode of new files.
             temporary.as_file().set_permissions(fs::Permissions::from_mode(mode))?;

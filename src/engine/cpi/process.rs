@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::client::Stop;
 use super::error::CpiError;
 use crate::protocol::RequestId;
+use base::files::durable::give_file_to_owner_of;
 
 /// How a CPI is started.
 #[derive(Debug, Clone)]
@@ -60,6 +61,7 @@ impl Executable {
             .write(true)
             .mode(0o600)
             .open(&files.log_path)
+            .and_then(|log| give_file_to_owner_of(&log, directory).map(|()| log))
             .map_err(local("creating a file for the CPI's log failed"))?;
         let answer = files.answer.try_clone().map_err(local("preparing the CPI's answer file failed"))?;
         let mut command = Command::new(&self.program);

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use super::storage::JOURNAL;
 use crate::protocol::RequestId;
-use base::files::durable::{create_private, sync_directory};
+use base::files::durable::{
+    create_private, give_directory_to_owner_of, give_file_to_owner_of, sync_directory,
+};
 
 /// What a call is announced by.
 pub(super) const INTENT: &str = "intent";
@@ -94,10 +96,15 @@ impl CallFiles {
         &self.request_id
     }
 
-    /// Leaves word that the call is to be made from here, before it is announced to all.
-    pub(super) fn announce(&self) -> io::Result<()> {
+    /// Leaves word that the call is to be made from here, before it is announced to all. The directory belongs to the
+    /// owner of `state` if it is beside it.
+    pub(super) fn announce(&self, state: Option<&Path>) -> io::Result<()> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.directory)?;
-        create_private(&self.file(ANNOUNCED)).map(drop)
+        if let Some(state) = state {
+            give_directory_to_owner_of(&self.directory, state)?;
+        }
+        let announced = create_private(&self.file(ANNOUNCED))?;
+        give_file_to_owner_of(&announced, &self.directory)
     }
 
     /// Whether anything on this machine tells of the call.
@@ -108,6 +115,7 @@ impl CallFiles {
     /// Creates the file the CPI writes its answer into, locked, with room for an answer of usual size.
     pub(super) fn answer_file(&self) -> io::Result<File> {
         let file = create_private(&self.prepared_path())?;
+        give_file_to_owner_of(&file, &self.directory)?;
         file.lock()?;
         reserve(&file)?;
         sync_directory(&self.directory)?;

@@ -108,7 +108,7 @@ impl Journal {
         self.storage.prove_lock()?;
         let call = self.open(&intent.request_id, false);
         if self.storage.answers_apart() {
-            call.files.announce().map_err(failed)?;
+            call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
         self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
         Ok(call)

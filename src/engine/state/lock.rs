@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::storage::Lease;
 use base::files::Locked;
+use base::files::durable::give_file_to_owner_of;
 use base::{Error, ErrorKind, Result};
 
 /// Who holds a lock, as written into the lock file.
@@ -92,9 +93,9 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock at `path`. While another run holds it, `held` hears the error that says who, and passes
+    /// Takes the lock at `path`, which belongs to the owner of `state`. While another run holds it, `held` hears the error that says who, and passes
     /// it on or returns to have it tried again.
-    pub(super) fn take(path: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+    pub(super) fn take(path: &Path, state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error| {
             Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, "--state FILE")
@@ -102,7 +103,9 @@ impl FileLock {
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let mut file = Locked::from(options.open(&path).map_err(failed)?);
+            let file = options.open(&path).map_err(failed)?;
+            give_file_to_owner_of(&file, state).map_err(failed)?;
+            let mut file = Locked::from(file);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

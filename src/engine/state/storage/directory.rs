@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use super::{BACKUP, JOURNAL, VERSIONS};
 use base::files::durable::{
-    parent, remove_durably, sweep_temporaries, sync_parent, temporary_path, write_atomically,
+    give_directory_to_owner_of, parent, remove_durably, sweep_temporaries, sync_parent, temporary_path,
+    write_atomically_beside,
 };
 use base::{Error, Result};
 
@@ -80,12 +81,15 @@ impl Directory {
         if document.contains('/') {
             let folder = parent(&path);
             match DirBuilder::new().mode(0o700).create(folder) {
-                Ok(()) => sync_parent(folder)?,
+                Ok(()) => {
+                    give_directory_to_owner_of(folder, &self.state)?;
+                    sync_parent(folder)?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
-        write_atomically(&path, bytes)
+        write_atomically_beside(&path, bytes, &self.state)
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
@@ -130,7 +134,7 @@ impl Directory {
                 remove_if_there(&staging)
             }
             // File systems without hard links get a copy.
-            Err(_) => write_atomically(&backup, &fs::read(&self.state)?),
+            Err(_) => write_atomically_beside(&backup, &fs::read(&self.state)?, &self.state),
         }
     }
 

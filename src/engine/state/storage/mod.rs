@@ -168,6 +168,14 @@ impl Storage {
         &self.0.calls
     }
 
+    /// The state file, if CPI processes write their answers into a directory beside it.
+    pub(super) fn state_beside_calls(&self) -> Option<&Path> {
+        match &self.0.backend {
+            Backend::Directory(directory) if !self.0.apart => Some(directory.state()),
+            Backend::Directory(_) | Backend::Bucket(_) => None,
+        }
+    }
+
     /// Whether CPI processes write their answers somewhere else than into the journal, so that a run on another
     /// machine does not find them.
     pub(super) fn answers_apart(&self) -> bool {
@@ -331,7 +339,7 @@ impl Storage {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 directory.check()?;
-                FileLock::take(&directory.path(LOCK), holder, held).map(Lock::File)
+                FileLock::take(&directory.path(LOCK), directory.state(), holder, held).map(Lock::File)
             }
             Backend::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
