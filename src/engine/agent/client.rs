@@ -14,17 +14,34 @@ use super::endpoint::{Endpoint, Trust};
 use super::error::AgentError;
 use base::encoding::basic_authorization;
 use base::timing::{Activity, Clock};
+use net::http_client::{self, NoAddress};
 
 /// The largest answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
-/// How long a connection may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a synchronous message may take.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the agent may think about a blob that it has.
-const DIGEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a transfer may stand still.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The limits of the waits for an agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Name, TCP and TLS of one connection. An agent does nothing else before; a VM that boots is asked again.
+    pub connect: Duration,
+    /// A whole JSON message, from the connection to the last byte of the answer. Agents answer at once, and do what
+    /// takes long as a task.
+    pub message: Duration,
+    /// The agent's answer after the last byte of an upload: it computes the digest of a blob that may be large.
+    pub digest: Duration,
+    /// A transfer of a blob in which no byte moves. A slow transfer that goes on has no limit.
+    pub stall: Duration,
+    /// A message that clears up after a signal. Short, because the operator waits for the end of the run.
+    pub parting: Duration,
+}
+
+/// The limits of every run.
+pub const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(5),
+    message: Duration::from_secs(60),
+    digest: Duration::from_secs(600),
+    stall: Duration::from_secs(60),
+    parting: Duration::from_secs(1),
+};
 /// From which size on an upload asks before it sends, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
 /// The version of the protocol that directors speak. From 3 on `stop` ends when the jobs have stopped and not when
@@ -33,6 +50,9 @@ const PROTOCOL: u32 = 3;
 /// How often in a row a task may be out of sight before it is given up.
 const LOST_POLLS: u32 = 10;
 
+/// The signal that interrupted the run, if one did.
+type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
+
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Agent {
@@ -40,8 +60,9 @@ pub struct Agent {
     endpoint: Endpoint,
     authorization: String,
     reply_to: String,
-    interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+    interrupted: Interrupted,
     clock: Clock,
+    limits: Limits,
 }
 
 /// Waiting that begins short and grows, so that what is quick is seen quickly and what is slow is left alone.
@@ -68,11 +89,16 @@ impl Backoff {
 impl Agent {
     /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether the
     /// operator wants out, and by which signal; `clock` measures what the agent is waited for.
-    pub fn new(
+    pub fn new(endpoint: Endpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
+        Self::with_limits(endpoint, reply_to, interrupted, clock, LIMITS)
+    }
+
+    fn with_limits(
         endpoint: Endpoint,
         reply_to: &str,
-        interrupted: Arc<dyn Fn() -> Option<u8> + Send + Sync>,
+        interrupted: Interrupted,
         clock: Clock,
+        limits: Limits,
     ) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -86,24 +112,19 @@ impl Agent {
             Trust::Anybody => tls.disable_verification(true),
         }
         .build();
-        let http = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .tls_config(tls)
             // The agent is reached directly: proxies of the environment are for downloads.
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
-            .no_delay(true)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            // The TLS handshake is part of sending the first request.
-            .timeout_send_request(Some(CONNECT_TIMEOUT))
-            .timeout_per_write(Some(STALL_TIMEOUT))
-            // A busy agent may take a moment to say that it wants the body, or that it refuses it.
-            .timeout_await_100(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(MESSAGE_TIMEOUT))
-            .build()
-            .new_agent();
+            .timeout_connect(Some(limits.connect))
+            .timeout_global(Some(limits.message))
+            .build();
+        let stop = Arc::clone(&interrupted);
+        let http = http_client::client(config, Arc::new(move || stop().is_some()));
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
-        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock }
+        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock, limits }
     }
 
     /// Scheme, host and port of the agent.
@@ -113,6 +134,11 @@ impl Agent {
 
     /// Sends a message and returns its value; the value of a long action is its task.
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        self.send_within(self.limits.message, method, arguments)
+    }
+
+    /// As [`Self::send`], with a limit of its own.
+    fn send_within(&self, limit: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let message = json!({
             "method": method,
             "arguments": arguments,
@@ -125,23 +151,25 @@ impl Agent {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
         });
-        let response = self
-            .http
-            .post(format!("{}/agent", self.endpoint.base))
+        let mut request = self.http.post(format!("{}/agent", self.endpoint.base));
+        // Connections of requests with the client's own settings share its TLS settings.
+        if limit < self.limits.message {
+            request = request.config().timeout_global(Some(limit)).build();
+        }
+        let response = request
             .header("Authorization", &self.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
-            .map_err(|error| self.transport(error))?;
-        let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
+            .map_err(|error| self.failed(method, limit, error))?;
         self.check_status(method, response.status().as_u16())?;
         let mut body = Vec::new();
-        response
-            .into_body()
-            .into_with_config()
-            .limit(ANSWER_LIMIT)
-            .reader()
-            .read_to_end(&mut body)
-            .map_err(|error| protocol(format!("reading it failed: {error}")))?;
+        let mut reader = response.into_body().into_with_config().limit(ANSWER_LIMIT).reader();
+        reader.read_to_end(&mut body).map_err(|error| {
+            self.broken_off(method, limit, error, |error| AgentError::Protocol {
+                method: method.to_owned(),
+                problem: format!("reading it failed: {error}"),
+            })
+        })?;
         parse_answer(&body, method)
     }
 
@@ -149,6 +177,20 @@ impl Agent {
     pub fn perform(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         // Without a deadline there is always a value.
         self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Self::perform`], for what clears up. A signal does not stop it, but leaves it little time.
+    pub(super) fn clear_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
+        match self.perform(method, arguments.clone()) {
+            Err(AgentError::Interrupted { .. }) => {
+                let Limits { parting, .. } = self.limits;
+                let limits = Limits { connect: parting, message: parting, ..self.limits };
+                let (endpoint, clock) = (self.endpoint.clone(), self.clock.clone());
+                let agent = Self::with_limits(endpoint, &self.reply_to, Arc::new(|| None), clock, limits);
+                agent.perform_until(method, arguments, Some(Instant::now() + parting)).map(drop)
+            }
+            outcome => outcome.map(drop),
+        }
     }
 
     /// As [`Self::perform`]; a task that is still at work at the deadline is ended, and there is no value.
@@ -161,6 +203,7 @@ impl Agent {
         let mut value = self.send(method, arguments)?;
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut lost = 0;
+        let mut heard = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::Interrupted { signal });
@@ -176,11 +219,17 @@ impl Agent {
                 Ok(next) => {
                     value = next;
                     lost = 0;
+                    heard = Instant::now();
                 }
                 Err(AgentError::Exception { message, .. }) => {
                     return Err(AgentError::Exception { method: method.to_owned(), message });
                 }
-                Err(error) if error.may_pass() && lost < LOST_POLLS => lost += 1,
+                // An agent that was silent for a whole message is not asked again.
+                Err(error)
+                    if error.may_pass() && lost < LOST_POLLS && heard.elapsed() < self.limits.message =>
+                {
+                    lost += 1;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -198,7 +247,9 @@ impl Agent {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut told = String::new();
         loop {
-            match self.send("ping", json!([])) {
+            // Also without patience there must be time to connect and to answer.
+            let left = patience.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
+            match self.send_within(left.min(self.limits.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.may_pass() && begun.elapsed() < patience => {
                     if let Some(signal) = (self.interrupted)() {
@@ -228,7 +279,12 @@ impl Agent {
             .http
             .put(self.blob_url(id))
             .config()
-            .timeout_recv_response(Some(DIGEST_TIMEOUT))
+            .timeout_global(None)
+            .timeout_send_request(Some(self.limits.stall))
+            .timeout_per_write(Some(self.limits.stall))
+            // A busy agent may take a moment to say that it wants the body, or that it refuses it.
+            .timeout_await_100(Some(self.limits.connect))
+            .timeout_recv_response(Some(self.limits.digest))
             .build()
             .header("Authorization", &self.authorization)
             .header("Content-Length", length.to_string());
@@ -238,7 +294,7 @@ impl Agent {
         }
         let outcome = request
             .send(ureq::SendBody::from_reader(&mut reader))
-            .map_err(|error| self.transport(error))
+            .map_err(|error| self.failed("put blob", self.limits.digest, error))
             .and_then(|response| self.check_status("put blob", response.status().as_u16()));
         drop(sending);
         match outcome {
@@ -265,15 +321,22 @@ impl Agent {
             .http
             .get(self.blob_url(id))
             .config()
-            .timeout_per_read(Some(STALL_TIMEOUT))
+            .timeout_global(None)
+            .timeout_send_request(Some(self.limits.stall))
+            .timeout_recv_response(Some(self.limits.message))
+            .timeout_per_read(Some(self.limits.stall))
             .build()
             .header("Authorization", &self.authorization)
             .call()
-            .map_err(|error| self.transport(error))?;
+            .map_err(|error| self.failed("get blob", self.limits.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
-        let length = io::copy(&mut body, into)
-            .map_err(|source| AgentError::Local { what: "receiving a blob failed".to_owned(), source })?;
+        let length = io::copy(&mut body, into).map_err(|error| {
+            self.broken_off("get blob", self.limits.stall, error, |source| AgentError::Local {
+                what: "receiving a blob failed".to_owned(),
+                source,
+            })
+        })?;
         self.clock.count(|counts| counts.bytes_received += length);
         Ok(length)
     }
@@ -305,37 +368,66 @@ impl Agent {
         }
     }
 
-    fn transport(&self, error: ureq::Error) -> AgentError {
+    /// The error of a request. `answer` is the limit that was set for the answer.
+    fn failed(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
+        if let Some(signal) = (self.interrupted)() {
+            return AgentError::Interrupted { signal };
+        }
         let address = self.endpoint.base.clone();
+        let unreachable = |problem: String| AgentError::Unreachable { address: address.clone(), problem };
         match error {
             ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
             ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
-            ureq::Error::HostNotFound => self.unresolvable(None),
-            ureq::Error::Io(source) => match rustls_cause(&source) {
-                Some(problem) => AgentError::Untrusted { address, problem },
-                None if !self.endpoint.resolves() => self.unresolvable(Some(source)),
-                None => AgentError::Unreachable { address, problem: format!("TCP: {source}") },
-            },
-            ureq::Error::Timeout(ureq::Timeout::Connect) => {
-                AgentError::Unreachable { address, problem: "TCP: no connection in time".to_owned() }
+            ureq::Error::Timeout(reason) => {
+                let problem = match reason {
+                    ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.limits.connect),
+                    ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
+                        format!("no byte moved for {:?}", self.limits.stall)
+                    }
+                    _ => format!("no complete answer within {answer:?}"),
+                };
+                AgentError::Stalled { address, method: method.to_owned(), problem }
             }
-            ureq::Error::Timeout(_) => AgentError::Unreachable {
-                address,
-                problem: "it took the connection, but did not answer in time".to_owned(),
-            },
-            other => AgentError::Unreachable { address, problem: other.to_string() },
+            ureq::Error::Io(source) => {
+                if let Some(problem) = inside::<rustls::Error>(&source) {
+                    return AgentError::Untrusted { address, problem: problem.to_string() };
+                }
+                if let Some(problem) = inside::<NoAddress>(&source) {
+                    return AgentError::Unresolvable { address, problem: format!(": {problem}") };
+                }
+                match source.kind() {
+                    // An error of the system is one of a connection that was there.
+                    io::ErrorKind::TimedOut if source.raw_os_error().is_none() => {
+                        unreachable(format!("TCP: no connection within {:?}", self.limits.connect))
+                    }
+                    _ => unreachable(format!("TCP: {source}")),
+                }
+            }
+            other => unreachable(other.to_string()),
         }
     }
 
-    fn unresolvable(&self, source: Option<io::Error>) -> AgentError {
-        let problem = source.map(|source| format!(": {source}")).unwrap_or_default();
-        AgentError::Unresolvable { address: self.endpoint.base.clone(), problem }
+    /// The error of a body that was not received in full: a limit, a signal, or what `other` makes of it.
+    fn broken_off(
+        &self,
+        method: &str,
+        limit: Duration,
+        error: io::Error,
+        other: impl FnOnce(io::Error) -> AgentError,
+    ) -> AgentError {
+        match ureq::Error::from(error) {
+            error @ ureq::Error::Timeout(_) => self.failed(method, limit, error),
+            error => match (self.interrupted)() {
+                Some(signal) => AgentError::Interrupted { signal },
+                None => other(error.into_io()),
+            },
+        }
     }
 }
 
-/// rustls reports a failed handshake through `io::Error`.
-fn rustls_cause(error: &io::Error) -> Option<String> {
-    error.get_ref()?.downcast_ref::<rustls::Error>().map(ToString::to_string)
+/// The error of this type that an [`io::Error`] carries. rustls reports a failed handshake in this way.
+fn inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E> {
+    error.get_ref()?.downcast_ref()
 }
 
 struct Counted<'a> {
@@ -352,3 +444,6 @@ impl Read for Counted<'_> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests;

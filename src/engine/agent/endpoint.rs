@@ -84,13 +84,6 @@ impl Endpoint {
         verifier.verify_server_cert(own, others, &host, &[], now).err()
     }
 
-    /// Whether the host stands for an address at the moment.
-    pub(super) fn resolves(&self) -> bool {
-        use std::net::ToSocketAddrs;
-        let host = self.base.trim_start_matches("https://");
-        host.to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some())
-    }
-
     /// The host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         let authority = self.base.trim_start_matches("https://");

@@ -21,6 +21,16 @@ pub enum AgentError {
         /// The resolver's words, after a colon, or nothing.
         problem: String,
     },
+    /// It was reached, and then did not go on.
+    #[error("{address} stalled at `{method}`: {problem}")]
+    Stalled {
+        /// Scheme, host and port.
+        address: String,
+        /// The message, or `put blob` or `get blob`.
+        method: String,
+        /// What did not come, and the limit.
+        problem: String,
+    },
     /// Whoever answers cannot prove to be the agent.
     #[error("{address} is not trusted: {problem}")]
     Untrusted {
@@ -71,7 +81,10 @@ pub enum AgentError {
 impl AgentError {
     /// Whether waiting may help: the VM may still be booting.
     pub fn may_pass(&self) -> bool {
-        matches!(self, AgentError::Unreachable { .. } | AgentError::Unresolvable { .. })
+        matches!(
+            self,
+            AgentError::Unreachable { .. } | AgentError::Unresolvable { .. } | AgentError::Stalled { .. }
+        )
     }
 
     /// Whether the agent says that it does not know the method.
@@ -89,6 +102,10 @@ impl From<AgentError> for Error {
             ),
             AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "check the host in `cloud_provider.mbus`, and the name servers of this machine",
+            ),
+            AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
+                "check that the VM is not frozen or overloaded, and that no firewall in between drops packets; then run \
+                 the same command again",
             ),
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",

@@ -112,7 +112,7 @@ impl Agent {
 
     /// Has the agent take away the user again.
     pub fn clean_up_ssh(&self, user: &str) -> Result<(), AgentError> {
-        self.perform("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}])).map(drop)
+        self.clear_up("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}]))
     }
 
     /// Takes a blob off the VM's disk: agents delete none by themselves.
@@ -122,7 +122,7 @@ impl Agent {
             let problem = "the blob's id is no id".to_owned();
             return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
         }
-        self.perform("remove_file", json!([format!("{BLOBS}/{id}")])).map(drop)
+        self.clear_up("remove_file", json!([format!("{BLOBS}/{id}")]))
     }
 
     /// The agent's state.

@@ -18,7 +18,7 @@ mod log_archive;
 mod messages;
 
 pub use answer::{parse_answer, running_task};
-pub use client::{Agent, Backoff};
+pub use client::{Agent, Backoff, LIMITS, Limits};
 pub(crate) use connect::{connect, contact, endpoint};
 pub use endpoint::Endpoint;
 pub use error::AgentError;

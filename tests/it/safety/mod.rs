@@ -1,5 +1,5 @@
 //! What keeps an environment from being lost: the lock, the log, the look before "nothing changed", deletions that
-//! do not come about, an agent that is another VM's, the commands for what is on record.
+//! do not come about, an agent that is another VM's or that stalls, the commands for what is on record.
 
 mod agent;
 mod deletions;
@@ -7,5 +7,6 @@ mod impostor;
 mod lock;
 mod log;
 mod records;
+mod stalls;
 mod state_files;
 mod suspects;

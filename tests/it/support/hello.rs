@@ -2,10 +2,11 @@
 
 use super::process::Outcome;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use super::bucket::Bucket;
 use super::proxy::{self, Listener, Proxy};
 use super::scripted;
+use super::stall::{self, Point};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World, claim};
 
@@ -227,6 +229,13 @@ impl Hello {
     pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
+    }
+
+    /// Has the program look for the agent where one stalls at this point. Returns where that says that it has.
+    pub(crate) fn stall_at(&mut self, point: Point) -> Receiver<()> {
+        let (listen, _, tls) = self.stand_between();
+        let id = self.state()["monopile"]["vm"]["agent_id"].as_str().unwrap().to_owned();
+        stall::serve(TcpListener::bind(listen).unwrap(), tls, &id, point)
     }
 
     /// Has the program look for the agent at another address; returns that, the agent's own, and its identity.

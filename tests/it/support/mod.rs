@@ -26,6 +26,7 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod pty;
 pub(crate) mod scripted;
+pub(crate) mod stall;
 pub(crate) mod tarballs;
 pub(crate) mod tgt;
 pub(crate) mod uml;

@@ -1,0 +1,140 @@
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use base::redact::Redactor;
+use base::secret::Secret;
+use stall::Point;
+
+#[path = "../../../../tests/it/support/stall.rs"]
+mod stall;
+
+/// Short, but long enough for a handshake on a busy machine.
+const SHORT: Limits = Limits {
+    connect: Duration::from_secs(2),
+    message: Duration::from_secs(3),
+    digest: Duration::from_secs(4),
+    stall: Duration::from_secs(2),
+    parting: Duration::from_secs(1),
+};
+
+/// Time that a busy machine may add to a limit.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// A client of an agent that stalls, and what tells that the agent does.
+struct Stalled {
+    agent: Agent,
+    interrupt: Arc<AtomicBool>,
+    reached: std::sync::mpsc::Receiver<()>,
+}
+
+fn stalled_at(point: Point, limits: Limits) -> Stalled {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let reached = stall::serve(listener, Arc::new(tls), "some-agent", point);
+    let redactor = Redactor::default();
+    let mbus = Secret::new(format!("https://mbus:secret@{address}"), &redactor);
+    let endpoint = Endpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&interrupt);
+    let interrupted = Arc::new(move || seen.load(Ordering::SeqCst).then_some(2));
+    let agent = Agent::with_limits(endpoint, "director", interrupted, Clock::start(), limits);
+    Stalled { agent, interrupt, reached }
+}
+
+/// Does what reaches the point.
+fn reach(agent: &Agent, point: Point) -> AgentError {
+    match point {
+        Point::Task => agent.perform("compile_package", json!([])).unwrap_err(),
+        Point::Upload => {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(64 << 20).unwrap();
+            agent.put_blob("some-id", file.path(), &mut |_| {}).unwrap_err()
+        }
+        Point::Download => agent.get_blob("some-id", &mut io::sink()).unwrap_err(),
+        _ => agent.send("get_state", json!([])).unwrap_err(),
+    }
+}
+
+fn points() -> impl Iterator<Item = Point> {
+    Point::MESSAGE.into_iter().chain([Point::Task, Point::Upload, Point::Download])
+}
+
+#[test]
+fn an_agent_that_stalls_is_left_at_the_limit() {
+    let threads = points().map(|point| {
+        std::thread::spawn(move || {
+            let Stalled { agent, .. } = stalled_at(point, SHORT);
+            let (method, problem, limit) = match point {
+                Point::Accepted | Point::Handshake => {
+                    ("get_state", "no TLS connection within 2s", SHORT.connect)
+                }
+                Point::Headers | Point::Drip | Point::Body => {
+                    ("get_state", "no complete answer within 3s", SHORT.message)
+                }
+                Point::Task => ("get_task", "no complete answer within 3s", SHORT.message),
+                Point::Upload => ("put blob", "no byte moved for 2s", SHORT.stall),
+                Point::Download => ("get blob", "no byte moved for 2s", SHORT.stall),
+            };
+            let begun = Instant::now();
+            let error = reach(&agent, point);
+            let took = begun.elapsed();
+            assert!(took >= limit && took < limit + SLACK, "{point:?}: {took:?}");
+            assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
+            let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
+            assert_eq!(error.to_string(), expected, "{point:?}");
+            assert_eq!(base::Error::from(error).kind(), base::ErrorKind::AgentUnreachable);
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_an_agent_that_stalls() {
+    let threads = points().map(|point| {
+        std::thread::spawn(move || {
+            let Stalled { agent, interrupt, reached } = stalled_at(point, LIMITS);
+            let waiting = std::thread::spawn(move || reach(&agent, point));
+            reached.recv_timeout(Duration::from_secs(60)).unwrap();
+            let begun = Instant::now();
+            interrupt.store(true, Ordering::SeqCst);
+            let error = waiting.join().unwrap();
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(1), "{point:?}: {took:?}");
+            assert!(matches!(error, AgentError::Interrupted { signal: 2 }), "{point:?}: {error}");
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_ping_takes_no_longer_than_the_agent_is_waited_for() {
+    let Stalled { agent, .. } = stalled_at(Point::Headers, Limits { message: LIMITS.message, ..SHORT });
+    let begun = Instant::now();
+    let error = agent.wait_until_ready(Duration::from_secs(2), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2) + SHORT.connect * 2 + SLACK, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn clearing_up_goes_on_after_a_signal_but_not_for_long() {
+    let Stalled { agent, interrupt, .. } = stalled_at(Point::Upload, LIMITS);
+    interrupt.store(true, Ordering::SeqCst);
+    assert!(matches!(agent.get_state().unwrap_err(), AgentError::Interrupted { .. }));
+    agent.remove_blob("some-id").unwrap();
+
+    let Stalled { agent, interrupt, .. } = stalled_at(Point::Body, LIMITS);
+    interrupt.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    agent.remove_blob("some-id").unwrap_err();
+    assert!(begun.elapsed() < LIMITS.parting + SLACK, "{:?}", begun.elapsed());
+}

@@ -1,0 +1,309 @@
+//! Connections for HTTP clients whose waits end at a limit, and within [`SLICE`] of a signal.
+//!
+//! The connections of ureq itself block in system calls that a signal does not end. Those of this module resolve
+//! and connect on a thread of their own, and read and write in slices.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use ureq::Timeout;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, RustlsConnector, Transport,
+};
+
+use base::text::duration;
+
+/// Interval between two checks for a signal while a connection waits.
+pub const SLICE: Duration = Duration::from_millis(100);
+
+/// Returns true when the run was interrupted and must not wait any longer.
+pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Creates an HTTP client that connects directly, without proxies. `config` says the limits of its requests.
+pub fn client(config: Config, stopped: Stopped) -> ureq::Agent {
+    ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), Unresolved)
+}
+
+/// The host name of a URL has no address. Comes inside an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAddress(io::Error);
+
+/// Resolves `host` and connects to one of its addresses, within `limit` in all.
+///
+/// The thread that does so may outlive the call by the rest of the limit, or by the patience of the system's
+/// resolver.
+pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
+    let begun = Instant::now();
+    let (sender, outcome) = mpsc::channel();
+    let host = host.to_owned();
+    std::thread::Builder::new().name("dial".into()).spawn(move || {
+        // A caller that stopped waiting has dropped the receiver.
+        let _ = sender.send(connect(&host, port, begun, limit));
+    })?;
+    let too_late = || {
+        let text = format!("no connection within {}", duration(limit));
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    };
+    loop {
+        if stopped() {
+            return Err(interrupted());
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        match outcome.recv_timeout(left.min(SLICE)) {
+            Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() < limit => {}
+            Err(RecvTimeoutError::Timeout) => return Err(too_late()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that connects has ended"));
+            }
+        }
+    }
+}
+
+/// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
+fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result<TcpStream> {
+    let no_address = |error| io::Error::other(NoAddress(error));
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(no_address)?.collect();
+    let mut failed = no_address(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in addresses {
+        let share = limit.saturating_sub(begun.elapsed()) / waiting;
+        waiting -= 1;
+        // A zero would mean no limit at all.
+        match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// The error of a wait that a signal ended. The caller reports the signal in its place.
+pub fn interrupted() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted")
+}
+
+/// Opens direct connections for ureq.
+struct Dialer {
+    stopped: Stopped,
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dialer")
+    }
+}
+
+impl Connector<()> for Dialer {
+    type Out = Wire;
+
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Wire>, ureq::Error> {
+        let host = details.uri.host().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
+        let stream = dial(host, port, *details.timeout.after, &*self.stopped)?;
+        stream.set_read_timeout(Some(SLICE))?;
+        stream.set_write_timeout(Some(SLICE))?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Some(Wire { stream, buffers, stopped: Arc::clone(&self.stopped) }))
+    }
+}
+
+/// A connection with ureq's buffers. Its socket has [`SLICE`] as timeout.
+struct Wire {
+    stream: TcpStream,
+    buffers: LazyBuffers,
+    stopped: Stopped,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wire")
+    }
+}
+
+/// A limit of a wait, and the reason that ureq reports when it is reached.
+struct Limit {
+    end: Option<Instant>,
+    reason: Timeout,
+}
+
+impl Limit {
+    /// Creates the limit that begins now.
+    fn of(timeout: &NextTimeout) -> Self {
+        let after = (!timeout.after.is_not_happening()).then_some(*timeout.after);
+        Limit { end: after.and_then(|after| Instant::now().checked_add(after)), reason: timeout.reason }
+    }
+
+    fn check(&self) -> Result<(), ureq::Error> {
+        match self.end {
+            Some(end) if Instant::now() >= end => Err(ureq::Error::Timeout(self.reason)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns true if a slice ended, or a signal handler ran, before there were bytes to move.
+fn must_wait(error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => true,
+        // On Unix the connection itself has failed.
+        io::ErrorKind::TimedOut => cfg!(windows),
+        _ => false,
+    }
+}
+
+impl Transport for Wire {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        let whole = Limit::of(&timeout);
+        let mut output = &self.buffers.output()[..amount];
+        let mut next = Limit::of(&timeout.for_write());
+        while !output.is_empty() {
+            if (self.stopped)() {
+                return Err(interrupted().into());
+            }
+            whole.check()?;
+            next.check()?;
+            match self.stream.write(output) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(count) => {
+                    output = &output[count..];
+                    next = Limit::of(&timeout.for_write());
+                }
+                Err(error) if must_wait(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let limit = Limit::of(&timeout.for_read());
+        let input = self.buffers.input_append_buf();
+        let amount = loop {
+            if (self.stopped)() {
+                return Err(interrupted().into());
+            }
+            limit.check()?;
+            match self.stream.read(input) {
+                Ok(amount) => break amount,
+                Err(error) if must_wait(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        // An idle connection has nothing to read: neither an end nor bytes of an answer given up on.
+        let look = |stream: &TcpStream| {
+            stream.set_nonblocking(true)?;
+            let seen = stream.peek(&mut [0]);
+            stream.set_nonblocking(false)?;
+            seen
+        };
+        look(&self.stream).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// A resolver that returns a dummy address: [`dial`] resolves the host.
+#[derive(Debug)]
+pub struct Unresolved;
+
+impl Resolver for Unresolved {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
+        Ok(addresses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn silent() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        (listener, url)
+    }
+
+    #[test]
+    fn a_silent_server_is_left_at_the_limit() {
+        let (_listener, url) = silent();
+        let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
+        let begun = Instant::now();
+        let error = client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
+        assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_for_a_silent_server() {
+        let (_listener, url) = silent();
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let client =
+            client(ureq::Agent::config_builder().build(), Arc::new(move || seen.load(Ordering::SeqCst)));
+        let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        stop.store(true, Ordering::SeqCst);
+        let error = waiting.join().unwrap().to_string();
+        assert!(error.contains("interrupted"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_server_that_drips_is_left_at_the_limit() {
+        let (listener, url) = silent();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"H").is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
+        let begun = Instant::now();
+        client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_connection_that_does_not_come_about_ends_at_the_limit_or_at_a_signal() {
+        // With a full queue, the system ignores further connections.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _first = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let dialled = |limit, stopped: &dyn Fn() -> bool| {
+            let begun = Instant::now();
+            let error = dial("127.0.0.1", port, limit, stopped).unwrap_err();
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+            error.to_string()
+        };
+        assert_eq!(dialled(Duration::from_millis(200), &|| false), "no connection within 0.2 s");
+        assert_eq!(dialled(Duration::from_secs(60), &|| true), "interrupted");
+    }
+}

@@ -1,0 +1,63 @@
+//! An agent that stalls, and the operator who stops waiting for it.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::hello::Hello;
+use crate::support::process::{Ending as _, next};
+use crate::support::stall::Point;
+
+/// A deployed environment, and a run of this command while its agent stalls, which a signal ends.
+fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) {
+    let mut hello = Hello::new();
+    // Another address of the agent would be another manifest.
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    drop(proxy);
+    let state = hello.state();
+    let reached = hello.stall_at(point);
+    let mut command = hello.command(command, more);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    next("the agent stalls", &reached).unwrap();
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let code = child.end().code();
+    let took = begun.elapsed();
+    assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
+    assert!(took < Duration::from_secs(2), "{point:?}: {took:?}");
+    assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_an_agent_that_does_not_answer() {
+    for (point, signal) in Point::MESSAGE.into_iter().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
+        ends_at_a_signal(point, "stop-env", &["--agent-timeout", "10m"], signal);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_task() {
+    ends_at_a_signal(Point::Task, "stop-env", &[], Signal::INT);
+}
+
+#[test]
+fn a_signal_ends_a_transfer() {
+    ends_at_a_signal(Point::Download, "logs", &[], Signal::INT);
+    ends_at_a_signal(Point::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
+}
+
+#[test]
+fn an_agent_that_never_answers_a_message_fails_the_run() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    let _reached = hello.stall_at(Point::Body);
+    let begun = Instant::now();
+    let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).failure(5);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let address = format!("https://{}:6869", hello.ip());
+    let expected = format!("{address} stalled at `ping`: no complete answer within ");
+    assert!(run.stderr.contains(&expected), "{}", run.stderr);
+    assert!(run.stderr.contains("check that the VM is not frozen"), "{}", run.stderr);
+}
