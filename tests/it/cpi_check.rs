@@ -133,7 +133,7 @@ const PLANTED: [Planted; 20] = [
     ("own-dialect", &["rpc: unknown method"], "NotImplementedError"),
     ("needs-context", &["rpc: info without context"], "nothing on standard output"),
     ("shared-counter", &["contract v2: 5 create_disk at once"], "5 calls made "),
-    ("holds-stdout", &["contract v2: create_disk"], "keeps standard output open"),
+    ("holds-stdout", &["contract v2: create_disk"], "holds standard output open"),
     (
         "silent-on-garbage",
         &["rpc: garbage on standard input", "rpc: empty standard input"],
@@ -349,7 +349,7 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
     let author = Author::with("");
     author.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
-        (&["cpi", "info"][..], 2, "which CPI?"),
+        (&["cpi", "info"][..], 2, "no CPI is named"),
         (&["cpi", "call", "manifest.yml"], 2, "no method is named"),
         (&["cpi", "check", "--path", "./no-such"], 1, "'"),
         (&["cpi", "check", "--path", "./stemcell.tgz"], 1, "cannot be run"),

@@ -89,7 +89,7 @@ fn without_it_a_manifest_is_required_as_ever() {
         [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
     {
         let refused = world.finish(inside(&world, ".", args)).failure(2);
-        assert_eq!(refused.stderr.contains("tip: a file .monopile.yml"), tip, "{}", refused.stderr);
+        assert_eq!(refused.stderr.contains("tip: an env file .monopile.yml"), tip, "{}", refused.stderr);
     }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
@@ -139,7 +139,7 @@ fn a_file_of_somebody_else_is_not_used() {
     std::os::unix::fs::chown(world.path("env/.monopile.yml"), Some(4711), None).unwrap();
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml"])).success();
     assert!(run.stdout.contains("((name))"), "{}", run.stdout);
-    assert!(run.stderr.contains("belongs to another user and is not used"), "{}", run.stderr);
+    assert!(run.stderr.contains("is ignored, because it belongs to another user"), "{}", run.stderr);
     let mut called_by_sudo = inside(&world, "env", &["int"]);
     called_by_sudo.env("SUDO_UID", "4711");
     assert!(world.finish(called_by_sudo).success().stdout.contains("from: file"));
@@ -166,7 +166,7 @@ fn vars_and_state_commands_use_it() {
     let run = world.run(["state", "show"]).failure(3);
     assert!(run.stderr.contains("dir/s.json"), "{}", run.stderr);
     let run = world.run(["state", "show", "--no-env-file"]).failure(2);
-    assert!(run.stderr.contains("which environment?"), "{}", run.stderr);
+    assert!(run.stderr.contains("no environment is named"), "{}", run.stderr);
     let run = world.run(["state", "backup", "--state", "t.json", "--keep"]).failure(3);
     assert!(run.stderr.contains("t.json") && !run.stderr.contains("s.json"), "{}", run.stderr);
 }

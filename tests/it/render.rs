@@ -156,7 +156,7 @@ fn a_file_need_not_be_text() {
     assert_eq!(std::fs::read(hello.world.path("files/config/keystore")).unwrap(), expected);
     // Among bytes, a secret could not be told from others.
     let run = render(&hello, &[]).success();
-    assert!(run.stdout.contains("==> config/keystore <==\n<13 bytes that are no text: "), "{}", run.stdout);
+    assert!(run.stdout.contains("==> config/keystore <==\n<13 bytes that are not UTF-8: "), "{}", run.stdout);
 
     hello.create(&[]).success();
     let on_vm = hello.find("work/cloud", "keystore");

@@ -110,7 +110,7 @@ impl Connection {
         };
         let access = settings.access(&session.redactor).map_err(|error| {
             error
-                .with_hint("monopile baremetal --help lists the flags for the connection and their variables")
+                .with_hint("each setting is a flag and a variable: `endpoint` is --os-endpoint or OS_ENDPOINT; see monopile baremetal --help")
         })?;
         Ok(Client::connect(access)?)
     }

@@ -144,8 +144,8 @@ fn what_never_reaches_ironic() {
     );
     bench.refused(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
     bench.refused(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
-    bench.refused(&["volume", "target", "set", &target], 2, &["not said what to set"]);
-    bench.refused(&["volume", "target", "unset", &target], 2, &["not said what to unset"]);
+    bench.refused(&["volume", "target", "set", &target], 2, &["nothing to set"]);
+    bench.refused(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
     bench.refused(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
     bench.refused(&set("novalue"), 2, &["KEY=VALUE"]);
     bench.refused(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
