@@ -35,6 +35,7 @@ pub mod digest;
 mod documents;
 mod fetch;
 pub mod inspect;
+pub mod limits;
 mod location;
 mod overlap;
 pub mod release;

@@ -52,6 +52,7 @@ mod tests {
             warnings: Vec::new(),
             vars_store: None,
             encryption: Default::default(),
+            stored_certificates: Vec::new(),
         };
         deploy_digest(&loaded).unwrap()
     }

@@ -44,7 +44,7 @@ pub struct Loaded {
     /// How that is kept.
     pub encryption: Encryption,
     /// The certificates in the vars store, by the names of their variables.
-    stored_certificates: Vec<(String, String)>,
+    pub(crate) stored_certificates: Vec<(String, String)>,
 }
 
 impl Loaded {

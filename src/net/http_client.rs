@@ -53,13 +53,11 @@ pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) 
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        if stopped() {
-            return Err(interrupted());
-        }
         let left = limit.saturating_sub(begun.elapsed());
         match outcome.recv_timeout(left.min(SLICE)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
             Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if stopped() => return Err(interrupted()),
             Err(RecvTimeoutError::Timeout) if begun.elapsed() < limit => {}
             Err(RecvTimeoutError::Timeout) => return Err(too_late()),
             Err(RecvTimeoutError::Disconnected) => {
@@ -157,7 +155,7 @@ impl Limit {
 }
 
 /// Returns true if a slice ended, or a signal handler ran, before there were bytes to move.
-fn must_wait(error: &io::Error) -> bool {
+pub fn must_wait(error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => true,
         // On Unix the connection itself has failed.

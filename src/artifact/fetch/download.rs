@@ -16,13 +16,15 @@ use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::Interrupted;
-use super::wire::{Dialer, Unresolved};
+use super::wire::Dialer;
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
+use crate::limits::{ANSWER, SETUP};
 use crate::url::HttpUrl;
 use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
 use base::{Error, Result};
+use net::http_client::Unresolved;
 use net::tls_roots;
 
 /// Pauses between attempts. They start again from the first when an attempt receives more than all before.
@@ -32,8 +34,6 @@ const PAUSES: [Duration; 4] =
 const ATTEMPTS: usize = 100;
 /// Longest pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Timeout until the answer begins.
-const ANSWER: Duration = Duration::from_secs(60);
 /// Hint for a download that failed although it was retried.
 const RUN_AGAIN: &str = "check the network and the proxy variables, and run the command again. The download \
                          continues where it stopped";
@@ -71,6 +71,8 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
+        .timeout_connect(Some(SETUP))
+        .timeout_send_request(Some(ANSWER))
         .timeout_recv_response(Some(ANSWER))
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
         // The dialer handles proxies. Without this, ureq reads them from the environment.

@@ -24,9 +24,10 @@ use super::{Location, Source};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
 use download::Download;
+use net::http_client::Unresolved;
 use proxy::Proxies;
 use ureq::unversioned::transport::{Connector as _, RustlsConnector};
-use wire::{Dialer, Unresolved};
+use wire::Dialer;
 
 pub use relay::relay;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::proxy::Proxies;
 use super::wire::Dialer;
+use crate::limits::CONNECT;
 use base::{Error, Result};
 
 /// Timeout of reads and writes, in effect none: ssh has timeouts of its own.
@@ -22,7 +23,7 @@ pub fn relay(
 ) -> Result<()> {
     let dialer = Dialer::new(Proxies::through(url)?, Arc::new(|| Ok(())));
     let failed = |error| Error::io(format!("connecting to {host}:{port}"), error);
-    let mut stream = dialer.dial(host, port).map_err(failed)?;
+    let mut stream = dialer.dial(host, port, CONNECT).map_err(failed)?;
     stream.set_timeouts(YEAR, YEAR).map_err(failed)?;
     let mut remote = stream.duplicate().map_err(failed)?;
     // The thread is not joined. It may wait for input when the connection has ended.

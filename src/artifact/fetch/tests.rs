@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
@@ -160,10 +160,10 @@ fn an_unfinished_download_is_resumed_by_the_next_run() {
         all
     });
     let url = server.url("/x.tgz");
-    let asked = AtomicUsize::new(0);
-    let stop = move || match asked.fetch_add(1, Ordering::SeqCst) {
-        0 => Ok(()),
-        _ => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
+    let events = Arc::clone(&world.events);
+    let stop = move || match format!("{:?}", events.lock()).contains("trying again") {
+        true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
+        false => Ok(()),
     };
     let error = world.obtain_unless(&url, Some(&sha1(&content)), stop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted(2));
@@ -326,4 +326,51 @@ fn a_missing_private_key_of_a_jumpbox_is_an_error_without_retries() {
     let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
     assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");
+}
+
+#[test]
+fn a_signal_ends_a_download_wherever_it_stalls() {
+    use std::io::{Read as _, Write as _};
+    use std::sync::atomic::AtomicBool;
+
+    let direct: fn(u16) -> World = |_| World::new();
+    let http: fn(u16) -> World = |port| World::with("http_proxy", format!("http://127.0.0.1:{port}"));
+    let socks: fn(u16) -> World = |port| World::with("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{port}"));
+    let (headers, body) =
+        ("HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
+    for (answer, proxy) in [
+        ("", direct),
+        (headers, direct),
+        (body, direct),
+        ("", http),
+        (body, http),
+        ("", socks),
+        ("\x05", socks),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (reached, stalled) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer.as_bytes());
+                let _ = reached.send(stream);
+            }
+        });
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let interrupted = move || match asked.load(Ordering::SeqCst) {
+            true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
+            false => Ok(()),
+        };
+        let url = format!("http://127.0.0.1:{port}/x.tgz");
+        let waiting =
+            std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupted).unwrap_err());
+        let _stream = stalled.recv_timeout(Duration::from_secs(60)).unwrap();
+        let begun = std::time::Instant::now();
+        stop.store(true, Ordering::SeqCst);
+        let error = waiting.join().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Interrupted(2), "{answer:?}: {error:?}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{answer:?}: {:?}", begun.elapsed());
+    }
 }

@@ -6,14 +6,14 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
+use super::Interrupted;
 use super::proxy::Proxy;
+use crate::limits::CONNECT;
+use net::http_client::{self, SLICE};
 use net::ssh::{self, Key, Server, Session};
-
-const CONNECT: Duration = Duration::from_secs(30);
 
 /// An SSH session with a jumpbox.
 pub(super) struct Tunnel {
@@ -23,7 +23,7 @@ pub(super) struct Tunnel {
 
 impl Tunnel {
     /// Logs in to the jumpbox.
-    pub(super) fn open(server: &Proxy, private_key: &Path) -> io::Result<Self> {
+    pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &Interrupted) -> io::Result<Self> {
         let unusable = |kind, why: String| {
             let path = private_key.display();
             io::Error::new(kind, format!("the private key '{path}' cannot be used: {why}"))
@@ -47,17 +47,23 @@ impl Tunnel {
             host_key: None,
             forwarded: None,
         };
-        let session = runtime.block_on(async {
-            match tokio::time::timeout(CONNECT, ssh::connect(&server)).await {
-                Ok(Ok(session)) => Ok(session),
-                Ok(Err(error)) => Err(io::Error::new(error.kind(), format!("the jumpbox: {error}"))),
-                Err(_) => {
-                    let text = format!("the jumpbox did not answer within {} seconds", CONNECT.as_secs());
-                    Err(io::Error::new(io::ErrorKind::TimedOut, text))
-                }
+        let opened = runtime.block_on(limited(interrupted, ssh::connect(&server)));
+        let session = opened.and_then(|outcome| match outcome {
+            Some(Ok(session)) => Ok(session),
+            Some(Err(error)) => Err(io::Error::new(error.kind(), format!("the jumpbox: {error}"))),
+            None => {
+                let text = format!("the jumpbox did not answer within {} seconds", CONNECT.as_secs());
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
-        })?;
-        Ok(Tunnel { runtime, session })
+        });
+        match session {
+            Ok(session) => Ok(Tunnel { runtime, session }),
+            Err(error) => {
+                // Otherwise the drop waits for the system's resolver.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// Returns true if the session has ended.
@@ -66,19 +72,19 @@ impl Tunnel {
     }
 
     /// Opens a connection from the jumpbox to `host`.
-    pub(super) fn connect(&self, host: &str, port: u16) -> io::Result<UnixStream> {
+    pub(super) fn connect(&self, host: &str, port: u16, interrupted: &Interrupted) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
             let opening =
                 self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
-            let channel = match tokio::time::timeout(CONNECT, opening).await {
-                Ok(Ok(channel)) => channel,
-                Ok(Err(error)) => {
+            let channel = match limited(interrupted, opening).await? {
+                Some(Ok(channel)) => channel,
+                Some(Err(error)) => {
                     let text = format!("the jumpbox could not connect to {host}:{port}: {error}");
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
-                Err(_) => {
+                None => {
                     let seconds = CONNECT.as_secs();
                     let text =
                         format!("the jumpbox did not connect to {host}:{port} within {seconds} seconds");
@@ -94,5 +100,18 @@ impl Tunnel {
             Ok(())
         })?;
         Ok(ours)
+    }
+}
+
+/// Waits for [`CONNECT`], after which there is no outcome. A signal ends the wait with an error.
+async fn limited<F: Future>(interrupted: &Interrupted, waited_for: F) -> io::Result<Option<F::Output>> {
+    let signal = async {
+        while interrupted().is_ok() {
+            tokio::time::sleep(SLICE).await;
+        }
+    };
+    tokio::select! {
+        outcome = tokio::time::timeout(CONNECT, waited_for) => Ok(outcome.ok()),
+        () = signal => Err(http_client::interrupted()),
     }
 }

@@ -5,14 +5,11 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ureq::config::Config;
-use ureq::http::Uri;
-use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
@@ -22,14 +19,10 @@ use super::proxy::{Credentials, Proxies, Proxy, Route};
 use super::socks5;
 #[cfg(unix)]
 use super::tunnel::Tunnel;
+use crate::limits::{CONNECT, STALL};
 use base::encoding::basic_authorization;
+use net::http_client::{self, SLICE, must_wait};
 
-/// Timeout for connecting to one address, and for each answer of a proxy.
-const CONNECT: Duration = Duration::from_secs(30);
-/// Timeout of a transfer during which no bytes arrive.
-const STALL: Duration = Duration::from_secs(60);
-/// Interval between checks for an interruption while waiting for bytes.
-const SLICE: Duration = Duration::from_millis(500);
 /// Longest accepted answer of a proxy to CONNECT, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 
@@ -93,51 +86,96 @@ impl Dialer {
         }))
     }
 
-    /// Opens a connection to `host`. An error of kind `PermissionDenied` is permanent.
-    pub(super) fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        match self.0.proxies.route(host, port) {
-            Route::Direct => Ok(Box::new(direct(host, port)?)),
+    /// Opens a connection to `host`, whose timeouts are [`SLICE`]. Each hop on the way has `limit`. An error
+    /// of kind `PermissionDenied` is permanent.
+    pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
+        let stopped = || (self.0.interrupted)().is_err();
+        let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
+            Route::Direct => Box::new(http_client::dial(host, port, limit, &stopped)?),
             Route::Socks5(proxy) => {
                 let through = |error| about(error, &format!("the SOCKS proxy {proxy}"));
-                let mut stream = direct(&proxy.host, proxy.port).map_err(through)?;
-                stream.set_timeouts(CONNECT, CONNECT)?;
-                socks5::connect(&mut stream, host, port, proxy.credentials.as_ref()).map_err(through)?;
-                Ok(Box::new(stream))
+                let mut stream =
+                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(through)?;
+                stream.set_timeouts(SLICE, SLICE)?;
+                let mut bounded = Bounded::new(&mut stream, limit, &self.0.interrupted);
+                socks5::connect(&mut bounded, host, port, proxy.credentials.as_ref()).map_err(through)?;
+                Box::new(stream)
             }
             #[cfg(unix)]
             Route::Ssh { server, private_key } => {
                 let through = |error| about(error, &format!("the jumpbox {server}"));
+                let interrupted = &self.0.interrupted;
                 let mut known = self.0.tunnel.lock();
                 let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
                     Some(tunnel) => Arc::clone(tunnel),
                     None => {
-                        let tunnel = Arc::new(Tunnel::open(server, private_key).map_err(through)?);
+                        let tunnel =
+                            Arc::new(Tunnel::open(server, private_key, interrupted).map_err(through)?);
                         Arc::clone(known.insert(tunnel))
                     }
                 };
                 drop(known);
-                Ok(Box::new(tunnel.connect(host, port).map_err(through)?))
+                Box::new(tunnel.connect(host, port, interrupted).map_err(through)?)
             }
             #[cfg(not(unix))]
             Route::Ssh { .. } => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, "ssh+socks5:// works only on Unix"))
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "ssh+socks5:// works only on Unix",
+                ));
+            }
+        };
+        stream.set_timeouts(SLICE, SLICE)?;
+        Ok(stream)
+    }
+}
+
+/// A connection whose reads and writes end at a limit, or at a signal. Its timeouts must be [`SLICE`].
+struct Bounded<'a, S: ?Sized> {
+    stream: &'a mut S,
+    limit: Duration,
+    end: Instant,
+    interrupted: &'a Interrupted,
+}
+
+impl<'a, S: Stream + ?Sized> Bounded<'a, S> {
+    /// The limit begins now.
+    fn new(stream: &'a mut S, limit: Duration, interrupted: &'a Interrupted) -> Self {
+        Bounded { stream, limit, end: Instant::now() + limit, interrupted }
+    }
+
+    fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match attempt(self.stream) {
+                Err(error) if must_wait(&error) => {}
+                outcome => return outcome,
+            }
+            if (self.interrupted)().is_err() {
+                // `Download` calls `interrupted` again and returns its error instead of this one.
+                return Err(http_client::interrupted());
+            }
+            if Instant::now() >= self.end {
+                let text = format!("no data arrived for {} seconds", self.limit.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }
     }
 }
 
-fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = None;
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => last = Some(error),
-        }
+impl<S: Stream + ?Sized> Read for Bounded<'_, S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.repeat(|stream| stream.read(buffer))
     }
-    Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address")))
+}
+
+impl<S: Stream + ?Sized> Write for Bounded<'_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.repeat(|stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// Adds the name of the hop that failed. The kind stays.
@@ -153,20 +191,21 @@ impl Connector<()> for Dialer {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let limit = CONNECT.min(*details.timeout.after);
         let (stream, prefix) = match self.0.proxies.http(tls, host, port) {
-            None => (self.dial(host, port)?, None),
+            None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
                 let through = |error| about(error, &format!("the HTTP proxy {proxy}"));
-                let mut stream = self.dial(&proxy.host, proxy.port).map_err(through)?;
+                let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(through)?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if tls {
-                    stream.set_timeouts(CONNECT, CONNECT)?;
                     let target = if details.uri.port_u16().is_some() {
                         authority.to_owned()
                     } else {
                         format!("{authority}:443")
                     };
-                    ask_for_tunnel(&mut *stream, &target, proxy).map_err(through)?;
+                    let mut bounded = Bounded::new(&mut *stream, limit, &self.0.interrupted);
+                    ask_for_tunnel(&mut bounded, &target, proxy).map_err(through)?;
                     (stream, None)
                 } else {
                     (stream, Some(Absolute { origin: format!("http://{authority}"), proxy: proxy.clone() }))
@@ -175,12 +214,13 @@ impl Connector<()> for Dialer {
         };
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(Wire { stream, buffers, prefix, interrupted: Arc::clone(&self.0.interrupted) }))
+        let interrupted = Arc::clone(&self.0.interrupted);
+        Ok(Some(Wire { stream, buffers, prefix, interrupted, asked: Instant::now() }))
     }
 }
 
 /// Sends CONNECT to an HTTP proxy. On success `stream` leads to `target`.
-fn ask_for_tunnel(stream: &mut dyn Stream, target: &str, proxy: &Proxy) -> io::Result<()> {
+fn ask_for_tunnel(stream: &mut (impl Read + Write), target: &str, proxy: &Proxy) -> io::Result<()> {
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
     request.push_str(&authorization(proxy.credentials.as_ref()));
     request.push_str("\r\n");
@@ -223,6 +263,8 @@ pub(super) struct Wire {
     /// The change to the head of the request if it goes to an HTTP proxy.
     prefix: Option<Absolute>,
     interrupted: Interrupted,
+    /// When `interrupted` was asked last.
+    asked: Instant,
 }
 
 /// Rewrites the head of a request for an HTTP proxy: the request line gets the whole URL, and the proxy's
@@ -257,18 +299,12 @@ impl fmt::Debug for Wire {
 
 /// Returns the time left for an operation, at most [`STALL`].
 fn left(timeout: &NextTimeout) -> Duration {
-    timeout.not_zero().map_or(STALL, |left| (*left).min(STALL))
+    (*timeout.after).min(STALL)
 }
 
 fn timed_out(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if timeout.not_zero().is_some() => {
-            ureq::Error::Timeout(timeout.reason)
-        }
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ureq::Error::Io(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no data arrived for {} seconds", STALL.as_secs()),
-        )),
+        io::ErrorKind::TimedOut if *timeout.after <= STALL => ureq::Error::Timeout(timeout.reason),
         _ => ureq::Error::Io(error),
     }
 }
@@ -279,36 +315,32 @@ impl Transport for Wire {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let wait = left(&timeout);
-        self.stream.set_timeouts(wait, wait)?;
         let output = &self.buffers.output()[..amount];
-        let sent = match self.prefix.take() {
-            Some(absolute) => absolute.rewrite(output).and_then(|head| self.stream.write_all(&head)),
-            None => self.stream.write_all(output),
-        };
-        sent.map_err(|error| timed_out(error, &timeout))
+        let head = self.prefix.take().map(|absolute| absolute.rewrite(output)).transpose()?;
+        let mut rest = head.as_deref().unwrap_or(output);
+        let end = Instant::now().checked_add(*timeout.after);
+        while !rest.is_empty() {
+            let left = end.map_or(STALL, |end| end.saturating_duration_since(Instant::now()).min(STALL));
+            let mut bounded = Bounded::new(&mut *self.stream, left, &self.interrupted);
+            match bounded.write(rest).map_err(|error| timed_out(error, &timeout))? {
+                0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                count => rest = &rest[count..],
+            }
+        }
+        Ok(())
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let end = Instant::now() + left(&timeout);
-        let input = self.buffers.input_append_buf();
-        let amount = loop {
-            let wait = end.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), SLICE);
-            self.stream.set_timeouts(wait, STALL)?;
-            match self.stream.read(input) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-                        && Instant::now() < end =>
-                {
-                    if (self.interrupted)().is_err() {
-                        // `Download` calls `interrupted` again and returns its error instead of this one.
-                        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted").into());
-                    }
-                }
-                result => break result.map_err(|error| timed_out(error, &timeout))?,
+        // A server that sends a little now and then never makes `Bounded` wait for a whole slice.
+        if self.asked.elapsed() >= SLICE {
+            self.asked = Instant::now();
+            if (self.interrupted)().is_err() {
+                return Err(http_client::interrupted().into());
             }
-        };
+        }
+        let mut bounded = Bounded::new(&mut *self.stream, left(&timeout), &self.interrupted);
+        let input = self.buffers.input_append_buf();
+        let amount = bounded.read(input).map_err(|error| timed_out(error, &timeout))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
@@ -316,18 +348,6 @@ impl Transport for Wire {
     fn is_open(&mut self) -> bool {
         // A connection serves only one request.
         false
-    }
-}
-
-/// A resolver that returns a dummy address. The [`Dialer`] or a proxy resolves the host.
-#[derive(Debug)]
-pub(super) struct Unresolved;
-
-impl Resolver for Unresolved {
-    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let mut addresses = self.empty();
-        addresses.push(std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
-        Ok(addresses)
     }
 }
 
