@@ -50,3 +50,4 @@ pub use patch::Patch;
 pub use resource::{Collection, Filter, Object};
 pub use values::is_secret;
 pub use version::Microversion;
+pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};

@@ -14,9 +14,11 @@ use net::tls_roots;
 
 /// The largest answer that is accepted, in bytes. A page of 1000 nodes with all fields fits.
 const ANSWER_LIMIT: u64 = 64 * 1024 * 1024;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Long, because Ironic asks the machine's management controller (BMC) while the request waits.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
+/// Limit of a connection, with name and TLS, and of sending a request, which is small.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit of the headers of an answer, and of its body. Long, because Ironic asks the machine's management
+/// controller (BMC) while the request waits.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
 pub(super) fn agent(access: &Access) -> ureq::Agent {
@@ -39,6 +41,7 @@ pub(super) fn agent(access: &Access) -> ureq::Agent {
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_send_request(Some(CONNECT_TIMEOUT))
+        .timeout_send_body(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(ANSWER_TIMEOUT))
         .timeout_recv_body(Some(ANSWER_TIMEOUT))
         .build()

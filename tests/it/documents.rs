@@ -170,3 +170,52 @@ fn what_is_not_run_is_noticed() {
     assert_eq!(marks, [("sh", 2), ("sh needs=a cloud", 7)]);
     assert!(outside.contains(&(6, "    monopile y")));
 }
+
+/// The table of limits in docs/operating.md, from the constants that the program uses.
+#[test]
+fn the_table_of_limits_is_that_of_the_program() {
+    use artifact::limits;
+    use engine::agent::LIMITS;
+    use engine::{registry, state};
+
+    let written = |limit: Option<std::time::Duration>| match limit.map(|limit| limit.as_secs()) {
+        None => "none".to_owned(),
+        Some(seconds @ 0..=119) => format!("{seconds} s"),
+        Some(seconds) => format!("{} min", seconds / 60),
+    };
+    let expected = [
+        ("agent: connection (name, TCP, TLS)", Some(LIMITS.connect)),
+        ("agent: message, from the connection to the end of the answer", Some(LIMITS.message)),
+        ("agent: task", None),
+        ("agent: upload or download of a blob in which no byte moves", Some(LIMITS.stall)),
+        ("agent: answer after an upload, while the agent computes the digest", Some(LIMITS.digest)),
+        ("agent: message that clears up after a signal", Some(LIMITS.parting)),
+        ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT)),
+        ("download: everything before the request", Some(limits::SETUP)),
+        ("download: answer up to the end of its headers", Some(limits::ANSWER)),
+        ("download: transfer in which no byte moves", Some(limits::STALL)),
+        ("bucket: request", Some(state::BUCKET_REQUEST)),
+        ("bucket: sending a request again", Some(state::BUCKET_RETRIES)),
+        ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
+        ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
+        ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP)),
+        ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
+        ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
+    ];
+    let expected = expected.map(|(wait, limit)| (wait.to_owned(), written(limit)));
+
+    let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
+    let (_, table) = page.split_once("<!-- limits -->\n").unwrap();
+    let (table, _) = table.split_once("<!-- /limits -->").unwrap();
+    let cell = |row: &str, number: usize| row.split('|').nth(number).unwrap().trim().to_owned();
+    let rows: Vec<_> = table.lines().skip(2).map(|row| (cell(row, 1), cell(row, 2))).collect();
+    assert_eq!(rows, expected);
+
+    // The default of `--agent-timeout` where a VM boots, and elsewhere.
+    let reference = std::fs::read_to_string(repository().join("docs/reference.md")).unwrap();
+    for line in reference.lines().filter(|line| line.starts_with("| `--agent-timeout ")) {
+        let boots = line.contains("on the new VM");
+        let default = line.split_once("[default: ").unwrap().1.split(']').next().unwrap();
+        assert!(if boots { default == "10m" } else { ["10s", "3s"].contains(&default) }, "{line}");
+    }
+}

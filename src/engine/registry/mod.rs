@@ -16,4 +16,4 @@ mod server;
 pub(crate) mod tunnel;
 
 pub(crate) use for_calls::{ForCalls, loopback, serve};
-pub use server::{Credentials, Registry};
+pub use server::{BODY_TIMEOUT, Credentials, HEADER_TIMEOUT, Registry};

@@ -28,9 +28,10 @@ use net::http_server::{Login, serve_connection};
 const MAX_SETTINGS: usize = 1024 * 1024;
 /// The longest instance id.
 const MAX_ID: usize = 255;
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A whole document must be here after this.
-const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Limit of the headers of a request, and of an idle connection. The client is on this machine or on the VM.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit of the body of a request, which is small but may come through a slow tunnel.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_CONNECTIONS: usize = 32;
 
 /// Who may change and, on this machine, read what is in the registry.

@@ -28,7 +28,7 @@ pub use identity::IdentityMatch;
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
 pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
-pub use storage::{Address, Document, Shared, Storage, keep};
+pub use storage::{Address, BUCKET_REQUEST, BUCKET_RETRIES, Document, Shared, Storage, keep};
 pub use store::Store;
 pub use versions::{KEPT, Version, versions};
 pub use wait::wait_for_answer;

@@ -10,4 +10,4 @@ mod session;
 
 pub use error::SshError;
 pub use key::{Key, KeyError};
-pub use session::{Forwarded, Server, Session, connect};
+pub use session::{Forwarded, STEP, Server, Session, connect};

@@ -16,8 +16,8 @@ use super::error::SshError;
 use super::key::Key;
 use base::secret::Secret;
 
-/// Timeout for each of DNS, TCP, handshake and login.
-const STEP: Duration = Duration::from_secs(15);
+/// Limit of each of DNS, TCP, handshake and login. A VM that boots is slow, and is tried again.
+pub const STEP: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Largest number of rounds of keyboard-interactive questions in one login.
 const QUESTIONS: u32 = 8;

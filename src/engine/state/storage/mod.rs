@@ -30,7 +30,7 @@ use std::time::SystemTime;
 pub use address::Address;
 pub use keeper::keep;
 pub(super) use lease::Lease;
-pub use settings::Shared;
+pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, Shared};
 
 use super::lock::{FileLock, Holder, Lock, Waiting};
 use base::encryption::{Encryption, StoredForm};

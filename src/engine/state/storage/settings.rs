@@ -17,10 +17,10 @@ use super::lease::LENGTHS;
 use base::redact::Redactor;
 use base::{Error, Result};
 
-/// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a request that fails is tried again.
-const INSISTENCE: Duration = Duration::from_secs(20);
+/// Limit of a request to a bucket, from the connection to the last byte of the answer. Objects are small.
+pub const BUCKET_REQUEST: Duration = Duration::from_secs(20);
+/// Time for which a request to a bucket that fails is sent again. Shorter than a lease lasts.
+pub const BUCKET_RETRIES: Duration = Duration::from_secs(20);
 /// How long a lease lasts unless it is renewed, if nobody says otherwise.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
@@ -95,7 +95,7 @@ impl Shared {
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
-        let proxies = artifact::client(&self.variables, PATIENCE).map(|(_, secrets)| secrets);
+        let proxies = artifact::client(&self.variables, BUCKET_REQUEST).map(|(_, secrets)| secrets);
         own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
@@ -124,11 +124,11 @@ impl Shared {
 
     /// The bucket. Nobody is asked yet.
     pub(super) fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        let (client, _) = artifact::client(&self.variables, PATIENCE)?;
+        let (client, _) = artifact::client(&self.variables, BUCKET_REQUEST)?;
         let requests = Requests(client);
         let retry = RetryConfig {
             max_retries: 6,
-            retry_timeout: INSISTENCE,
+            retry_timeout: BUCKET_RETRIES,
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(200),
                 max_backoff: Duration::from_secs(5),
