@@ -1,4 +1,4 @@
-//! The CPI config: several CPIs under names, as the Director takes it (docs-bosh, `cpi-config.md`).
+//! The CPI config: several named CPIs, in the Director's format (docs-bosh, `cpi-config.md`).
 //!
 //! ```yaml
 //! cpis:
@@ -19,31 +19,31 @@ use super::reader::{Field, Problems};
 use base::{Error, Result};
 use yaml::Node;
 
-/// Every CPI of the config.
+/// The parsed CPI config.
 #[derive(Debug, Clone, Default)]
 pub struct CpiConfig {
-    /// In their order.
+    /// The CPIs in the order of the config.
     pub cpis: Vec<CpiEntry>,
 }
 
-/// One CPI.
+/// One CPI of the config.
 #[derive(Clone)]
 pub struct CpiEntry {
-    /// Its name, which availability zones and records refer to.
+    /// The name by which availability zones and records refer to it.
     pub name: String,
-    /// Which kind of CPI it is: `openstack`.
+    /// The type of the CPI, such as `openstack`.
     pub kind: String,
-    /// The executable, as written, where one is named.
+    /// The CPI's executable as written, if the entry has one.
     pub exec_path: Option<String>,
-    /// What the context of its requests carries.
+    /// Properties for the context of every request.
     pub properties: Map<String, Value>,
-    /// What it was called before; none stands for the default CPI.
+    /// Earlier names of this CPI. `None` stands for the default CPI.
     pub migrated_from: Vec<Option<String>>,
-    /// The CPI config's own file, which paths are relative to; none where it stands in the manifest.
+    /// The config file, to which paths are relative; `None` if the config is part of the manifest.
     pub file: Option<PathBuf>,
 }
 
-/// Properties are credentials.
+/// Leaves out the properties, because they contain credentials.
 impl fmt::Debug for CpiEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CpiEntry({} of type {})", self.name, self.kind)
@@ -51,7 +51,7 @@ impl fmt::Debug for CpiEntry {
 }
 
 impl CpiConfig {
-    /// Reads and validates a CPI config whose variables are resolved: a mapping with `cpis`.
+    /// Parses and validates a CPI config after interpolation.
     pub fn parse(config: &Node) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(config);
@@ -68,23 +68,23 @@ impl CpiConfig {
         problems.into_result_of("the CPI config", Some(CpiConfig { cpis }))
     }
 
-    /// The same, where it is a part of the manifest and its ops files.
+    /// Marks the config as part of the manifest and its ops files.
     pub fn in_manifest(mut self) -> Self {
         self.cpis.iter_mut().for_each(|cpi| cpi.file = None);
         self
     }
 
-    /// The CPI with this name.
+    /// Returns the CPI with this name.
     pub fn find(&self, name: &str) -> Option<&CpiEntry> {
         self.cpis.iter().find(|cpi| cpi.name == name)
     }
 
-    /// Their names.
+    /// Returns the names of all CPIs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.cpis.iter().map(|cpi| cpi.name.as_str())
     }
 
-    /// The error for a name that is none of theirs.
+    /// Returns the error for a name that no CPI has. `who` begins the message.
     pub fn unknown(&self, name: &str, who: &str) -> Error {
         Error::invalid(format!("{who} CPI '{name}', which the CPI config does not have")).with_nearest(
             name,
@@ -118,7 +118,7 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, migrated_from, file })
 }
 
-/// Every name, earlier ones included, is that of one CPI.
+/// Checks that every name, earlier ones included, belongs to one CPI only.
 fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     let fields = root.list("cpis", &mut Problems::default());
     let place = |name: &str| {

@@ -1,13 +1,13 @@
-//! What decides whether a deploy is needed: the manifest, without what may change at any time.
+//! The manifest content that decides whether a deploy is needed.
 //!
-//! A CPI config is no part of it: credentials change, and CPIs are renamed, without a deploy. To which CPI the
-//! availability zone belongs is compared with the state instead.
+//! A CPI config is not part of it, because changed credentials and renamed CPIs need no deploy. The
+//! availability zone's CPI is compared with the state instead.
 
 use super::{Deployment, Loaded};
 use base::Result;
 use yaml::{self, Data, Node};
 
-/// The text whose digest the state keeps.
+/// Returns the text whose digest the state records.
 pub fn deploy_digest(loaded: &Loaded) -> Result<String> {
     let mut root = loaded.root.clone();
     if loaded.has_cpi_config()
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(one, text(&manifest("cpis: [{name: b, type: x}]", "b", "k"), None, None));
         assert_eq!(one, text(&manifest("", "b", "k"), Some("cpis: []"), None));
         assert_ne!(one, text(&manifest("", "b", "other"), Some("cpis: []"), None));
-        // Without a CPI config it is the whole manifest, as ever.
+        // Without a CPI config, the text is the whole manifest.
         let plain = manifest("", "a", "k");
         assert_eq!(text(&plain, None, None), yaml::emit(&yaml::load(&plain, Path::new("x.yml")).unwrap()));
     }

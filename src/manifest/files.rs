@@ -1,4 +1,4 @@
-//! Reading the files a person named, with a limit: nobody writes a manifest of a hundred megabytes.
+//! Reads the files that the operator names, up to a size limit.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use base::encryption::Encryption;
 use base::{Error, Result};
 
-/// The largest manifest, ops file or vars file that is read, in bytes.
+/// The size limit of a manifest, ops file or vars file, in bytes.
 pub(crate) const LIMIT: u64 = 64 * 1024 * 1024;
 
-/// The text of a file. `what` is what an error calls it. `-` is standard input.
+/// Reads a file as text; `-` is standard input. Errors call the file `what`.
 pub fn read(path: &Path, what: &str) -> Result<String> {
     text(read_bytes(path, what)?, path, what)
 }
 
-/// As [`read`], of a file that may be encrypted, as a vars store is.
+/// Reads a file as text like [`read`], and decrypts it if it is encrypted.
 pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -> Result<String> {
     let bytes = encryption.open(read_bytes(path, what)?).map_err(|error| {
         Error::invalid(format!("{what} '{}' cannot be read", path.display())).with_source(error)
@@ -22,7 +22,7 @@ pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -
     text(bytes, path, what)
 }
 
-/// As [`read`], of a file that need not be text.
+/// Reads a file that may be binary; otherwise like [`read`].
 pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::IsADirectory => {
@@ -35,7 +35,7 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
         std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
     } else {
         let file = std::fs::File::open(path).map_err(|error| {
-            // A name that does not exist is a mistake in what was typed, not a failure of the machine.
+            // A missing file is a mistake in the arguments, not a failure of the machine.
             if error.kind() == std::io::ErrorKind::NotFound {
                 Error::invalid(format!("{what} '{}' does not exist", path.display()))
             } else {
@@ -56,7 +56,7 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What was read of a file, as the text that it must be.
+/// Converts the content of a file to text, or returns an error with the line that is not UTF-8.
 pub(crate) fn text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');

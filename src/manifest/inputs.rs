@@ -1,57 +1,58 @@
-//! What the operator named on the command line for a manifest: the file itself, ops files, variables.
+//! Command-line inputs of a manifest: the file itself, ops files and variables.
 
 use std::path::PathBuf;
 
 use base::encryption::Encryption;
 use yaml::Node;
 
-/// The sources a manifest is made of. Paths are absolute or relative to the working directory of the
-/// caller; nothing here is read before [`super::load()`].
+/// The sources of a manifest. Relative paths start at the caller's working directory, and [`super::load()`]
+/// reads the files.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
-    /// The manifest.
+    /// The path of the manifest.
     pub manifest: PathBuf,
-    /// Ops files in the order they are applied.
+    /// Ops files in the order of application.
     pub ops_files: Vec<PathBuf>,
-    /// `--cpi-config`: the CPIs, where there are several.
+    /// `--cpi-config`: the file with several CPIs.
     pub cpi_config: Option<PathBuf>,
-    /// `--cloud-config`: the availability zones, where the manifest does not have them.
+    /// `--cloud-config`: the file with availability zones, if they are not in the manifest.
     pub cloud_config: Option<PathBuf>,
-    /// `--var NAME=VALUE`, as written; VALUE is YAML.
+    /// `--var NAME=VALUE` as written; VALUE is YAML.
     pub vars: Vec<String>,
-    /// `--var-file NAME=PATH`, as written; the variable is the file's text.
+    /// `--var-file NAME=PATH` as written; the file's text is the variable's value.
     pub var_files: Vec<String>,
     /// `--vars-file PATH`.
     pub vars_files: Vec<PathBuf>,
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
-    /// What is set beneath all these.
+    /// Variables of the env file. They have the lowest precedence.
     pub preset: Preset,
-    /// The environment that `vars_env` selects from, as the caller saw it.
+    /// The environment variables among which `vars_env` selects.
     pub environment: Vec<(String, String)>,
-    /// `--vars-store PATH`: where generated values are kept.
+    /// `--vars-store PATH`: the file with generated values.
     pub vars_store: Option<PathBuf>,
-    /// The vars store to use when `vars_store` is not given, the manifest has a `variables:` block and one
-    /// of them has no value otherwise.
+    /// The vars store to use if `vars_store` is not given and a variable declared in `variables:` has no
+    /// value.
     pub default_vars_store: Option<PathBuf>,
-    /// The state is shared by several machines, and so must be what is generated: there is no default for where.
+    /// True if several machines share the state. The vars store must be shared too, so it has no default
+    /// then.
     pub shared_state: bool,
-    /// How the vars store is kept.
+    /// Encryption of the vars store.
     pub encryption: Encryption,
-    /// Nothing is written: values that have to be generated are forgotten again.
+    /// True if generated values are used for this run only and not written.
     pub discard_generated: bool,
 }
 
-/// Variables from an env file. Every variable that [`Inputs`] sets itself wins over these; among them the kinds have
-/// the same order of precedence.
+/// Variables of an env file. A variable that [`Inputs`] sets itself takes precedence, and the kinds here have
+/// the same order as there.
 #[derive(Debug, Clone, Default)]
 pub struct Preset {
-    /// Values by name.
+    /// Values by variable name.
     pub vars: Vec<(String, Node)>,
-    /// Files by the name of the variable that is their text.
+    /// Files by variable name; the file's text is the value.
     pub var_files: Vec<(String, PathBuf)>,
     /// Files with variables.
     pub vars_files: Vec<PathBuf>,
-    /// Prefixes of variables of the environment.
+    /// Prefixes of environment variables.
     pub vars_env: Vec<String>,
 }

@@ -1,18 +1,19 @@
-//! A manifest as a list of leaves, so that two of them can be compared place by place.
+//! Splits a manifest into leaves, so that two manifests can be compared path by path.
 
 use super::ops::{Path, Token};
 use yaml::{Data, Node};
 
-/// A scalar, or a list or mapping that is empty.
+/// A scalar, an empty list or an empty mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// Where it is, in the path language of ops files; items with a `name` go by it: `/networks/name=default/type`.
+    /// The path in the language of ops files. An item with a `name` is selected by it:
+    /// `/networks/name=default/type`.
     pub path: String,
-    /// What it is, as JSON.
+    /// The value as JSON.
     pub value: String,
 }
 
-/// The leaves of a tree, in its order.
+/// Returns the leaves of a tree in document order.
 pub fn leaves(root: &Node) -> Vec<Leaf> {
     let mut found = Vec::new();
     collect(root, &mut Vec::new(), &mut found);
@@ -40,7 +41,7 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
     }
 }
 
-/// An item by its name, where no other item has that, else by its index.
+/// Selects an item by its name if the name is unique, otherwise by its index.
 fn token(items: &[Node], number: usize) -> Token {
     fn name(item: &Node) -> Option<&str> {
         item.get("name").and_then(Node::as_str)
@@ -54,7 +55,7 @@ fn token(items: &[Node], number: usize) -> Token {
     }
 }
 
-/// A leaf as JSON; what JSON has no form for, as YAML.
+/// Returns a leaf as JSON, or as YAML if JSON has no form for it.
 fn text(node: &Node) -> String {
     match node.to_json() {
         Ok(value) => value.to_string(),

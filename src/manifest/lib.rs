@@ -1,11 +1,10 @@
-//! From manifest, ops files and variables to a validated deployment.
+//! Turns manifest, ops files and variables into a validated deployment.
 //!
-//! Uses `base` and `yaml`. It reads the files that it is given and writes the vars store; it does no other
-//! I/O.
+//! This crate reads the files that it is given and writes the vars store. It does no other I/O.
 //!
-//! Entry points: [`load()`], for commands that deploy; [`interpolate`], the manifest as text; [`Deployment`],
-//! the typed manifest, which [`Loaded::deployment`] returns; [`vars::command::run`], the operations on a vars
-//! store.
+//! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
+//! [`Loaded::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for operations
+//! on a vars store.
 
 pub mod cpi_config;
 mod deploy_digest;

@@ -1,4 +1,4 @@
-//! Manifest, ops files and variables to one tree.
+//! Loads manifest, ops files and variables into one tree.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -18,37 +18,38 @@ use base::redact::Redactor;
 use base::{Error, Result};
 use yaml::{self, Data, Node};
 
-/// What the main thread has as well, in bytes: documents are read by recursion, as deep as they nest.
+/// The stack size of parser threads in bytes, equal to that of the main thread. Parsing recurses as deep as
+/// documents nest.
 const STACK: usize = 8 << 20;
 
-/// How long before a certificate expires a warning is given.
+/// The remaining validity of a certificate below which loading warns.
 const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 
-/// A manifest with everything put in.
+/// An interpolated manifest with its configs.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The tree. Values that came from variables stand where they were referred to.
+    /// The manifest's tree. A value that came from a variable has the position of its reference.
     pub root: Node,
-    /// The CPI config of a file of its own.
+    /// The CPI config of `--cpi-config`.
     pub cpi_config: Option<Node>,
-    /// Of the cloud config what is of use here: `azs`.
+    /// The `azs` of the cloud config.
     pub cloud_config: Option<Node>,
-    /// Knows all secrets of it.
+    /// The redactor, which knows all secrets of the manifest.
     pub(crate) redactor: Redactor,
-    /// What the operator may want to know: the vars store that was created, values made anew.
+    /// Notes for the operator: a created vars store, regenerated values.
     pub notes: Vec<String>,
-    /// What somebody should look at: certificates that expire soon.
+    /// Warnings for the operator: certificates that expire soon.
     pub warnings: Vec<String>,
-    /// The vars store that was used.
+    /// The path of the vars store in use.
     pub vars_store: Option<PathBuf>,
-    /// How that is kept.
+    /// The encryption of the vars store.
     pub encryption: Encryption,
     /// The certificates in the vars store, by the names of their variables.
     pub(crate) stored_certificates: Vec<(String, String)>,
 }
 
 impl Loaded {
-    /// Whether there are several CPIs.
+    /// Returns true if there is a CPI config, in a file or in the manifest.
     pub fn has_cpi_config(&self) -> bool {
         self.cpi_config.is_some() || self.own_cpis().is_some()
     }
@@ -57,7 +58,7 @@ impl Loaded {
         self.root.get("cpis").filter(|cpis| !cpis.is_null())
     }
 
-    /// The CPI config: that of the file, or the manifest's `cpis`.
+    /// Returns the CPI config of the file or of the manifest's `cpis`.
     pub fn cpis(&self) -> Result<Option<CpiConfig>> {
         match (&self.cpi_config, self.own_cpis()) {
             (None, None) => Ok(None),
@@ -70,55 +71,56 @@ impl Loaded {
         }
     }
 
-    /// What is to be deployed.
+    /// Parses and validates the deployment.
     pub fn deployment(&self) -> Result<Deployment> {
         Deployment::parse(&self.root, self.cloud_config.as_ref(), &self.redactor)
     }
 
-    /// How VMs come about: all that a command needs that deploys nothing.
+    /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn provider(&self) -> Result<CloudProvider> {
         Deployment::parse_cloud_provider(&self.root, &self.redactor)
     }
 
-    /// The availability zone of the instance group.
+    /// Returns the availability zone of the instance group.
     pub fn az(&self) -> Result<Option<Az>> {
         Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
     }
 
-    /// The vars store and the variable in it whose certificate this is.
+    /// Returns the vars store, and the variable in it that has this certificate.
     pub fn stored_as(&self, certificate: &str) -> Option<(&Path, &str)> {
         let (name, _) = self.stored_certificates.iter().find(|(_, stored)| stored == certificate)?;
         Some((self.vars_store.as_deref()?, name))
     }
 
-    /// Tells the operator the notes and warnings.
+    /// Reports notes and warnings to the operator.
     pub fn tell(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
         self.warnings.iter().for_each(|warning| reporter.warn(warning));
     }
 }
 
-/// What [`load_with`] insists on.
+/// Options of [`load_with`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Every variable must have a value (`--var-errs`); else references without one stay.
+    /// `--var-errs`: fail if a variable has no value. Otherwise the reference stays.
     pub all_found: bool,
-    /// Every given or stored variable must be referred to (`--var-errs-unused`).
+    /// `--var-errs-unused`: fail if a given or stored variable is not used.
     pub all_used: bool,
-    /// Only the value at this ops path is wanted (`--path`).
+    /// `--path`: interpolate only the value at this ops path.
     pub path: Option<String>,
 }
 
-/// Reads the manifest, applies the ops files in order, and puts in the variables; each must have a value.
-/// Missing values that the manifest declares are generated when there is a vars store. The redactor knows all
-/// secrets afterwards, also if that fails.
+/// Loads a manifest; every variable must have a value. Declared variables without a value are generated if
+/// there is a vars store.
+///
+/// The redactor knows all secrets afterwards, even after an error.
 pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
     load_with(inputs, &Options { all_found: true, ..Options::default() }, redactor)
 }
 
-/// As [`load`], with what `interpolate` lets its user choose.
+/// Loads a manifest with the options of `interpolate`; otherwise like [`load`].
 pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<Loaded> {
-    // Arguments are checked before files are read and values generated.
+    // Checks arguments before it reads files and generates values.
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
@@ -148,12 +150,12 @@ pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Res
     })
 }
 
-/// Tells the redactor of the secrets in the inputs, as far as these can be read: for a run that shows what an
-/// earlier one wrote before it loads the manifest. Nothing is generated or written.
+/// Adds the secrets in readable inputs to the redactor, for commands that show the output of earlier runs.
+/// Generates and writes nothing.
 pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     keep_paths(inputs, redactor);
     let mut draft = Draft::default();
-    // An error in the inputs is told when they are loaded.
+    // Loading reports errors in the inputs; here they are ignored.
     let _ = draft.sources.fill(inputs);
     let _ = read_outline(inputs, &mut draft.root);
     draft.urls = secrets::literal_urls(&draft.root);
@@ -165,13 +167,13 @@ pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     draft.learn(redactor);
 }
 
-/// What has been read of the inputs so far.
+/// The inputs read so far.
 struct Draft {
     sources: Sources,
     definitions: Definitions,
     store: Option<Store>,
     root: Node,
-    /// URLs of artifacts as the manifest spells them out, without a variable.
+    /// Artifact URLs in the manifest that contain no variable.
     urls: Vec<String>,
     cpi_config: Option<Node>,
     cloud_config: Option<Node>,
@@ -194,7 +196,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Reads everything. After an error, what was read before it is there.
+    /// Reads everything. After an error, `self` keeps what was read before it.
     fn fill(&mut self, inputs: &Inputs, options: &Options, now: OffsetDateTime) -> Result<()> {
         self.sources.fill(inputs)?;
         read_outline(inputs, &mut self.root)?;
@@ -233,7 +235,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Tells the redactor of the secrets among all that.
+    /// Adds the secrets of the draft to the redactor.
     fn learn(&self, redactor: &Redactor) {
         let passwords = self.definitions.iter().filter(|one| one.kind.as_deref() == Some("password"));
         let configs = self.cpi_config.iter().chain(&self.cloud_config);
@@ -247,7 +249,7 @@ impl Draft {
     }
 }
 
-/// Paths that the operator named are shown as they are.
+/// Exempts paths that the operator named from redaction.
 fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
     let one = |path: &Path| redactor.keep(&path.to_string_lossy());
     let Inputs { manifest, ops_files, vars_files, preset, .. } = inputs;
@@ -259,7 +261,7 @@ fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
     inputs.var_files.iter().filter_map(|pair| pair.split_once('=')).for_each(|(_, path)| redactor.keep(path));
 }
 
-/// The certificates in a manifest and in the vars store that was used, the first to expire first.
+/// Returns the certificates of a manifest and its vars store, in order of expiry.
 pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
     let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.encryption).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
@@ -267,7 +269,7 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
     expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
 }
 
-/// What `interpolate` prints: the tree as YAML, or the text itself where `--path` leads to one.
+/// Returns the output of `interpolate`: the tree as YAML, or the plain text if `--path` selects a string.
 pub fn interpolate(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<(String, Loaded)> {
     let loaded = load_with(inputs, options, redactor)?;
     let text = if options.path.is_some() { print_value(&loaded.root) } else { yaml::emit(&loaded.root) };
@@ -287,7 +289,7 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
     text.parse().map_err(|error| Error::usage(format!("{argument} '{text}' is no path")).with_source(error))
 }
 
-/// What manifests declare, for looking at a vars store apart from a deployment.
+/// Returns the declarations of manifests, for commands that inspect a vars store.
 pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
     let mut declared = Declared::default();
     for inputs in manifests {
@@ -297,7 +299,7 @@ pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
     Ok(declared)
 }
 
-/// What a CPI config is called where it cannot be read.
+/// The name of the CPI config in errors.
 const CPI_CONFIG: &str = "CPI config";
 const CLOUD_CONFIG: &str = "cloud config";
 
@@ -313,7 +315,7 @@ fn read_config(path: &Path, what: &str) -> Result<Node> {
     }
 }
 
-/// Leaves nothing but the availability zones of a cloud config, and says what else there was.
+/// Removes everything but `azs` from a cloud config, and returns a note about the removed keys.
 fn leave_zones(config: &mut Node) -> Option<String> {
     let Data::Map(map) = &mut config.data else { return None };
     let others: Vec<String> = map
@@ -333,21 +335,21 @@ fn leave_zones(config: &mut Node) -> Option<String> {
     })
 }
 
-/// The manifest with its ops files applied, its variables not filled in.
+/// Reads the manifest and applies its ops files, without interpolation.
 pub fn outline(inputs: &Inputs) -> Result<Node> {
     let mut root = Data::Null.into();
     read_outline(inputs, &mut root)?;
     Ok(root)
 }
 
-/// As [`outline`]; after an error, `root` is the manifest as far as it was read and changed.
+/// Does the work of [`outline`]. After an error, `root` holds the partial result.
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
     if inputs.ops_files.is_empty() {
         *root = yaml::load(&manifest, &inputs.manifest)?;
         return Ok(());
     }
-    // Files are read in order, for one of them may be standard input, and parsed side by side.
+    // Files are read in order, because one of them may be standard input, and parsed in parallel.
     let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
     let ops = thread::scope(|scope| {
@@ -362,7 +364,7 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     ops.into_iter().try_for_each(|ops| ops?.apply_to(root))
 }
 
-/// The store that was named; else the default one, if something declared has to be generated.
+/// Opens the named vars store, or the default one if a declared variable has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
     let open = |path| {
         let store = Store::open(path, &inputs.encryption)?;
@@ -409,7 +411,7 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
 mod tests {
     use super::*;
 
-    /// Inputs with a manifest, an ops file if there is one, and variables.
+    /// Returns inputs with a manifest, an optional ops file and variables.
     fn inputs(directory: &Path, manifest: &str, ops: Option<&str>, vars: &[&str]) -> Inputs {
         std::fs::write(directory.join("m.yml"), manifest).unwrap();
         let ops = ops.map(|text| {
@@ -457,7 +459,7 @@ mod tests {
         assert_eq!(redactor.apply(&format!("the pin is {pin}!")), "the pin is <redacted>!");
         let path = inputs.manifest.display().to_string();
         assert_eq!(redactor.apply(&path), path);
-        // A run that shows what an earlier one wrote learns the same without loading.
+        // `learn_secrets` redacts the same texts without loading the manifest.
         let other = Redactor::default();
         learn_secrets(&inputs, &other);
         assert_eq!(other.apply(&format!("{path}: {pin}")), format!("{path}: <redacted>"));

@@ -1,25 +1,25 @@
-//! Reads fields out of a tree and collects what is wrong with it, so that one run reports it all.
+//! Reads fields of a YAML tree and collects all problems, so that one error reports them together.
 
 use serde_json::{Map, Value};
 
 use yaml::{Data, Node};
 
-/// What is wrong so far. Cheap to pass around by mutable reference.
+/// The problems found so far.
 #[derive(Default)]
 pub(super) struct Problems(Vec<String>);
 
 impl Problems {
-    /// Notes a problem with the node at `path`.
+    /// Adds a problem with the node at `path`.
     pub(super) fn add(&mut self, node: &Node, path: &str, problem: impl std::fmt::Display) {
         self.0.push(format!("{}: `{path}` {problem}", node.position.describe()));
     }
 
-    /// The result of a validation that made `value` of the manifest.
+    /// Returns `value`, or one error with all problems of the manifest.
     pub(super) fn into_result<T>(self, value: Option<T>) -> base::Result<T> {
         self.into_result_of("the manifest", value)
     }
 
-    /// The result of a validation that made `value` of what is called `what`.
+    /// Returns `value`, or one error with all problems of the document that messages call `what`.
     pub(super) fn into_result_of<T>(self, what: &str, value: Option<T>) -> base::Result<T> {
         match (value, self.0.as_slice()) {
             (Some(value), []) => Ok(value),
@@ -32,12 +32,12 @@ impl Problems {
     }
 }
 
-/// A node together with the path that leads to it.
+/// A node with its path.
 #[derive(Clone)]
 pub(super) struct Field<'a> {
     /// The node.
     pub(super) node: &'a Node,
-    /// Its path, as an operator would say it: `instance_groups[0].jobs[1]`.
+    /// The path as shown to the operator: `instance_groups[0].jobs[1]`.
     pub(super) path: String,
 }
 
@@ -50,18 +50,18 @@ impl<'a> Field<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The field under a key, unless it is absent or null.
+    /// Returns the field under a key, or `None` if it is absent or null.
     pub(super) fn get(&self, key: &str) -> Option<Field<'a>> {
         let node = self.node.get(key).filter(|node| !node.is_null())?;
         Some(Field { node, path: self.join(key) })
     }
 
-    /// Where the manifest has it, for messages of later.
+    /// Returns position and path of the field for messages, such as "line 3: `name`".
     pub(super) fn place(&self) -> String {
         format!("{}: `{}`", self.node.position.describe(), self.path)
     }
 
-    /// Notes a problem with this field.
+    /// Adds a problem with this field.
     pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
         problems.add(self.node, if self.path.is_empty() { "the manifest" } else { &self.path }, problem);
     }
@@ -74,7 +74,7 @@ impl<'a> Field<'a> {
         self.problem(problems, format!("must be {wanted}, not a {}", self.node.kind()));
     }
 
-    /// The text of a scalar. Numbers and booleans count as text, as they do for upstream.
+    /// Returns the text of a scalar. Numbers and booleans become text, as upstream does it.
     pub(super) fn text(&self, problems: &mut Problems) -> Option<String> {
         match &self.node.data {
             Data::String(text) => Some(text.clone()),
@@ -89,12 +89,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An optional text under a key.
+    /// Returns the text under a key, if the key exists.
     pub(super) fn optional_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
         self.get(key)?.text(problems)
     }
 
-    /// A text under a key that must be there and not blank.
+    /// Returns the text under a required key. A blank text is a problem too.
     pub(super) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
         match self.get(key) {
             None => {
@@ -112,7 +112,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A whole number of at least `least` under a key, if the key is there.
+    /// Returns the integer under a key, if the key exists. A number below `least` is a problem.
     pub(super) fn optional_number(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
         let field = self.get(key)?;
         match field.node.as_i64() {
@@ -128,7 +128,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The fields of a sequence under a key; none when it is absent.
+    /// Returns the fields of the sequence under a key; an absent key gives an empty list.
     pub(super) fn list(&self, key: &str, problems: &mut Problems) -> Vec<Field<'a>> {
         let Some(field) = self.get(key) else { return Vec::new() };
         match field.node.as_seq() {
@@ -144,17 +144,17 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The texts of a sequence under a key.
+    /// Returns the texts of the sequence under a key.
     pub(super) fn texts(&self, key: &str, problems: &mut Problems) -> Vec<String> {
         self.list(key, problems).iter().filter_map(|field| field.text(problems)).collect()
     }
 
-    /// A mapping under a key as JSON; empty when it is absent.
+    /// Returns the mapping under a key as JSON; an absent key gives an empty map.
     pub(super) fn object(&self, key: &str, problems: &mut Problems) -> Map<String, Value> {
         self.optional_object(key, problems).unwrap_or_default()
     }
 
-    /// A mapping under a key as JSON, if the key is there.
+    /// Returns the mapping under a key as JSON, if the key exists.
     pub(super) fn optional_object(&self, key: &str, problems: &mut Problems) -> Option<Map<String, Value>> {
         let field = self.get(key)?;
         if field.node.as_map().is_none() {

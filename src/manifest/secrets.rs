@@ -1,11 +1,11 @@
-//! Which values are secret, and the only place that tells the redactor of them.
+//! Decides which values are secret. No other module adds secrets of a manifest to the redactor.
 //!
 //! Always secret are:
 //! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and passwords that were generated;
 //! - the user and password of URLs, those of the mbus included;
-//! - what the operator calls secret (`--redact`).
+//! - values that the operator declares secret (`--redact`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - is the name of the environment, or of a CPI, release, stemcell, job, network or availability zone;
@@ -13,8 +13,8 @@
 //!   secret;
 //! - is the path of a key.
 //!
-//! Other numbers and booleans are no secrets, and neither are addresses, ranges and ports, whatever their key is
-//! called: they say where, not what with.
+//! Other numbers are not secret, and booleans never are. Addresses, ranges and ports are secret only if the
+//! operator declares them secret, because errors would be useless without them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,23 +23,23 @@ use base::redact::{Naming, Redactor};
 use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node};
 
-/// Texts from this length on are secret wherever they stand.
+/// The length from which a text is secret wherever it occurs.
 const SHORTEST: usize = 8;
 
-/// A manifest and what goes into it, as far as it has been read.
+/// The manifest and its inputs, as far as they have been read.
 #[derive(Default)]
 pub(crate) struct Known<'d> {
     /// The manifest, the CPI config and the cloud config.
     pub(crate) documents: Vec<&'d Node>,
-    /// Variables that were given or are in the vars store.
+    /// Variables that are given or in the vars store.
     pub(crate) variables: Vec<(&'d str, &'d Node)>,
-    /// The variables that are declared as passwords.
+    /// Variables declared as passwords.
     pub(crate) passwords: HashSet<&'d str>,
-    /// URLs that the manifest itself spells out.
+    /// URLs in the manifest that contain no variable.
     pub(crate) urls: &'d [String],
 }
 
-/// Tells the redactor of all secrets; the rules are those of the module.
+/// Adds all secrets to the redactor by the rules of the module.
 pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
     let mut names = Names::new(redactor);
     let mut always = Always::default();
@@ -55,13 +55,13 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
     for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
         let mut own = BTreeSet::new();
         match value.as_map().filter(|_| key == "registry") {
-            // "registry" is the usual name of its user.
+            // The user name is usually "registry", which must stay visible.
             Some(registry) => entries(registry)
                 .filter(|(key, _)| !matches!(*key, "host" | "port" | "username"))
                 .for_each(|(_, value)| collect(value, &mut own)),
             None => collect(value, &mut own),
         }
-        // The value of a variable is known as such.
+        // A text with a reference is skipped: the variable's value is handled by itself.
         texts.extend(own.into_iter().filter(|text| !text.contains("((")));
     }
     let mut open = HashSet::new();
@@ -72,26 +72,26 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
     texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add_value(text));
 }
 
-/// Tells the redactor of the secrets among the properties of a CPI.
+/// Adds the secrets in a CPI's properties to the redactor.
 pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
     let entry = Map::from_iter([("properties".to_owned(), Value::Object(properties.clone()))]);
     let config = Node::from_json(&serde_json::json!({ "cpis": [entry] }));
     learn(&Known { documents: vec![&config], ..Known::default() }, redactor);
 }
 
-/// Tells the redactor what is always secret in a document that no operator wrote, such as the hint of a disk.
+/// Adds what is always secret in a document that a program wrote, such as a disk hint, to the redactor.
 pub fn learn_named(value: &Value, redactor: &Redactor) {
     let (node, mut always) = (Node::from_json(value), Always::default());
     always.walk(&node, Naming::Plain, &mut Names::new(redactor));
     always.tell(redactor);
 }
 
-/// Tells the redactor of the credentials in a URL.
+/// Adds the credentials in a URL to the redactor.
 pub fn learn_url(url: &str, redactor: &Redactor) {
     credentials(url).iter().for_each(|secret| redactor.add(secret));
 }
 
-/// What the names of keys say. The same few stand in a manifest again and again.
+/// Cached judgements about key names, because the same few keys repeat throughout a manifest.
 struct Names<'n> {
     redactor: Redactor,
     known: HashMap<&'n str, Naming>,
@@ -106,13 +106,13 @@ impl<'n> Names<'n> {
         *self.known.entry(name).or_insert_with(|| self.redactor.naming(name))
     }
 
-    /// What is said about a value by its key, and by those above it.
+    /// Returns the stronger of the key's own naming and the naming inherited from above.
     fn below(&mut self, above: Naming, key: &'n Node) -> Naming {
         key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(above)
     }
 }
 
-/// Collects what is always secret.
+/// Collects the values that are always secret.
 #[derive(Default)]
 struct Always(BTreeSet<String>);
 
@@ -128,7 +128,7 @@ impl Always {
                     Naming::Secret => !is_public(text),
                     Naming::Asked => true,
                 };
-                // A reference to a variable is no secret; its value is known as one.
+                // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
                     self.add(text);
                 }
@@ -155,7 +155,8 @@ impl Always {
         self.0.insert(text.to_owned());
         let trimmed = text.trim();
         if trimmed.contains('\n') {
-            // A log shows a key line by line. Its first and last line are the same in all keys.
+            // Logs show keys line by line. The first and last line are the same in all keys, so they are not
+            // secret.
             let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
             self.0.extend(lines.map(str::to_owned));
         }
@@ -166,7 +167,7 @@ impl Always {
     }
 }
 
-/// Every text below a value that may be secret.
+/// Collects every text below a value that may be secret.
 fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     match &node.data {
         Data::String(text) if !is_public(text) => {
@@ -178,8 +179,8 @@ fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     }
 }
 
-/// The properties of CPIs, one by one. Those of a built-in CPI in the manifest are known, and nothing of them
-/// is secret but what always is.
+/// Returns the properties of all CPIs. Those of a built-in CPI in the manifest are left out: their meaning is
+/// known, and only values that are always secret are secret there.
 fn properties(document: &Node) -> Vec<(&str, &Node)> {
     let of_config = list(document, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
     let provider = document.get("cloud_provider");
@@ -187,7 +188,7 @@ fn properties(document: &Node) -> Vec<(&str, &Node)> {
         provider.filter(|provider| provider.get("cpi").and_then(|cpi| cpi.get("builtin")).is_none());
     let own = [provider, provider.and_then(|provider| provider.get("cpi"))];
     let own = own.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
-    // What a CPI takes it says itself, to everyone.
+    // A CPI reports its stemcell formats openly.
     of_config.chain(own).flat_map(entries).filter(|(key, _)| *key != "stemcell_formats").collect()
 }
 
@@ -195,7 +196,7 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
     map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
 }
 
-/// The names on record, which are shown all the time: to hide them would garble what is said.
+/// Collects the names on record. Output shows them all the time, and hiding them would garble it.
 fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
@@ -217,7 +218,7 @@ fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
     }
 }
 
-/// Short texts under keys that are not named like secrets, and the paths of keys.
+/// Collects texts that stay visible: short texts under plainly named keys, and paths of key files.
 fn harmless<'n>(node: &'n Node, naming: Naming, names: &mut Names<'n>, found: &mut HashSet<&'n str>) {
     match &node.data {
         Data::String(text) => {
@@ -242,8 +243,8 @@ fn harmless<'n>(node: &'n Node, naming: Naming, names: &mut Names<'n>, found: &m
     }
 }
 
-/// The URLs of artifacts that a manifest without its variables spells out, as far as they are shown: without
-/// user and query.
+/// Returns the artifact URLs without variables of a manifest before interpolation, without query and
+/// fragment. URLs with credentials are left out.
 pub(crate) fn literal_urls(manifest: &Node) -> Vec<String> {
     let releases = list(manifest, "releases").iter();
     let pools = list(manifest, "resource_pools").iter().filter_map(|pool| pool.get("stemcell"));
@@ -257,11 +258,11 @@ fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     node.get(key).and_then(Node::as_seq).unwrap_or_default()
 }
 
-/// The credentials in a URL, as they are written and as they are meant. A user without a password is a token
-/// where the URL is one of the web, and a name elsewhere.
+/// Returns the credentials in a URL, both as written and decoded. A user without a password is a token in web
+/// URLs, and a plain name elsewhere.
 fn credentials(text: &str) -> Vec<String> {
     let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
-    // A reference to a variable is no password.
+    // A reference to a variable is not a password.
     let Some(url) = url.filter(|_| !text.contains("://((")) else { return Vec::new() };
     let user = url.username();
     match url.password().filter(|password| !password.is_empty() && !password.starts_with("((")) {
@@ -278,7 +279,7 @@ fn credentials(text: &str) -> Vec<String> {
     }
 }
 
-/// Addresses, ranges and ports say where: an error without them would say nothing.
+/// Returns true for addresses, ranges and ports. Errors would be useless without them.
 fn is_place(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
         || text.parse::<ipnet::IpNet>().is_ok()
@@ -296,7 +297,7 @@ fn is_public(text: &str) -> bool {
         })
 }
 
-/// Returns true if a text is the path of a file rather than a key in base64, which may begin with a slash.
+/// Returns true if a text is a file path. A key in base64 may begin with a slash too.
 fn is_path(text: &str) -> bool {
     ["/", "~/", "./", "../"].iter().any(|start| text.starts_with(start))
         && !text.contains(['\n', '=', '+'])
@@ -309,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of a text after a manifest and these variables were read.
+    /// Redacts `text` with the secrets of a manifest and these variables.
     fn shown(manifest: Value, variables: Value, text: &str) -> String {
         with(&Redactor::default(), manifest, variables).apply(text).into_owned()
     }
@@ -343,7 +344,7 @@ mod tests {
             names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
         let variables = Value::Object(variables);
         assert_eq!(shown(manifest.clone(), variables, names), names);
-        // A password is one whatever else is called so.
+        // A password is secret even if another value has the same text.
         let password = json!({"admin_password": "production", "other": "something"});
         assert_eq!(
             shown(manifest, password, "production openstack something"),

@@ -2,7 +2,7 @@
 
 use yaml::Node;
 
-/// What a node is, with its article: `a string`, `an integer`.
+/// Returns the kind of a node with its article: `a string`, `an integer`.
 pub fn a_kind(node: &Node) -> String {
     let kind = node.kind();
     match kind {

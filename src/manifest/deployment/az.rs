@@ -1,6 +1,6 @@
-//! Availability zones: where the VM is made, and by which CPI.
+//! Availability zones: cloud properties and CPI of the VM.
 //!
-//! They stand in the manifest or in a cloud config, in the same form (docs-bosh, `cloud-config.md`).
+//! They are in the manifest or in a cloud config, in the same form (docs-bosh, `cloud-config.md`).
 
 use serde_json::{Map, Value};
 
@@ -13,14 +13,14 @@ use yaml::Node;
 pub struct Az {
     /// Its name.
     pub name: String,
-    /// The name of its CPI; none for that of `cloud_provider`.
+    /// The name of its CPI; `None` means the CPI of `cloud_provider`.
     pub cpi: Option<String>,
-    /// What VM, disk and networks in it have, unless they say otherwise themselves.
+    /// Defaults for the cloud properties of VM, disk and networks in the zone.
     pub cloud_properties: Map<String, Value>,
 }
 
 impl Az {
-    /// These cloud properties with those of the zone below them.
+    /// Merges a zone's cloud properties with `own`, which take precedence.
     pub(super) fn under(az: Option<&Az>, own: Map<String, Value>) -> Map<String, Value> {
         let mut merged = az.map(|az| az.cloud_properties.clone()).unwrap_or_default();
         merged.extend(own);
@@ -28,7 +28,7 @@ impl Az {
     }
 }
 
-/// The zone that the instance group names, and its node. `defines` has `azs`.
+/// Returns the zone that the instance group names, with its node. `defines` is the document with `azs`.
 pub(super) fn of_group<'a>(
     defines: &Field<'a>,
     group: &Field<'_>,

@@ -1,8 +1,8 @@
 //! The typed, validated manifest of an environment.
 //!
-//! [`Deployment::parse`] reads the interpolated tree and reports everything that is wrong with it at once, each
-//! with its place. What it returns can be deployed as far as the manifest alone can tell.
-//! Source of the format: `deployment/manifest` and `installation/manifest` of upstream's CLI, and
+//! [`Deployment::parse`] reads the interpolated tree and reports all problems at once, each with its
+//! position.
+//! The format follows `deployment/manifest` and `installation/manifest` of upstream's CLI, and
 //! `cli-env-deps.md` and `manifest-v2.md` of the documentation.
 
 mod az;
@@ -21,7 +21,7 @@ pub use network::{Network, NetworkKind};
 pub(crate) use parse::did_you_mean;
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 
-/// What is to be deployed.
+/// A validated deployment manifest.
 #[derive(Debug, Clone)]
 pub struct Deployment {
     /// The deployment's name.
@@ -32,49 +32,49 @@ pub struct Deployment {
     pub stemcell: ArtifactRef,
     /// The VM.
     pub vm: VmSpec,
-    /// The persistent disk, if the VM shall have one.
+    /// The persistent disk, if the VM has one.
     pub disk: Option<DiskSpec>,
-    /// The one instance group.
+    /// The only instance group.
     pub group: InstanceGroup,
-    /// The availability zone that it is in, if the manifest has such. Its cloud properties are in those of VM, disk
-    /// and networks already.
+    /// The availability zone, if the group names one. Its cloud properties are already merged into those of
+    /// VM, disk and networks.
     pub az: Option<Az>,
-    /// Properties of the whole manifest.
+    /// Global properties of the manifest.
     pub properties: Map<String, Value>,
     /// Tags for the VM and its disks.
     pub tags: BTreeMap<String, String>,
-    /// How long jobs may take to run: a wait before looking, and the time after which they count as failed.
+    /// The wait for running jobs: the time before the first check, and the time until they count as failed.
     pub update_watch_time: WatchTime,
-    /// How VMs come about.
+    /// The CPI and the connection to the agent.
     pub cloud_provider: CloudProvider,
 }
 
-/// Something to fetch: a URL or path, and its digest.
+/// A stemcell or release to fetch: a URL or path, and its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactRef {
-    /// `file://`, `http(s)://` or a path.
+    /// A `file://` or `http(s)://` URL, or a path.
     pub url: String,
-    /// The digest, in any of BOSH's notations.
+    /// The digest in any BOSH notation.
     pub sha1: Option<String>,
 }
 
 /// A release of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseRef {
-    /// The name jobs refer to.
+    /// The name that jobs refer to.
     pub name: String,
-    /// Where it is.
+    /// Its URL and digest.
     pub artifact: ArtifactRef,
 }
 
-/// What `create_vm` needs.
+/// The arguments of `create_vm` that come from the manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmSpec {
     /// The resource pool's cloud properties.
     pub cloud_properties: Map<String, Value>,
     /// The agent's environment, tags included.
     pub env: Map<String, Value>,
-    /// The networks in the shape `create_vm` takes.
+    /// The networks in the format of `create_vm`.
     pub networks: Map<String, Value>,
 }
 
@@ -87,14 +87,14 @@ pub struct DiskSpec {
     pub cloud_properties: Map<String, Value>,
 }
 
-/// The instance group: what runs on the VM.
+/// The instance group: the jobs of the VM.
 #[derive(Debug, Clone)]
 pub struct InstanceGroup {
     /// Its name.
     pub name: String,
     /// Its jobs in order.
     pub jobs: Vec<JobRef>,
-    /// Properties all its jobs see.
+    /// Properties that all its jobs see.
     pub properties: Map<String, Value>,
 }
 
@@ -105,42 +105,42 @@ pub struct JobRef {
     pub name: String,
     /// The release's name.
     pub release: String,
-    /// Properties of its own; when given, nothing else is seen by its templates.
+    /// Properties of this job. If present, its templates see no others.
     pub properties: Option<Map<String, Value>>,
-    /// Where the manifest says so.
+    /// Position and path in the manifest, for messages.
     pub place: String,
 }
 
-/// A range of milliseconds.
+/// A watch time, written in the manifest as a range of milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchTime {
-    /// How long to wait before the first look.
+    /// The wait before the first check.
     pub start: Duration,
-    /// When to give up.
+    /// The time after which the check gives up.
     pub end: Duration,
 }
 
-/// How VMs come about and how their agent is reached.
+/// The CPI, and how to reach the agent of its VMs.
 #[derive(Debug, Clone)]
 pub struct CloudProvider {
     /// The CPI.
     pub cpi: CpiSource,
-    /// The agent's URL as seen from here, with its credentials.
+    /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
-    /// The certificate the agent will present, with its CA.
+    /// The certificate that the agent presents, with its CA.
     pub cert: Certificate,
     /// Properties of the CPI.
     pub properties: Map<String, Value>,
-    /// The registry of contract v1, if one is configured; also part of the properties.
+    /// The registry of contract v1, if configured. It is also part of the properties.
     pub registry: Option<RegistryConfig>,
-    /// The way to the VM for contract v1, if one is configured.
+    /// The SSH tunnel of contract v1, if configured.
     pub ssh_tunnel: Option<SshTunnel>,
 }
 
-/// A certificate with what belongs to it; each part is PEM.
+/// A certificate with its CA and private key, each as PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Certificate {
-    /// The CA that signed it.
+    /// The CA certificate.
     pub ca: Option<String>,
     /// The certificate.
     pub certificate: Option<String>,
@@ -149,7 +149,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// The parts that there are, as the agent's settings have them; the key is in the open.
+    /// Returns the existing parts in the format of the agent's settings. The private key is in plain text.
     pub fn to_json(&self) -> Value {
         let key = self.private_key.as_ref().map(Secret::expose);
         let parts =
@@ -165,41 +165,40 @@ impl std::fmt::Debug for Certificate {
     }
 }
 
-/// Where the CPI comes from.
+/// The source of the CPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpiSource {
-    /// One that ships inside this program.
+    /// A CPI that is built into this program, by name.
     Builtin(String),
     /// An executable.
     Path {
-        /// The program, as written.
+        /// The path of the program, as written.
         path: String,
         /// Its arguments.
         arguments: Vec<String>,
     },
-    /// Jobs of releases, one of which has `bin/cpi`: (job, release).
+    /// Jobs of releases as pairs of job and release. One of them has `bin/cpi`.
     Jobs(Vec<(String, String)>),
 }
 
 impl Deployment {
-    /// `<instance group>/0`.
+    /// Returns the instance name, `<instance group>/0`.
     pub fn instance(&self) -> String {
         format!("{}/0", self.group.name)
     }
 
-    /// What templates and agent know the availability zone by.
+    /// Returns the name of the availability zone for templates and agent.
     pub fn az_name(&self) -> &str {
-        // As upstream says it where there is none.
+        // Upstream's name if there is no zone.
         self.az.as_ref().map_or("unknown", |az| az.name.as_str())
     }
 
-    /// The name of the CPI of the availability zone; none for that of `cloud_provider`.
+    /// Returns the name of the zone's CPI; `None` means the CPI of `cloud_provider`.
     pub fn cpi(&self) -> Option<&str> {
         self.az.as_ref()?.cpi.as_deref()
     }
 
-    /// The VM's address where the manifest says it: the static IP of the network that is the default gateway.
-    /// `None` while only the IaaS knows it.
+    /// Returns the static IP of the network with the default gateway. `None` if the IaaS assigns the address.
     pub fn static_address(&self) -> Option<&str> {
         let default = self.default_network()?;
         if default.get("type").and_then(Value::as_str) == Some("dynamic") {
@@ -208,7 +207,7 @@ impl Deployment {
         default.get("ip").and_then(Value::as_str)
     }
 
-    /// The name of the network whose gateway is the VM's default.
+    /// Returns the name of the network with the VM's default gateway.
     pub fn default_network_name(&self) -> Option<&str> {
         let is_default = |network: &Value| {
             let roles = network.get("default").and_then(Value::as_array);
@@ -221,7 +220,7 @@ impl Deployment {
         self.vm.networks.get(self.default_network_name()?)
     }
 
-    /// Whether an address in it is decided by the IaaS only.
+    /// Returns true if the IaaS assigns the address in any network.
     pub fn has_dynamic_network(&self) -> bool {
         self.vm
             .networks

@@ -1,4 +1,4 @@
-//! Networks of the manifest, and the interfaces of the VM in them.
+//! Networks of the manifest, and the VM's interfaces in them.
 
 use std::net::IpAddr;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::az::Az;
 use crate::reader::{Field, Problems};
 
-/// How a network assigns addresses.
+/// The way a network assigns addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkKind {
-    /// The manifest says the address.
+    /// The manifest sets the address.
     Manual,
-    /// The IaaS says the address.
+    /// The IaaS assigns the address.
     Dynamic,
     /// A floating address.
     Vip,
@@ -24,7 +24,7 @@ pub enum NetworkKind {
 pub struct Network {
     /// Its name.
     pub name: String,
-    /// How it assigns addresses.
+    /// The way it assigns addresses.
     pub kind: NetworkKind,
     cloud_properties: Map<String, Value>,
     dns: Vec<String>,
@@ -75,7 +75,7 @@ impl Network {
         Some(Network { name, kind, cloud_properties, dns, subnet })
     }
 
-    /// The VM's interface in this network, as `create_vm` takes it.
+    /// Returns the VM's interface in this network, in the format of `create_vm`.
     fn interface(&self, ip: Option<&str>, defaults: &[String], az: Option<&Az>) -> Value {
         let mut interface = Map::new();
         let kind = match self.kind {
@@ -146,7 +146,7 @@ impl Subnet {
     }
 }
 
-/// The netmask as BOSH writes it: dotted for IPv4, eight colon-separated groups for IPv6.
+/// Returns the netmask in BOSH's notation: dotted for IPv4, eight groups of hex digits for IPv6.
 fn netmask(range: &IpNet) -> String {
     match range.netmask() {
         IpAddr::V4(mask) => mask.to_string(),

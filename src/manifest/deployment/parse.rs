@@ -1,4 +1,4 @@
-//! From the interpolated tree to a [`Deployment`].
+//! Parses the interpolated tree into a [`Deployment`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,8 +22,7 @@ use yaml::Node;
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
 
 impl Deployment {
-    /// Reads and validates a manifest whose variables are resolved. Availability zones are those of the cloud config
-    /// where there is one.
+    /// Parses and validates an interpolated manifest. If there is a cloud config, its `azs` count.
     pub fn parse(manifest: &Node, cloud_config: Option<&Node>, redactor: &Redactor) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
@@ -35,7 +34,7 @@ impl Deployment {
         problems.into_result(deployment)
     }
 
-    /// Reads only the availability zone of the instance group, and where it is defined.
+    /// Parses only the availability zone of the instance group, and returns it with its node.
     pub fn parse_az<'n>(
         manifest: &'n Node,
         cloud_config: Option<&'n Node>,
@@ -48,7 +47,7 @@ impl Deployment {
         problems.into_result(Some(az))
     }
 
-    /// Reads only what `delete-env` needs: how VMs come about and what they are called.
+    /// Parses only `cloud_provider`, which is all that `delete-env` needs.
     pub fn parse_cloud_provider(manifest: &Node, redactor: &Redactor) -> Result<CloudProvider> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
@@ -57,7 +56,7 @@ impl Deployment {
         problems.into_result(provider)
     }
 
-    /// Reads the releases whose names are wanted, and no others.
+    /// Parses only the releases whose names `wanted` accepts.
     pub fn parse_releases(manifest: &Node, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<ReleaseRef>> {
         let mut problems = Problems::default();
         let mut found: Vec<ReleaseRef> = Vec::new();
@@ -74,7 +73,7 @@ impl Deployment {
     }
 }
 
-/// What has the `azs`: the cloud config, or the manifest.
+/// Returns the document with the `azs`: the cloud config or the manifest.
 fn zones<'n>(root: &Field<'n>, cloud_config: Option<&'n Node>, problems: &mut Problems) -> Field<'n> {
     let Some(config) = cloud_config else { return root.clone() };
     if let Some(own) = root.get("azs") {
@@ -130,7 +129,7 @@ fn read(
     })
 }
 
-/// The `; did you mean 'x'?` for a misspelt name.
+/// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     base::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
@@ -292,7 +291,7 @@ fn disk(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<
             pool.problem(problems, "needs a `disk_size` in MiB");
         }
         let cloud_properties = pool.object("cloud_properties", problems);
-        // A pool with a wrong size has been complained about; its name exists all the same.
+        // A pool with an invalid size keeps its name, so that references to it cause no second error.
         if let Some(name) = name {
             let size = size.unwrap_or_default().unsigned_abs();
             pools.push((name, DiskSpec { size, cloud_properties }));

@@ -1,8 +1,9 @@
-//! What contract v1 needs of the manifest: `cloud_provider.properties.registry` and `cloud_provider.ssh_tunnel`.
+//! Settings of contract v1 in the manifest: `cloud_provider.properties.registry` and
+//! `cloud_provider.ssh_tunnel`.
 //!
-//! As upstream did until v6 (`installation/manifest/parser.go`), a tunnel alone is enough: it leads to a registry
-//! on 127.0.0.1:6901 whose password is made up. Either way the CPI's properties end up with a whole `registry`,
-//! which the templates of v1 CPIs take their endpoint from.
+//! As in upstream until v6 (`installation/manifest/parser.go`), a tunnel alone is enough: it gets a registry
+//! on 127.0.0.1:6901 with a generated password. In both cases the CPI's properties receive a complete
+//! `registry`, from which the templates of v1 CPIs take their endpoint.
 
 use std::fmt;
 
@@ -17,44 +18,44 @@ const PORT: u16 = 6901;
 const USERNAME: &str = "registry";
 const SSH_PORT: u16 = 22;
 
-/// Where the registry listens on this machine, and who may use it.
+/// Address and credentials of the registry on this machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RegistryConfig {
     /// A name or address of the loopback interface.
     pub host: String,
-    /// The port, here and on the VM.
+    /// The port, on this machine and on the VM.
     pub port: u16,
-    /// The user.
+    /// The user name.
     pub username: String,
-    /// Its password.
+    /// The password.
     pub password: Secret,
-    /// Where the manifest says so.
+    /// Position and path in the manifest, for messages.
     pub place: String,
 }
 
-/// How to log in to the VM, for a tunnel to the registry.
+/// The SSH login to the VM, for a tunnel to the registry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SshTunnel {
-    /// The VM as seen from here.
+    /// The VM's address as reachable from this machine.
     pub host: String,
-    /// Its sshd's port.
+    /// The port of its sshd.
     pub port: u16,
-    /// The user.
+    /// The user name.
     pub user: String,
     /// The private key.
     pub private_key: Option<TunnelKey>,
     /// The user's password.
     pub password: Option<Secret>,
-    /// Where the manifest says so.
+    /// Position and path in the manifest, for messages.
     pub place: String,
 }
 
-/// A private key as the manifest gives it.
+/// A private key in the manifest.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TunnelKey {
-    /// Its text.
+    /// The key as text.
     Text(Secret),
-    /// The path of its file.
+    /// The path of a key file.
     Path(String),
 }
 
@@ -70,7 +71,7 @@ impl fmt::Debug for SshTunnel {
     }
 }
 
-/// Reads both and completes the CPI's properties.
+/// Parses registry and tunnel, and adds the registry to the CPI's properties.
 pub(super) fn read(
     provider: &Field<'_>,
     properties: &mut Map<String, Value>,
@@ -78,7 +79,7 @@ pub(super) fn read(
     problems: &mut Problems,
 ) -> (Option<RegistryConfig>, Option<SshTunnel>) {
     let tunnel = provider.get("ssh_tunnel");
-    // The properties of `cpi` win, as everywhere.
+    // The properties of `cpi` take precedence.
     let own = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
     let field = own.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
@@ -132,7 +133,7 @@ fn complete(
     }
 }
 
-/// A password where the manifest has none.
+/// Generates the password if the manifest has none.
 fn generated(redactor: &Redactor) -> Secret {
     Secret::new(uuid::Uuid::new_v4().to_string(), redactor)
 }

@@ -1,10 +1,10 @@
-//! The operations: replace, remove, test.
+//! The operations `replace`, `remove` and `test`.
 
 use super::path::{Modifier, Path, Token};
 use super::walk::{Found, PathError, PathErrorKind, Step, find, to_i64};
 use yaml::{Data, Mapping, Node};
 
-/// Puts a value at a path: in place of what is there, or as a new key, a new item or an inserted one.
+/// Replaces the value at a path, or adds it as a new key or item.
 pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), PathError> {
     let mut node = root;
     for (step, token) in Step::all(path) {
@@ -13,12 +13,12 @@ pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), P
         }
         node = descend_making(node, step, token)?;
     }
-    // The path of the whole document.
+    // An empty path means the whole document.
     *node = value;
     Ok(())
 }
 
-/// One level down on the way of a `replace`, making what is missing and optional.
+/// Descends one level for `replace`, and creates what is missing if the token is optional.
 fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Result<&'a mut Node, PathError> {
     match token {
         Token::Key { key, optional } => {
@@ -57,7 +57,7 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
     }
 }
 
-/// The last level of a `replace`.
+/// Writes the value at the last level of a `replace`.
 fn put(node: &mut Node, step: Step<'_>, token: &Token, value: Node) -> Result<(), PathError> {
     match token {
         Token::Key { key, optional } => {
@@ -83,7 +83,7 @@ fn put(node: &mut Node, step: Step<'_>, token: &Token, value: Node) -> Result<()
     Ok(())
 }
 
-/// Replaces an item, or inserts beside it.
+/// Replaces an item of a sequence, or inserts the value before or after it.
 fn place(
     items: &mut Vec<Node>,
     step: Step<'_>,
@@ -104,7 +104,7 @@ fn place(
     Ok(())
 }
 
-/// Takes out what is at a path. What is missing and optional need not be taken out.
+/// Removes the value at a path. A missing value is an error unless its token is optional.
 pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
     let mut node = root;
     for (step, token) in Step::all(path) {
@@ -145,12 +145,12 @@ pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Whether the value at a path is the expected one.
+/// Returns true if the value at a path equals `expected`.
 pub(super) fn test_value(root: &Node, path: &Path, expected: &Node) -> Result<bool, PathError> {
     Ok(*find(root, path)? == *expected)
 }
 
-/// Whether nothing is at a path. Only its last token may be what is missing.
+/// Returns true if there is no value at a path. Only the last token may be missing; otherwise it is an error.
 pub(super) fn test_absent(root: &Node, path: &Path) -> Result<bool, PathError> {
     match find(root, path) {
         Ok(_) => Ok(false),

@@ -1,5 +1,4 @@
-//! An ops file as it is written: each operation with its number and place, checked before any of them
-//! runs.
+//! Parses an ops file. All operations are checked before the first one runs.
 
 use std::path::Path as FilePath;
 
@@ -10,7 +9,7 @@ use super::walk::PathError;
 use base::{Error, Result};
 use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 
-/// The operations of one file, in order.
+/// The operations of one ops file, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Ops {
     ops: Vec<Op>,
@@ -19,11 +18,11 @@ pub struct Ops {
 /// One operation.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// From 1.
+    /// The number of the operation, from 1.
     number: usize,
-    /// The `name` the file gives it.
+    /// The `name` of the operation.
     name: Option<String>,
-    /// The `error` text the file wants shown when it fails.
+    /// The `error` text, shown when the operation fails.
     error: Option<String>,
     position: Position,
     path: Path,
@@ -39,7 +38,7 @@ enum Action {
 }
 
 impl Ops {
-    /// Reads an ops file from its text. An empty one has no operations.
+    /// Parses an ops file. An empty file has no operations.
     pub fn load(text: &str, source: &FilePath) -> Result<Ops> {
         let root = yaml::load(text, source)?;
         let items = match &root.data {
@@ -59,12 +58,12 @@ impl Ops {
         Ok(Ops { ops })
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -75,7 +74,7 @@ impl Ops {
         Ok(root)
     }
 
-    /// As [`Self::apply`]; after an error, the document is as the operations before it left it.
+    /// Applies all operations in place. After an error, `root` keeps the changes of the earlier operations.
     pub(crate) fn apply_to(&self, root: &mut Node) -> Result<()> {
         self.ops.iter().try_for_each(|op| op.apply(root))
     }
@@ -139,7 +138,7 @@ impl Op {
         Ok(Op { number, name, error, position: item.position.clone(), path, action })
     }
 
-    /// `replace`, `remove` or `test`.
+    /// Returns `replace`, `remove` or `test`.
     pub fn kind(&self) -> &'static str {
         match self.action {
             Action::Replace(_) => "replace",
@@ -148,7 +147,7 @@ impl Op {
         }
     }
 
-    /// Where it works.
+    /// Returns the path of the operation.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -183,14 +182,14 @@ impl Op {
     }
 
     fn failed(&self, mut error: PathError) -> Error {
-        // `?` helps where something can be made or left alone.
+        // The hint about `?` does not apply to tests.
         if matches!(self.action, Action::TestValue(_) | Action::TestAbsent) {
             error.hint = None;
         }
         Error::from(error).context(self.title())
     }
 
-    /// The values stay out of it: they may be secret.
+    /// Returns the error of a failed test. It shows no values, because they may be secret.
     fn failed_test(&self, root: &Node) -> Error {
         let place = super::find(root, &self.path)
             .ok()
@@ -204,8 +203,7 @@ impl Op {
     }
 }
 
-/// Whether a null is written out. An empty value is nearly always one that was forgotten or indented
-/// too little, and counts as none.
+/// Returns true if a null is spelled out. An empty value is usually a forgotten or badly indented one.
 fn is_written(null: &Node, file: &str) -> bool {
     let Some(line) = file.lines().nth(null.position.line.saturating_sub(1)) else { return false };
     let rest: String = line.chars().skip(null.position.column.saturating_sub(1)).collect();
@@ -213,7 +211,7 @@ fn is_written(null: &Node, file: &str) -> bool {
     matches!(word, "~" | "null" | "Null" | "NULL" | "!!null")
 }
 
-/// The text of a scalar; any scalar serves as a string here.
+/// Converts a scalar to text: ops files may use any scalar as a string.
 fn scalar_text(node: &Node) -> Option<String> {
     match &node.data {
         Data::Seq(_) | Data::Map(_) => None,
@@ -230,8 +228,8 @@ fn absent(map: &Mapping) -> Result<Option<bool>, &'static str> {
     }
 }
 
-/// A value as it is once it has been written and read again, as upstream does with each value that it
-/// sets: a float without a fraction is an integer from then on.
+/// Converts a value as if it were written and read again, as upstream does: a float without a fraction
+/// becomes an integer.
 fn settled(value: &Node) -> Node {
     let data = match &value.data {
         Data::Float(_) => yaml::resettle(&value.data),

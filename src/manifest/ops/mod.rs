@@ -1,4 +1,4 @@
-//! Ops files: lists of operations (go-patch) that change a document before its variables are filled in.
+//! Ops files (go-patch): operations that change a document before interpolation.
 //!
 //! ```yaml
 //! - type: replace
@@ -11,7 +11,8 @@
 //!   value: bosh
 //! ```
 //!
-//! [`Ops::load`] reads a file, [`Ops::apply`] changes a document; [`find`] is what `--path` shows.
+//! [`Ops::load`] parses a file, [`Ops::apply`] changes a document, and [`find`] returns the value for
+//! `--path`.
 
 mod apply;
 mod definition;

@@ -1,21 +1,21 @@
-//! The path language of ops files (go-patch): where in a document an operation works.
+//! The path language of ops files (go-patch).
 //!
 //! A path starts at the root with `/` and has one token per level:
 //!
 //! | token | stands for |
 //! |---|---|
-//! | `key` | the value of a key; a later item of the path may be escaped: `~0` is `~`, `~1` is `/`, `~7` is `:` |
-//! | `3`, `-1` | the item at an index, from the end when negative |
-//! | `-` | behind the last item (last token only) |
-//! | `name=value` | the one item that is a mapping with this string under this key |
-//! | `…?` | need not exist, nor need anything to its right |
+//! | `key` | the value under a key; escapes: `~0` is `~`, `~1` is `/`, `~7` is `:` |
+//! | `3`, `-1` | the item at an index; negative counts from the end |
+//! | `-` | the place after the last item (last token only) |
+//! | `name=value` | the only item that is a mapping with this string under this key |
+//! | `…?` | optional, with everything to its right |
 //! | `…:prev`, `…:next` | the item before or after an index or a match |
 //! | `…:before`, `…:after` | a new place beside an index or a match (last token of a `replace`) |
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A parsed path. [`fmt::Display`] gives its normal form back.
+/// A parsed path. [`fmt::Display`] writes its normal form.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Path {
     tokens: Vec<Token>,
@@ -28,57 +28,57 @@ pub enum Token {
     Key {
         /// The key, unescaped.
         key: String,
-        /// Whether it need not exist.
+        /// True if the key may be missing.
         optional: bool,
     },
     /// An index into a sequence.
     Index {
-        /// From the end when negative.
+        /// The index; negative counts from the end.
         index: i64,
-        /// Applied from left to right.
+        /// Modifiers, applied from left to right.
         modifiers: Vec<Modifier>,
     },
-    /// The place behind the last item of a sequence.
+    /// The place after the last item of a sequence.
     End,
     /// The item of a sequence that is a mapping with this entry.
     Match {
-        /// The key to look at.
+        /// The key of the entry.
         key: String,
-        /// The string it must have.
+        /// The string that the entry must have.
         value: String,
-        /// Whether there need be no such item.
+        /// True if the item may be missing.
         optional: bool,
-        /// Applied from left to right.
+        /// Modifiers, applied from left to right.
         modifiers: Vec<Modifier>,
     },
 }
 
-/// What follows an index or a match after a colon.
+/// A modifier after the colon of an index or a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modifier {
     /// The item before.
     Prev,
     /// The item after.
     Next,
-    /// The place before: nothing is replaced.
+    /// The place before the item, for an insertion.
     Before,
-    /// The place after: nothing is replaced.
+    /// The place after the item, for an insertion.
     After,
 }
 
-/// Why a text is no path.
+/// A syntax error in a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// A path is absolute.
+    /// The path does not start with `/`.
     #[error("a path starts with '/'")]
     NoSlash,
-    /// Something other than a modifier follows a colon.
+    /// The text after a colon is not a modifier.
     #[error("':{0}' is none of ':prev', ':next', ':before' and ':after' (write ':' inside a key as '~7')")]
     UnknownModifier(String),
-    /// `-:next`.
+    /// A modifier on `-`.
     #[error("'-' takes no modifier")]
     ModifierOnEnd,
-    /// `key:next`.
+    /// A modifier on a key.
     #[error(
         "only an index or 'name=value' takes a modifier, and '{0}' is a key (write ':' inside a key as '~7')"
     )]
@@ -86,12 +86,12 @@ pub enum ParseError {
 }
 
 impl Path {
-    /// The levels below the root; none for the whole document.
+    /// Returns the tokens; the path of the whole document has none.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// The path of the first `count` levels.
+    /// Returns the path of the first `count` tokens.
     pub fn prefix(&self, count: usize) -> Path {
         Path { tokens: self.tokens[..count.min(self.tokens.len())].to_vec() }
     }
@@ -106,7 +106,7 @@ impl From<Vec<Token>> for Path {
 impl FromStr for Path {
     type Err = ParseError;
 
-    /// The empty text is the whole document, as `/` is the key that is empty.
+    /// The empty text is the whole document; `/` is the empty key.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if text.is_empty() {
             return Ok(Path::default());
@@ -158,7 +158,7 @@ fn modifier(text: &str) -> Result<Modifier, ParseError> {
     })
 }
 
-/// Resolves `~0`, `~1` and `~7` in one pass; any other `~` stands for itself.
+/// Resolves `~0`, `~1` and `~7` in one pass. Any other `~` stays.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -177,14 +177,14 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// The text as it stands in a path.
+/// Escapes a key for use in a path.
 fn escape(text: &str) -> String {
     text.replace('~', "~0").replace('/', "~1").replace(':', "~7")
 }
 
 impl fmt::Display for Path {
-    /// `?` is written once, as it holds for everything to its right, and wherever a key would read as
-    /// something else without it.
+    /// Writes `?` at the first optional token, and at any later key that would otherwise read as another kind
+    /// of token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut marked = false;
         for token in &self.tokens {

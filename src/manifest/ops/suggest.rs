@@ -1,13 +1,13 @@
-//! "There is …": what exists near a name that does not.
+//! Suggestions for errors: names that exist near a missing one.
 
 use yaml::{Data, Node};
 
-/// How many names an error lists.
+/// The maximum number of names in an error.
 const LISTED: usize = 8;
-/// Longer names say nothing in an error.
+/// The maximum length of a name in an error.
 const MAX_NAME: usize = 60;
 
-/// The candidate nearest to `wanted`, or a few of them when none is near. `show` writes one out.
+/// Describes the candidate nearest to `wanted`, or a few candidates if none is near. `show` formats a name.
 pub(super) fn nearest<'a>(
     wanted: &str,
     candidates: impl Iterator<Item = &'a str>,
@@ -31,7 +31,8 @@ pub(super) fn nearest<'a>(
     }
 }
 
-/// The same for the values an entry has in the items of a sequence.
+/// Describes the nearest value of an entry among the items of a sequence. Values under keys named like
+/// secrets are not shown.
 pub(super) fn nearest_entry<'a>(key: &str, wanted: &str, values: impl Iterator<Item = &'a str>) -> String {
     let lower = key.to_lowercase();
     if ["password", "secret", "token", "private", "credential"].iter().any(|word| lower.contains(word)) {
@@ -44,7 +45,7 @@ pub(super) fn nearest_entry<'a>(key: &str, wanted: &str, values: impl Iterator<I
     nearest(wanted, values, |value| format!("{key}={value}"))
 }
 
-/// Whether a value that is not a string would read like this text.
+/// Returns true if a value that is not a string reads like this text.
 pub(super) fn same_text(node: &Node, text: &str) -> bool {
     match &node.data {
         Data::Int(int) => int.to_string() == text,

@@ -1,4 +1,4 @@
-//! Following a path one token at a time, and what is said when that is not possible.
+//! Follows a path token by token, with errors for paths that lead nowhere.
 
 use std::borrow::Cow;
 
@@ -6,32 +6,32 @@ use super::path::{Modifier, Path, Token};
 use super::suggest;
 use yaml::{Data, Mapping, Node};
 
-/// Why a path does not lead anywhere.
+/// The error of a path that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PathError {
-    /// What sort of failure, for those who look for absence.
+    /// The kind of failure, for callers that handle absence.
     pub kind: PathErrorKind,
-    /// How many tokens of the path were followed, the failing one included.
+    /// The number of tokens followed, with the failing one.
     pub depth: usize,
-    /// What is wrong, with the nearest thing that does exist.
+    /// The problem, with the nearest name that exists.
     pub message: String,
-    /// What to do about it.
+    /// Advice for the operator.
     pub hint: Option<String>,
 }
 
-/// What sort of failure a [`PathError`] is.
+/// The kind of a [`PathError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathErrorKind {
     /// The mapping has no such key.
     MissingKey,
-    /// The sequence is not that long.
+    /// The index is out of range.
     MissingIndex,
-    /// No item, or more than one, has this entry.
+    /// Either no item or several items have this entry.
     NoSingleMatch,
-    /// A mapping is wanted where something else stands, or a sequence.
+    /// The value is not of the type that the token needs.
     WrongType,
-    /// The token has no meaning in this place.
+    /// The token is not allowed here.
     Unsupported,
 }
 
@@ -46,24 +46,24 @@ impl From<PathError> for base::Error {
     }
 }
 
-/// A token of a path that is being followed.
+/// One token of a path while it is followed.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     pub path: &'a Path,
-    /// Index of the token.
+    /// The index of the token.
     pub at: usize,
 }
 
-/// What a match token finds.
+/// The outcome of a match token.
 pub(super) enum Found {
-    /// The item at this index, modifiers not yet applied.
+    /// The index of the item, before modifiers.
     One(usize),
-    /// None, which the path allows.
+    /// No such item, which the path allows.
     Absent,
 }
 
 impl<'a> Step<'a> {
-    /// Every step of a path.
+    /// Returns all steps of a path.
     pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (Step<'a>, &'a Token)> {
         path.tokens().iter().enumerate().map(move |(at, token)| (Step { path, at }, token))
     }
@@ -72,17 +72,17 @@ impl<'a> Step<'a> {
         self.at + 1 == self.path.tokens().len()
     }
 
-    /// The token after this one.
+    /// Returns the token after this one.
     pub(super) fn next_token(self) -> Option<&'a Token> {
         self.path.tokens().get(self.at + 1)
     }
 
-    /// The path up to and with this token.
+    /// Returns the path up to this token, inclusive.
     pub(super) fn here(self) -> Path {
         self.path.prefix(self.at + 1)
     }
 
-    /// The path of what this token looks into.
+    /// Describes the parent of this token for messages.
     fn parent(self) -> String {
         match self.path.prefix(self.at).to_string() {
             root if root.is_empty() => "the document".into(),
@@ -133,7 +133,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The error of a key that is not there.
+    /// Returns the error for a missing key.
     pub(super) fn missing_key(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
         let message = format!("no '{}'; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
@@ -142,7 +142,7 @@ impl<'a> Step<'a> {
         error
     }
 
-    /// Index, modified, as an index from the front. `items` is what it points into.
+    /// Applies modifiers to an index and returns it counted from the front of `items`.
     pub(super) fn index(
         self,
         index: i64,
@@ -178,7 +178,7 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// The item with an entry.
+    /// Finds the item with an entry.
     pub(super) fn find(
         self,
         key: &str,
@@ -224,10 +224,10 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The value at a path.
+/// Returns the value at a path.
 ///
-/// What a path marks as optional and the document lacks is null, or the empty collection (with the
-/// entry that was looked for) that a `replace` would make.
+/// If an optional part is missing, the result is null or the empty collection (with the entry that was
+/// searched) that a `replace` would create.
 pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError> {
     let mut node = root;
     for (step, token) in Step::all(path) {
@@ -265,7 +265,7 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
     Ok(Cow::Borrowed(node))
 }
 
-/// Goes on from level `at` in a value that the path made up.
+/// Continues from token `at` in a value that an optional token created.
 fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
     while let Some(token) = path.tokens().get(at) {
         let step = Step { path, at };
@@ -292,7 +292,7 @@ fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, N
     Ok(Cow::Owned(node))
 }
 
-/// A kind of node with its article.
+/// Returns a kind of node with its article.
 fn a(kind: &str) -> String {
     if kind == "null" {
         kind.into()
@@ -301,7 +301,7 @@ fn a(kind: &str) -> String {
     }
 }
 
-/// An index as a path counts it; no sequence in memory is longer.
+/// Converts an index; no sequence in memory is longer than `i64::MAX`.
 pub(super) fn to_i64(index: usize) -> i64 {
     i64::try_from(index).unwrap_or(i64::MAX)
 }

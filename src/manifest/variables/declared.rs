@@ -1,6 +1,6 @@
 use super::{Definition, Definitions, Sources};
 
-/// A manifest's declarations, with the values its options may refer to.
+/// Declarations of manifests, with the values that their options may refer to.
 #[derive(Debug, Default)]
 pub struct Declared {
     /// Values from the command line.
@@ -10,7 +10,7 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// The declaration of a variable that says how to make it.
+    /// Returns the declaration of a variable that has a type.
     pub fn get(&self, name: &str) -> Option<(&Definitions, &Definition)> {
         let typed =
             |definitions: &'_ Definitions| definitions.get(name).is_some_and(|one| one.kind.is_some());

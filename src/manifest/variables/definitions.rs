@@ -1,4 +1,4 @@
-//! The manifest's `variables:` block: which variables there are, how each is made, and with which options.
+//! The manifest's `variables:` block: the declared variables with types and options.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use yaml::{Data, Node, Position};
 pub struct Definition {
     /// The variable.
     pub name: String,
-    /// How it is made (`password`, `certificate`, …); none for a variable that must be given.
+    /// The type (`password`, `certificate`, …). A variable without a type must be given.
     pub kind: Option<String>,
-    /// Options of the generator, not yet interpolated.
+    /// Options of the generator, before interpolation.
     pub options: Option<Node>,
-    /// What happens when the options change.
+    /// The reaction to changed options.
     pub update_mode: UpdateMode,
-    /// Where it stands.
+    /// The position in the manifest.
     pub position: Position,
-    /// Its index in the block.
+    /// The index in the block.
     pub index: usize,
 }
 
 /// `update_mode` of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpdateMode {
-    /// A value is made once and kept.
+    /// Keep the value once it is generated.
     #[default]
     NoOverwrite,
-    /// A value whose options have changed since is made anew.
+    /// Regenerate the value if its options have changed.
     Converge,
 }
 
@@ -41,7 +41,7 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// The `variables:` of a manifest; none if it has no such key.
+    /// Reads the `variables:` of a manifest. Without the key there are no definitions.
     pub fn of(root: &Node) -> Result<Self> {
         let mut definitions = Definitions::default();
         let block = match root.get("variables") {
@@ -72,12 +72,12 @@ impl Definitions {
         Ok(definitions)
     }
 
-    /// The definition of a variable.
+    /// Returns the definition of a variable.
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.by_name.get(name).and_then(|&index| self.entries.get(index))
     }
 
-    /// All definitions, in the order of the manifest.
+    /// Returns all definitions in the order of the manifest.
     pub fn iter(&self) -> impl Iterator<Item = &Definition> + Clone {
         self.entries.iter()
     }
@@ -95,7 +95,7 @@ impl Definition {
         let name = text(node, "name")?
             .ok_or_else(|| Error::invalid(format!("{place}: an entry of 'variables' has no 'name'")))?;
         let update_mode = match text(node, "update_mode")?.as_deref() {
-            // `overwrite` would make a new value on every run; without a server to ask that is nobody's wish.
+            // `overwrite` would generate a new value on every run, which is useful only with a config server.
             None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
             Some("converge") => UpdateMode::Converge,
             Some(other) => {

@@ -1,19 +1,19 @@
-//! The part of a value that `((name.key.0))` asks for.
+//! Selects the part of a value that `((name.key.0))` refers to.
 
 use crate::words::a_kind;
 use base::error::nearest;
 use yaml::{Data, Node};
 
-/// Why there is no such part.
+/// The error for a missing part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSuchPart {
-    /// What is wrong, without the value itself (it may be secret).
+    /// The problem. It does not show the value, which may be secret.
     pub message: String,
-    /// What may have been meant.
+    /// The nearest existing name.
     pub suggestion: Option<String>,
 }
 
-/// Follows `keys` into `value`: names in mappings, indices (negative: from the end) in sequences.
+/// Follows `keys` into `value`: names in mappings, indices in sequences. Negative indices count from the end.
 pub(super) fn descend<'n, 'k>(
     value: &'n Node,
     keys: impl Iterator<Item = &'k str>,
@@ -75,7 +75,7 @@ fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     }
 }
 
-/// A key as an operator knows it. A plain `y` or `on` has become a boolean, which no reference can name.
+/// Formats a key for errors. A plain `y` or `on` is a boolean, which references cannot name.
 fn shown(key: &Node) -> String {
     match (&key.data, key.as_str()) {
         (_, Some(name)) => format!("'{name}'"),

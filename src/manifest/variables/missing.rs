@@ -1,4 +1,4 @@
-//! What could not be found, reported all at once.
+//! Collects missing variables and parts, so that one error reports them all.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use base::error::nearest;
 use base::{Error, ErrorKind};
 use yaml::Position;
 
-/// References that have no value.
+/// References without a value.
 #[derive(Debug, Default)]
 pub struct Missing {
     variables: BTreeMap<String, Entry>,
@@ -27,11 +27,11 @@ struct Part {
     suggestion: Option<String>,
 }
 
-/// How many places of one missing variable an error names.
+/// The maximum number of places that an error shows for one missing variable.
 const PLACES_SHOWN: usize = 3;
 
 impl Missing {
-    /// A variable without a value, referred to at `place`; `needed_by` is the variable whose definition
+    /// Adds a variable without a value, referred to at `place`. `needed_by` is the variable whose definition
     /// refers to it.
     pub fn variable(&mut self, name: &str, place: &Position, needed_by: Option<&str>) {
         let entry = self.variables.entry(name.to_owned()).or_default();
@@ -43,7 +43,7 @@ impl Missing {
         }
     }
 
-    /// A variable that has a value which lacks the part that is asked for.
+    /// Adds a reference to a part that its variable's value lacks.
     pub(super) fn part(&mut self, reference: &str, place: &Position, why: super::descend::NoSuchPart) {
         self.parts.push(Part {
             reference: reference.to_owned(),
@@ -53,18 +53,18 @@ impl Missing {
         });
     }
 
-    /// Whether this variable was found to be missing.
+    /// Returns true if this variable is missing.
     pub fn contains(&self, name: &str) -> bool {
         self.variables.contains_key(name)
     }
 
-    /// The variables without a value.
+    /// Returns the variables without a value.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.variables.keys().map(String::as_str)
     }
 
-    /// The error that names all of it, if anything is missing. `known` are the names that do exist;
-    /// without `variables` only missing parts count.
+    /// Returns one error with everything missing, if anything is. `known` are the existing names; without
+    /// `variables` only missing parts count.
     pub fn error<'a>(&self, variables: bool, known: impl Iterator<Item = &'a str> + Clone) -> Option<Error> {
         let mut lines = Vec::new();
         if variables {

@@ -1,10 +1,9 @@
-//! Variables: what `((name))` in a manifest stands for.
+//! Variables: the values behind `((name))` in a manifest.
 //!
-//! [`syntax`] finds references in text, [`Sources`] holds the values given on the command line, in files
-//! and in the environment, [`Definitions`] is the manifest's `variables:` block, and [`Resolver`] brings
-//! them together with the vars store: it looks names up, generates what is missing, and replaces
-//! references in a tree. What it could not find it remembers, so that everything missing is reported at
-//! once.
+//! [`syntax`] finds references in text. [`Sources`] holds values from the command line, files and the
+//! environment, and [`Definitions`] is the manifest's `variables:` block. [`Resolver`] combines them with the
+//! vars store: it looks up names, generates missing values and replaces references in a tree. It collects
+//! what is missing, so that one error reports everything.
 //!
 //! The format is described in docs-bosh, "Manifest variables" (`cli-int.md`, `variable-types.md`).
 

@@ -1,4 +1,4 @@
-//! Looks variables up, generates the missing ones, and replaces references in a tree.
+//! Resolves variables, generates missing ones, and replaces references in a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
 
-/// How much text and how many nodes variables may put into one document, in bytes (a node counts as
-/// [`NODE_WEIGHT`]). Without a limit a small manifest could ask for terabytes.
+/// The limit of text and nodes that variables add to one document, in bytes (a node counts as
+/// [`NODE_WEIGHT`]). Without it, a small manifest could expand to terabytes.
 const BUDGET: usize = 256 * 1024 * 1024;
 const NODE_WEIGHT: usize = 16;
 
-/// Values for references: from the sources, then from the vars store, then newly made.
+/// Resolves references from the sources, then the vars store, then by generating a value.
 pub struct Resolver<'a> {
     sources: &'a Sources,
     definitions: &'a Definitions,
@@ -36,7 +36,7 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// A resolver over these sources; `now` is when new certificates begin to be valid.
+    /// Creates a resolver. `now` is the start of validity of new certificates.
     pub fn new(
         sources: &'a Sources,
         definitions: &'a Definitions,
@@ -60,14 +60,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A resolver that makes nothing: a declared variable that is not in the store has no value.
+    /// Disables generation: a declared variable that is not in the store has no value.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Makes every declared variable that has a type and no value, and writes the store. What was made
-    /// before a failure is kept.
+    /// Generates values for all declared variables that have a type and no value, and writes the store. After
+    /// a failure, values generated before it are kept.
     pub fn generate(&mut self) -> Result<()> {
         let Some(store) = self.store.as_deref_mut() else { return Ok(()) };
         let sources = self.sources;
@@ -85,11 +85,11 @@ impl<'a> Resolver<'a> {
         if candidates(store).is_empty() {
             return Ok(());
         }
-        // A slip in the options is told before time is spent on keys.
+        // Options are checked before time is spent on keys.
         for definition in candidates(store) {
             check_literal(definition)?;
         }
-        // Another run may have been generating: its values count.
+        // Values that another run has generated in the meantime count.
         store.lock()?;
         let wanted = candidates(store);
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
         result.and(saved)
     }
 
-    /// The value of a variable, if it has one; `place` is where it is asked for.
+    /// Returns the value of a variable, if it has one. `place` is the position of the reference.
     pub fn resolve(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
@@ -155,7 +155,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A new value for a declared variable, or the stored one where it still fits.
+    /// Generates the value of a declared variable, or returns the stored one if it still fits.
     fn make(&mut self, definition: &Definition, kind: &str, stored: Option<Node>) -> Result<Option<Node>> {
         let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored) };
         if let Some(stored) = stored {
@@ -176,8 +176,8 @@ impl<'a> Resolver<'a> {
         Ok(Some(value))
     }
 
-    /// What a declared variable of this type is to be, and the CA that signs it; nothing if its options
-    /// refer to variables without a value.
+    /// Returns type and options of a declared variable, with its CA. Returns `None` if its options refer to
+    /// variables without a value.
     pub fn prepare(
         &mut self,
         definition: &Definition,
@@ -206,7 +206,7 @@ impl<'a> Resolver<'a> {
         Ok(Some((spec, authority)))
     }
 
-    /// Replaces every reference below `node` that has a value. What has none stays, and is remembered.
+    /// Replaces every reference below `node` that has a value. Others stay and are collected as missing.
     pub fn interpolate(&mut self, node: &mut Node) -> Result<()> {
         match &mut node.data {
             Data::String(text) => {
@@ -264,8 +264,8 @@ impl<'a> Resolver<'a> {
         Ok(result)
     }
 
-    /// The text with its references replaced. Values are not looked into: what a variable holds stays as
-    /// it is, even where it looks like a reference.
+    /// Replaces the references in a text. Inserted values are not searched again, even if they look like
+    /// references.
     fn inside(&mut self, text: &str, place: &Position) -> Result<String> {
         let mut result = String::with_capacity(text.len());
         let mut copied = 0;
@@ -299,7 +299,7 @@ impl<'a> Resolver<'a> {
         Ok(result)
     }
 
-    /// What a reference stands for, if it has a value.
+    /// Returns the value of a reference, if it has one.
     fn value(&mut self, reference: &Reference<'_>, place: &Position) -> Result<Option<Node>> {
         let Some(value) = self.resolve(reference.variable(), place)? else { return Ok(None) };
         let part = match descend(&value, reference.keys()) {
@@ -320,8 +320,8 @@ impl<'a> Resolver<'a> {
         Ok(Some(part.clone()))
     }
 
-    /// Takes the definitions whose variables have a value out of `variables:`, as upstream does, and counts
-    /// the variables their options name as used.
+    /// Removes the definitions with values from `variables:`, as upstream does, and marks the variables in
+    /// their options as used.
     pub fn take_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
         let mut satisfied = BTreeSet::new();
         for definition in self.definitions.iter() {
@@ -343,12 +343,12 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Whether a variable of this name was asked for.
+    /// Returns true if this variable was requested.
     pub fn is_used(&self, name: &str) -> bool {
         self.used.contains(name)
     }
 
-    /// The error for everything that is missing; without `variables` only for parts that values lack.
+    /// Returns the error for everything missing; without `variables` only for missing parts.
     pub fn missing_error(&self, variables: bool) -> Option<Error> {
         let stored = self.store.as_deref().into_iter().flat_map(Store::names);
         let known = self
@@ -361,23 +361,23 @@ impl<'a> Resolver<'a> {
         self.missing.error(variables, known)
     }
 
-    /// The names in the vars store.
+    /// Returns the names in the vars store.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
         self.store.as_deref().into_iter().flat_map(Store::names)
     }
 
-    /// The variables that have no value.
+    /// Returns the variables without a value.
     pub fn missing_names(&self) -> Vec<&str> {
         self.missing.names().collect()
     }
 
-    /// What the operator should know.
+    /// Takes the notes for the operator.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 }
 
-/// Reads type and options of a definition, as far as they can be read without interpolation.
+/// Checks type and options of a definition, if they contain no references.
 fn check_literal(definition: &Definition) -> Result<()> {
     let refers = |node: &Node| {
         let mut names = BTreeSet::new();
@@ -396,8 +396,8 @@ fn cannot_be_generated(definition: &Definition) -> String {
     format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
 }
 
-/// `value` as it stands at `place`: errors about it point to where it is used, errors about what is inside
-/// it to where that was written, if it was written anywhere.
+/// Gives `value` the position `place` of its use. Nodes inside it keep the positions where they were written,
+/// if they have any.
 fn placed(value: Node, place: &Position) -> Node {
     let mut node = fill_positions(value, place);
     node.position = place.clone();

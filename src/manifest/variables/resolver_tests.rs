@@ -8,7 +8,7 @@ fn place() -> Position {
     Position { source: Some(std::sync::Arc::new("m.yml".into())), line: 7, column: 3 }
 }
 
-/// `text` interpolated with these values.
+/// Interpolates `text` with these values.
 fn interpolate(text: &str, values: &[(&str, Node)]) -> Result<(Node, Vec<String>)> {
     let mut sources = Sources::default();
     for (name, value) in values {
@@ -52,7 +52,7 @@ fn a_reference_with_spaces_inside_a_text_is_pointed_out() {
     assert_eq!(resolver.take_notes().len(), 1);
 }
 
-/// Any tree of texts that may hold references, and of other scalars.
+/// Generates trees of texts with possible references and of other scalars.
 fn tree() -> impl Strategy<Value = Node> {
     let scalar = prop_oneof![
         "(\\(\\( ?!?[ab](\\.[ab0])? ?\\)\\)|[(ab)x ]){0,4}".prop_map(Node::string),
@@ -81,7 +81,7 @@ fn has_references(node: &Node) -> bool {
 }
 
 proptest! {
-    /// Nothing panics, whatever tree meets whatever values.
+    /// Interpolation panics for no combination of tree and values.
     #[test]
     fn no_tree_panics(mut node in tree(), a in tree(), b in tree()) {
         let mut sources = Sources::default();
@@ -93,7 +93,7 @@ proptest! {
         let _ = resolver.missing_error(true);
     }
 
-    /// Without values nothing changes, and everything is missing.
+    /// Without values, the tree stays as it is and every reference is missing.
     #[test]
     fn without_values_a_tree_stays_as_it_is(node in tree()) {
         let (sources, definitions) = (Sources::default(), Definitions::default());
@@ -104,7 +104,7 @@ proptest! {
         prop_assert_eq!(result, node);
     }
 
-    /// With plain texts for all variables, every reference without spaces is gone.
+    /// With texts for all variables, every reference without spaces is replaced.
     #[test]
     fn with_values_no_reference_stays(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy ]){0,4}", 0..5)) {
         let mut sources = Sources::default();

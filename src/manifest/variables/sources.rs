@@ -1,5 +1,5 @@
-//! The values given from outside: `--var`, `--var-file`, `--vars-file`, `--vars-env`, in this order of
-//! precedence, then those of an env file; within one kind the later wins.
+//! Given values: `--var`, `--var-file`, `--vars-file`, `--vars-env`, in this order of precedence, then those
+//! of an env file. Within one kind, later values take precedence.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads everything that `inputs` names, the vars store apart.
+    /// Reads all values that `inputs` names, except the vars store.
     pub fn read(inputs: &Inputs) -> Result<Self> {
         let mut sources = Sources::default();
         sources.fill(inputs)?;
         Ok(sources)
     }
 
-    /// As [`Self::read`]; after an error, what was read before it is there.
+    /// Reads into `self`. After an error, it keeps what was read before.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
         let mut given: Vec<(String, Node)> = Vec::new();
         let outcome = read_all(inputs, &mut given);
@@ -33,17 +33,17 @@ impl Sources {
         outcome.and(set)
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.values.get(name)
     }
 
-    /// All variables with their values, by name.
+    /// Returns all variables with their values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> + Clone {
         self.values.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Sets a variable. A dotted name sets that part of it: `tls.ca` is the key `ca` of `tls`.
+    /// Sets a variable. A dotted name sets one part: `tls.ca` is the key `ca` of `tls`.
     pub fn set(&mut self, name: &str, value: Node) -> Result<()> {
         let mut segments = name.split('.');
         let root = segments.next().unwrap_or(name).to_owned();
@@ -69,7 +69,7 @@ impl Sources {
     }
 }
 
-/// Reads all values, from the lowest precedence to the highest: what comes later replaces.
+/// Reads all values from the lowest precedence to the highest, so that later ones replace earlier ones.
 fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
     let preset = &inputs.preset;
     many(&preset.vars_env, &preset.vars_files, inputs, given)?;
@@ -88,7 +88,7 @@ fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
     Ok(())
 }
 
-/// The value under `key` of `parent`, which is `default` if it was not there.
+/// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
 fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
     let place = parent.position.describe();
     let kind = a_kind(parent);
@@ -103,13 +103,13 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
     map.get_mut(key).ok_or_else(|| Error::invalid(format!("variable '{name}' cannot be set")))
 }
 
-/// `NAME=VALUE`, where VALUE is YAML. A plain text is taken as it is written, quotes around it apart.
+/// Parses `NAME=VALUE`, where VALUE is YAML. A plain text stays as written, without quotes around it.
 fn from_var(pair: &str) -> Result<(String, Node)> {
     let (name, text) = split(pair, "--var", "VALUE")?;
     let source = PathBuf::from(format!("--var {name}"));
     let value = yaml::load(text, &source)?;
     let value = match value.data {
-        // YAML would fold line breaks and drop what looks like a comment: a text keeps both.
+        // YAML would fold line breaks and drop what looks like a comment.
         Data::String(_) => Node::string(without_quotes(text)),
         _ => without_positions(value),
     };
@@ -120,7 +120,7 @@ fn without_quotes(text: &str) -> &str {
     ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(text)
 }
 
-/// What gives many variables at once: environment, then files.
+/// Reads variables from the environment, then from files.
 fn many(
     prefixes: &[String],
     files: &[PathBuf],
@@ -133,7 +133,7 @@ fn many(
     files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, given))
 }
 
-/// The variable is the text of the file.
+/// Reads a file whose text is the variable's value.
 fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     let text = files::read(path, &format!("the file of variable '{name}'"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
@@ -143,7 +143,7 @@ fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
 fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str)> {
     match pair.split_once('=') {
         Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
-        // The text is not shown: with a `=` forgotten or a name left out it may be a secret.
+        // The text is not shown, because it may be a secret if the name or `=` is missing.
         Some((name, _)) if !name.is_empty() => Err(Error::usage(format!("{flag} {name}= has no {value}"))
             .with_hint(format!("for an empty text write {flag} {name}=''"))),
         Some(_) => Err(Error::usage(format!("{flag} expects NAME={value}: there is no text before the '='"))),
@@ -183,7 +183,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
     Ok(())
 }
 
-/// Every variable of the environment that begins with `PREFIX_`; its value is YAML.
+/// Reads every environment variable that begins with `PREFIX_`. Its value is YAML.
 fn from_environment(
     prefix: &str,
     environment: &[(String, String)],
@@ -202,7 +202,7 @@ fn from_environment(
     Ok(())
 }
 
-/// Lines of a command line help nobody: such values take the position of where they are used.
+/// Removes positions, because lines of an argument are no help. Such values take the position of their use.
 fn without_positions(node: Node) -> Node {
     let data = match node.data {
         Data::Seq(items) => Data::Seq(items.into_iter().map(without_positions).collect()),

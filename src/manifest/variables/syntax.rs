@@ -10,27 +10,27 @@ use yaml::{Data, Node};
 pub struct Reference<'a> {
     /// The name between the parentheses, without `!` and spaces: `default_ca.certificate`, `/global`.
     pub name: &'a str,
-    /// The bytes it takes up, parentheses included.
+    /// The bytes of the reference, with parentheses.
     pub range: Range<usize>,
-    /// Whether there is a space inside the parentheses. Such a reference is replaced only where it is the
-    /// whole value.
+    /// True if there is a space inside the parentheses. Such a reference is replaced only if it is the whole
+    /// value.
     pub spaced: bool,
 }
 
 impl<'a> Reference<'a> {
-    /// The variable's own name: what comes before the first `.`.
+    /// Returns the variable's name: the text before the first `.`.
     pub fn variable(&self) -> &'a str {
         self.name.split('.').next().unwrap_or(self.name)
     }
 
-    /// The keys and indices below the variable, in order. `.` separates them, and so does `/`.
+    /// Returns the keys and indices below the variable, separated by `.` or `/`.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> {
         let rest = self.name.split_once('.').map(|(_, rest)| rest);
         rest.into_iter().flat_map(|rest| rest.split(['.', '/']))
     }
 }
 
-/// All references in `text`, from left to right.
+/// Returns all references in `text`, from left to right.
 pub fn references(text: &str) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -41,14 +41,15 @@ pub fn references(text: &str) -> Vec<Reference<'_>> {
                 from = reference.range.end;
                 found.push(reference);
             }
-            // One further, not two: in `(((a))` the reference begins at the second parenthesis.
+            // The search goes on one character later, not two: in `(((a))` the reference begins at the second
+            // parenthesis.
             None => from = start + 1,
         }
     }
     found
 }
 
-/// The variables that a tree refers to.
+/// Returns the variables that a tree refers to.
 pub fn referred(root: &Node) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     collect(root, &mut names);
@@ -69,7 +70,7 @@ fn collect(node: &Node, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The reference that is all of `text`, if it is one.
+/// Returns the reference if it is all of `text`.
 pub fn whole(text: &str) -> Option<Reference<'_>> {
     reference_at(text, 0).filter(|reference| reference.range.end == text.len())
 }

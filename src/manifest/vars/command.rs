@@ -1,4 +1,4 @@
-//! What `monopile vars` asks for, done and put into words.
+//! Runs the subcommands of `monopile vars` and formats their output.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,41 +14,41 @@ use base::encryption::Encryption;
 use base::events::Reporter;
 use base::{Error, Result};
 
-/// One command.
+/// A subcommand of `monopile vars`.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// What is in the store.
+    /// List the values in the store.
     List {
-        /// As JSON.
+        /// True for JSON output.
         json: bool,
     },
-    /// One value.
+    /// Print one value.
     Get {
-        /// The path to it, as in ops files.
+        /// The path of the value in the language of ops files.
         path: String,
     },
-    /// What needs attention.
+    /// Report values that need attention.
     Check {
-        /// The manifests that declare what is in the store.
+        /// Inputs of the manifests that declare the values.
         declared: Vec<Inputs>,
-        /// How long certificates must still be valid.
+        /// The validity that certificates must still have.
         within: Duration,
     },
-    /// A new value for this variable.
+    /// Replace the value of one variable.
     Rotate {
         /// See [`Request::Check`].
         declared: Vec<Inputs>,
-        /// The variable.
+        /// The name of the variable.
         name: String,
     },
-    /// The second step of a CA's rotation.
+    /// Finish the rotation of a CA.
     Finish {
-        /// The CA.
+        /// The name of the CA's variable.
         name: String,
     },
 }
 
-/// Does it. The answer is for standard output; a check that finds something is an error.
+/// Runs the request and returns its text for standard output. A check with findings is an error.
 pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &Reporter) -> Result<String> {
     let mut store = Store::open(path, encryption)?;
     if !store.exists() {

@@ -1,4 +1,4 @@
-//! What is in a store, and what about it needs attention. Never a secret.
+//! Lists the values of a vars store and checks them. The output contains no secrets.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::vars_store::x509::Certificate;
 use base::{Error, Result};
 use yaml::Node;
 
-/// One variable in a store.
+/// One variable of the vars store.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// Its name.
@@ -23,17 +23,17 @@ pub struct Row {
     /// `certificate`, `ssh`, `rsa`, `text` or `value`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// For a certificate, the day it expires.
+    /// The expiry date of a certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// For a certificate, the variable that signed it; its own name for one that signed itself.
+    /// The variable whose CA signed a certificate, or its own name if it is self-signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<String>,
-    /// What else is public about it: subject and alternative names, a fingerprint.
+    /// Public details: subject and alternative names, or a fingerprint.
     pub detail: String,
 }
 
-/// Something about one variable that needs attention.
+/// A problem of one variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The variable.
@@ -45,17 +45,17 @@ pub struct Finding {
 /// The result of [`check`].
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// How many variables there are.
+    /// The number of variables.
     pub variables: usize,
-    /// How many of them are certificates.
+    /// The number of certificates.
     pub certificates: usize,
-    /// What needs attention.
+    /// The problems found.
     pub findings: Vec<Finding>,
-    /// What could not be checked, and why.
+    /// Checks that could not be made, with reasons.
     pub notes: Vec<String>,
 }
 
-/// What is in the store, by name.
+/// Lists the variables of the store by name.
 pub fn list(store: &Store) -> Vec<Row> {
     let mut rows: Vec<Row> = store
         .iter()
@@ -78,7 +78,7 @@ pub fn list(store: &Store) -> Vec<Row> {
     rows
 }
 
-/// The variable in the store whose certificate signed this one.
+/// Returns the variable whose certificate signed this one.
 pub fn signer(store: &Store, certificate: &Certificate) -> Option<String> {
     store
         .iter()
@@ -106,8 +106,8 @@ fn describe(certificate: &Certificate) -> String {
     parts.join(" ")
 }
 
-/// Everything about the store that needs attention: certificates that expire within `within` or do not
-/// chain to their CA, keys that do not fit, values that are not what a manifest declares.
+/// Checks the store: certificates that expire within `within` or do not chain to their CA, mismatched key
+/// pairs, and values that differ from their declaration.
 pub fn check(
     store: &mut Store,
     declared: &Declared,
@@ -181,7 +181,7 @@ fn chain_problem(
     within: Duration,
     now: OffsetDateTime,
 ) -> Option<String> {
-    // What the certificate's own text carries behind it (intermediate CAs) may stand between.
+    // Intermediate CAs may follow the certificate in its own text.
     let Some(authority) =
         bundle.iter().chain(&chain[1..]).find(|authority| certificate.is_signed_by(authority))
     else {
@@ -222,7 +222,7 @@ fn unresolved_names(resolver: &Resolver<'_>) -> String {
     }
 }
 
-/// The CA for a value of which no manifest says how it is made: the one in the store that signed it.
+/// Returns the CA in the store that signed a value without a declaration.
 pub fn authority_of(store: &Store, name: &str, certificate: &Certificate) -> Result<Option<Authority>> {
     if certificate.is_self_signed() {
         return Ok(None);

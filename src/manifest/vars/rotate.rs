@@ -1,8 +1,8 @@
-//! New values for old ones.
+//! Rotates values of a vars store.
 //!
-//! A CA is rotated in two steps. The first makes a new CA and signs everything again that the old one
-//! signed; the old certificate stays in the bundles (`certificate` of the CA, `ca` of what it signed), so
-//! that both are trusted while machines change over. The second, once all have changed, drops it.
+//! A CA is rotated in two steps. The first generates a new CA and reissues everything that the old one
+//! signed. The old certificate stays in the bundles (`certificate` of the CA, `ca` of what it signed), so
+//! that machines trust both during the change. The second step removes it.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,18 @@ use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Node};
 
-/// What a rotation did.
+/// The outcome of a rotation.
 #[derive(Debug, Default)]
 pub struct Rotated {
-    /// The variables with new values, in the order they were made.
+    /// The variables with new values, in order of generation.
     pub renewed: Vec<String>,
-    /// The CAs whose old certificate is still trusted, or, after the second step, no longer.
+    /// The CAs whose old certificate stays trusted. After the second step, those whose old certificate was
+    /// removed.
     pub authorities: Vec<String>,
 }
 
-/// Makes a new value for `name`, and if it is a CA for everything that it signed. The store is written once,
-/// with all of it or none.
+/// Generates a new value for `name`, and if it is a CA, for everything that it signed. The store is written
+/// once, so that the rotation is complete or has no effect.
 pub fn rotate(store: &mut Store, declared: &Declared, name: &str, now: OffsetDateTime) -> Result<Rotated> {
     store.lock()?;
     let mut rotation =
@@ -87,7 +88,7 @@ impl Rotation<'_> {
         Ok(())
     }
 
-    /// How the new value is made: as a manifest declares it, else as the old one was.
+    /// Returns spec and CA of the new value: from the declaration, or modelled on the old value.
     fn prepare(
         &mut self,
         store: &mut Store,
@@ -108,7 +109,7 @@ impl Rotation<'_> {
         }
         let spec = Spec::like(name, old)?;
         let authority = match certificate {
-            // A dependent's old signer has been replaced already: its new one is found by name.
+            // The old signer of a dependent is already replaced, so the renewed CA is found by name.
             Some(certificate) => match self.renewed_authority(store, certificate)? {
                 Some(authority) => Some(authority),
                 None => authority_of(store, name, certificate)?,
@@ -118,7 +119,7 @@ impl Rotation<'_> {
         Ok((spec, authority))
     }
 
-    /// The CA, renewed in this rotation, whose old certificate signed this one.
+    /// Returns the CA renewed in this rotation whose old certificate signed this one.
     fn renewed_authority(&self, store: &Store, certificate: &Certificate) -> Result<Option<Authority>> {
         for name in &self.done.authorities {
             let value = stored(store, name)?;
@@ -133,8 +134,7 @@ impl Rotation<'_> {
     }
 }
 
-/// Ends the rotation of the CA `name`, and of those below it: its old certificates are dropped from all
-/// bundles.
+/// Ends the rotation of CA `name` and of the CAs below it: removes old certificates from all bundles.
 pub fn finish(store: &mut Store, name: &str) -> Result<Rotated> {
     store.lock()?;
     let result = drop_old(store, name).and_then(|done| store.save().map(|()| done));
@@ -182,8 +182,8 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
     Ok(done)
 }
 
-/// The certificates of a CA that an earlier rotation left behind the current one: same subject, other key.
-/// (What else stands there is the chain above it.)
+/// Returns the certificates that earlier rotations left behind the current one: same subject, other key.
+/// Other certificates in the bundle are the chain above it.
 fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certificate> {
     let first = certificates.first();
     certificates.iter().skip(1).filter(move |other| {
@@ -212,7 +212,7 @@ fn stored(store: &Store, name: &str) -> Result<Node> {
     })
 }
 
-/// The variables whose certificate `authority` signed, `except` apart.
+/// Returns the variables whose certificate `authority` signed, without `except`.
 fn signed_by(store: &Store, authority: &Certificate, except: &str) -> Vec<String> {
     store
         .iter()
@@ -234,7 +234,7 @@ fn append(value: &mut Node, key: &str, pem: &str) {
     }
 }
 
-/// Takes certificates out of a bundle. Whether there were any.
+/// Removes certificates from a bundle, and returns true if it removed any.
 fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
     let Data::Map(map) = &mut value.data else { return false };
     let Some(Node { data: Data::String(text), .. }) = map.get_mut(key) else { return false };
@@ -248,7 +248,7 @@ fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
     true
 }
 
-/// The new value with whatever else the old one held.
+/// Returns the new value with the unknown keys of the old one.
 fn keep_unknown(old: &Node, mut new: Node) -> Node {
     if let (Data::Map(old), Data::Map(new)) = (&old.data, &mut new.data) {
         for (key, value) in old.iter() {

@@ -1,4 +1,4 @@
-//! A CA: the certificate and the key that sign others.
+//! A CA: a certificate and its signing key.
 
 use super::signing_key::SigningKey;
 use super::x509::Certificate;
@@ -16,8 +16,9 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The CA that is the value of variable `name`: a mapping with `certificate` and `private_key`. Where
-    /// `certificate` holds several, the first one signs and all go into the `ca` of what it signs.
+    /// Reads a CA from the value of variable `name`, a mapping with `certificate` and `private_key`. If
+    /// `certificate` is a bundle, the first one signs and all of them go into the `ca` of signed
+    /// certificates.
     pub fn from_value(name: &str, value: &Node) -> Result<Self> {
         let text = |key: &str| {
             value.get(key).and_then(Node::as_str).ok_or_else(|| {
@@ -35,23 +36,23 @@ impl Authority {
         read().context(|| format!("variable '{name}' cannot serve as CA"))
     }
 
-    /// The variable it came from.
+    /// Returns the name of its variable.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The certificate that signs.
+    /// Returns the certificate that signs.
     pub fn certificate(&self) -> &Certificate {
-        // `from_pem` gives at least one.
+        // `from_pem` returns at least one.
         &self.certificates[0]
     }
 
-    /// All its certificates in PEM form, for the `ca` of what it signs.
+    /// Returns all its certificates as PEM, for the `ca` of signed certificates.
     pub fn bundle(&self) -> String {
         self.certificates.iter().map(Certificate::to_pem).collect()
     }
 
-    /// The key that signs.
+    /// Returns the signing key.
     pub fn key(&self) -> &SigningKey {
         &self.key
     }

@@ -7,43 +7,43 @@ use crate::words::a_kind;
 use base::{Error, Result};
 use yaml::{Data, Node};
 
-/// What a certificate is to be.
+/// The options of one certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateOptions {
     /// `common_name`.
     pub common_name: Option<String>,
     /// `organization`.
     pub organization: String,
-    /// DNS names and IP addresses of `alternative_names`, each in order.
+    /// DNS names of `alternative_names`, in order.
     pub dns_names: Vec<String>,
-    /// See [`Self::dns_names`].
+    /// IP addresses of `alternative_names`, in order.
     pub addresses: Vec<IpAddr>,
     /// `is_ca`.
     pub is_ca: bool,
     /// `ca`.
     pub ca: Option<CaReference>,
-    /// `extended_key_usage`, as written.
+    /// `extended_key_usage` as written.
     pub extended_key_usage: Vec<String>,
-    /// Bits of `key_usage`, digitalSignature being bit 0; none for what fits the kind of certificate.
+    /// Bits of `key_usage`; bit 0 is digitalSignature. `None` means the default for the kind of certificate.
     pub key_usage: Option<u16>,
-    /// `duration`: validity in days.
+    /// `duration`: the validity in days.
     pub days: i64,
     /// `key_length`.
     pub key_size: KeySize,
 }
 
-/// Which CA signs.
+/// The CA that signs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CaReference {
-    /// The variable of this name.
+    /// The CA of the variable with this name.
     Name(String),
-    /// This value, which `ca: ((name))` left here.
+    /// The value that `ca: ((name))` resolved to.
     Value(Node),
 }
 
-/// The validity without a `duration`.
+/// The default validity in days.
 pub(super) const DEFAULT_DAYS: i64 = 365;
-/// The organization without one.
+/// The default organization.
 pub(super) const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
 
 const NAMES: [&str; 9] = [
@@ -58,7 +58,7 @@ const NAMES: [&str; 9] = [
     "key_length",
 ];
 
-/// The extended key usages, with the last arc of their OID below 1.3.6.1.5.5.7.3.
+/// The extended key usages with the last arc of their OIDs, below 1.3.6.1.5.5.7.3.
 pub(super) const EXTENDED_KEY_USAGES: [(&str, u64); 5] = [
     ("server_auth", 1),
     ("client_auth", 2),
@@ -67,7 +67,7 @@ pub(super) const EXTENDED_KEY_USAGES: [(&str, u64); 5] = [
     ("timestamping", 8),
 ];
 
-/// The key usages in the order of their bits (RFC 5280, 4.2.1.3).
+/// The key usages in bit order (RFC 5280, 4.2.1.3).
 pub(super) const KEY_USAGES: [&str; 9] = [
     "digital_signature",
     "non_repudiation",
@@ -81,7 +81,7 @@ pub(super) const KEY_USAGES: [&str; 9] = [
 ];
 
 impl CertificateOptions {
-    /// Reads them from the `options` of a definition.
+    /// Parses the `options` of a definition.
     pub fn parse(options: Option<&Node>) -> Result<Self> {
         check_names(options, &NAMES)?;
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
@@ -116,7 +116,7 @@ impl CertificateOptions {
     }
 }
 
-/// Refuses options that the type does not have.
+/// Rejects options that the type does not have.
 pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
     let Some(options) = options else { return Ok(()) };
     let Some(map) = options.as_map() else {
@@ -138,7 +138,7 @@ pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> 
     Ok(())
 }
 
-/// `key_length`, in bits.
+/// Parses `key_length`, in bits.
 pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
     let Some(value) = value else { return Ok(None) };
     match integer("key_length", value)? {
@@ -152,7 +152,7 @@ pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
     }
 }
 
-/// An option that is an integer.
+/// Parses an integer option.
 pub(super) fn integer(name: &str, value: &Node) -> Result<i64> {
     value.as_i64().ok_or_else(|| wrong(name, value, "an integer"))
 }

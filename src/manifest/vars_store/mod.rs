@@ -1,9 +1,10 @@
-//! The vars store: a YAML file of generated values, in upstream's format, and the generators that fill it.
+//! The vars store: a YAML file of generated values in upstream's format, and their generators.
 //!
-//! [`Store`] is the file, [`Spec`] a declared variable's type and options, from which a value is made and
-//! against which one is checked, [`Authority`] a CA that signs.
+//! [`Store`] is the file. [`Spec`] holds type and options of a declared variable: it generates values and
+//! checks stored ones. [`Authority`] is a CA that signs.
 //!
-//! Formats: docs-bosh `variable-types.md`; what upstream makes of them was compared field by field.
+//! The format follows `variable-types.md` of docs-bosh and was compared with upstream's output field by
+//! field.
 
 pub(crate) mod authority;
 mod certificate;

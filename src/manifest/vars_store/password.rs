@@ -1,16 +1,16 @@
-//! Passwords: letters and digits that need no quoting anywhere.
+//! Generates passwords of letters and digits, which need no quoting.
 
 use base::{Error, Result};
 
 /// Upstream's alphabet (config-server, `password_generator.go`).
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// The length without a `length` option.
+/// The default length.
 pub(super) const DEFAULT_LENGTH: usize = 20;
 
-/// A random password of this many letters.
+/// Generates a random password of `length` characters.
 pub(super) fn generate(length: usize) -> Result<String> {
-    // A byte is used only below the largest multiple of 36, so that every letter is equally likely.
+    // Bytes from the largest multiple of 36 on are skipped, so that every character is equally likely.
     const LIMIT: u8 = (256 / ALPHABET.len() * ALPHABET.len()) as u8;
     let mut password = String::with_capacity(length);
     let mut bytes = [0; 64];
@@ -25,7 +25,7 @@ pub(super) fn generate(length: usize) -> Result<String> {
     Ok(password)
 }
 
-/// Whether this program or upstream may have made the text: long enough, and of the alphabet.
+/// Returns true if the text has the form of a generated password: long enough, and in the alphabet.
 pub(super) fn looks_generated(text: &str) -> bool {
     text.len() >= 8 && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }

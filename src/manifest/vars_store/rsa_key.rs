@@ -1,4 +1,4 @@
-//! RSA keys: made in parallel, written as PKCS#1.
+//! RSA keys: generated in parallel, written as PKCS#1.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use base::{Error, Result};
 
-/// How long a key is, in bits.
+/// The size of an RSA key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeySize {
-    /// The size of `rsa` and `ssh` variables.
+    /// 2048 bits: the default of `rsa` and `ssh` variables.
     Rsa2048,
-    /// The size of certificates' keys unless `key_length` says otherwise.
+    /// 3072 bits: the default of certificate keys.
     Rsa3072,
-    /// The largest.
+    /// 4096 bits: the maximum.
     Rsa4096,
 }
 
 impl KeySize {
-    /// The size of this many bits.
+    /// Returns the size with this number of bits.
     pub fn from_bits(bits: i64) -> Option<Self> {
         match bits {
             2048 => Some(KeySize::Rsa2048),
@@ -35,7 +35,7 @@ impl KeySize {
         }
     }
 
-    /// The size in bits.
+    /// Returns the number of bits.
     pub fn bits(self) -> usize {
         match self {
             KeySize::Rsa2048 => 2048,
@@ -45,18 +45,18 @@ impl KeySize {
     }
 }
 
-/// A new RSA key.
+/// An RSA key pair.
 pub struct RsaKey {
     pkcs1: Vec<u8>,
     public_info: PublicKeyX509Der<'static>,
     ssh_wire: Vec<u8>,
-    /// SHA-1 of the modulus.
+    /// The SHA-1 of the modulus.
     key_id: Vec<u8>,
     pair: rsa::KeyPair,
 }
 
 impl RsaKey {
-    /// Makes one. Takes from a tenth of a second to a few seconds.
+    /// Generates a key. This takes between a tenth of a second and a few seconds.
     pub fn generate(size: KeySize) -> Result<Self> {
         let size = match size {
             KeySize::Rsa2048 => rsa::KeySize::Rsa2048,
@@ -74,54 +74,54 @@ impl RsaKey {
         Ok(RsaKey { pkcs1, public_info, ssh_wire, key_id, pair })
     }
 
-    /// The private key, `RSA PRIVATE KEY`.
+    /// Returns the private key as `RSA PRIVATE KEY` in PEM.
     pub fn private_pem(&self) -> String {
         pem_text::encode("RSA PRIVATE KEY", &self.pkcs1)
     }
 
-    /// The public key, `PUBLIC KEY`.
+    /// Returns the public key as `PUBLIC KEY` in PEM.
     pub fn public_pem(&self) -> String {
         pem_text::encode("PUBLIC KEY", self.public_info())
     }
 
-    /// The SubjectPublicKeyInfo.
+    /// Returns the SubjectPublicKeyInfo.
     pub fn public_info(&self) -> &[u8] {
         self.public_info.as_ref()
     }
 
-    /// What certificates name the key by: the SHA-1 of the modulus, as upstream.
+    /// Returns the key ID for certificates: the SHA-1 of the modulus, as upstream computes it.
     pub fn key_id(&self) -> &[u8] {
         &self.key_id
     }
 
-    /// The pair, to sign with.
+    /// Returns the key pair for signing.
     pub fn pair(&self) -> &rsa::KeyPair {
         &self.pair
     }
 
-    /// The public key as sshd reads it: `ssh-rsa …`, one line.
+    /// Returns the public key as one line in OpenSSH's format: `ssh-rsa …`.
     pub fn ssh_public_key(&self) -> String {
         use base64::Engine;
         let wire = base64::engine::general_purpose::STANDARD.encode(self.ssh_wire());
         format!("ssh-rsa {wire}\n")
     }
 
-    /// The public key in the wire form of SSH.
+    /// Returns the public key in SSH's wire format.
     pub fn ssh_wire(&self) -> &[u8] {
         &self.ssh_wire
     }
 }
 
-/// A new pair of keys for ssh.
+/// A new SSH key pair.
 pub struct SshKeyPair {
-    /// `RSA PRIVATE KEY` in PEM form.
+    /// The private key as `RSA PRIVATE KEY` in PEM.
     pub private_key: Secret,
-    /// `ssh-rsa …`, one line.
+    /// The public key as one line: `ssh-rsa …`.
     pub public_key: String,
 }
 
 impl SshKeyPair {
-    /// Makes one of a kind that every sshd takes.
+    /// Generates a pair of a type that every sshd accepts.
     pub fn generate(redactor: &Redactor) -> Result<Self> {
         let key = RsaKey::generate(KeySize::Rsa3072)?;
         Ok(SshKeyPair {
@@ -131,7 +131,8 @@ impl SshKeyPair {
     }
 }
 
-/// An RSA public key in the wire form of SSH (RFC 4253, 6.6). SSH writes numbers as DER does (RFC 4251, 5).
+/// Encodes an RSA public key in SSH's wire format (RFC 4253, 6.6). SSH writes numbers as DER does (RFC 4251,
+/// 5).
 fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in [b"ssh-rsa", exponent, modulus] {
@@ -141,12 +142,12 @@ fn ssh_wire(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// As [`RsaKey::ssh_wire`], from an RSAPublicKey (RFC 8017, A.1.1).
+/// Converts an RSAPublicKey (RFC 8017, A.1.1) to SSH's wire format.
 pub(crate) fn ssh_wire_of(rsa_public_key: &[u8]) -> Option<Vec<u8>> {
     public_parts(rsa_public_key).ok().map(|(modulus, exponent)| ssh_wire(&modulus, &exponent))
 }
 
-/// The key inside a PKCS#8 frame (RFC 5208).
+/// Extracts the key from PKCS#8 (RFC 5208).
 fn pkcs1_of_pkcs8(pkcs8: &[u8]) -> ASN1Result<Vec<u8>> {
     yasna::parse_der(pkcs8, |reader| {
         reader.read_sequence(|frame| {
@@ -157,8 +158,8 @@ fn pkcs1_of_pkcs8(pkcs8: &[u8]) -> ASN1Result<Vec<u8>> {
     })
 }
 
-/// Modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1), each with a leading zero if its first bit is
-/// set.
+/// Returns modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1). A number whose first bit is set has a
+/// leading zero byte.
 fn public_parts(rsa_public_key: &[u8]) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
     yasna::parse_der(rsa_public_key, |reader| {
         reader.read_sequence(|key| {
@@ -169,18 +170,18 @@ fn public_parts(rsa_public_key: &[u8]) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// Keys made ahead, because making them is what takes time and each processor can make one.
+/// Keys generated ahead on all processors, because generating them takes most of the time.
 #[derive(Default)]
 pub struct KeyPool {
     ready: BTreeMap<KeySize, Vec<RsaKey>>,
 }
 
 impl KeyPool {
-    /// Makes keys of these sizes, as many at once as there are processors. A failure shows when the key
-    /// is taken.
+    /// Generates keys of these sizes in parallel, one thread per processor. A failure is reported when the
+    /// key is taken.
     pub fn fill(&mut self, sizes: impl Iterator<Item = KeySize>) {
         let mut sizes: Vec<KeySize> = sizes.collect();
-        // The longest jobs first, so that no processor is left with one at the end.
+        // The slowest keys come first, so that they do not finish last on one processor.
         sizes.sort_unstable();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
         let queue = parking_lot::Mutex::new(sizes);
@@ -203,7 +204,7 @@ impl KeyPool {
         }
     }
 
-    /// A key of this size: one made ahead, or a new one.
+    /// Takes a key of this size from the pool, or generates one.
     pub fn take(&mut self, size: KeySize) -> Result<RsaKey> {
         match self.ready.get_mut(&size).and_then(Vec::pop) {
             Some(key) => Ok(key),

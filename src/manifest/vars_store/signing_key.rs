@@ -1,4 +1,4 @@
-//! A CA's private key in any of the usual forms, and signing with it.
+//! A CA's private key in any common format, and signing with it.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa;
@@ -13,9 +13,9 @@ use base::{Error, Result};
 
 /// A private key that signs certificates.
 pub enum SigningKey {
-    /// RSA of at least 2048 bits; signs with SHA-256.
+    /// RSA of at least 2048 bits. It signs with SHA-256.
     Rsa(Box<rsa::KeyPair>),
-    /// A NIST curve, with the signature algorithm that belongs to it.
+    /// ECDSA on a NIST curve, with the OID of its signature algorithm.
     Ecdsa(Box<EcdsaKeyPair>, &'static [u64]),
     /// Ed25519.
     Ed25519(Box<Ed25519KeyPair>),
@@ -29,7 +29,7 @@ const ECDSA_WITH_SHA512: &[u64] = &[1, 2, 840, 10045, 4, 3, 4];
 const ED25519: &[u64] = &[1, 3, 101, 112];
 
 impl SigningKey {
-    /// The key in a PEM text: PKCS#1, PKCS#8 or SEC 1.
+    /// Reads a key from PEM: PKCS#1, PKCS#8 or SEC 1.
     pub fn from_pem(text: &str) -> Result<Self> {
         let blocks = pem_text::blocks(text);
         if blocks.iter().any(|block| block.tag() == "ENCRYPTED PRIVATE KEY")
@@ -38,7 +38,7 @@ impl SigningKey {
             return Err(Error::invalid("the private key is encrypted")
                 .with_hint("take the passphrase off: openssl pkey -in KEY -out KEY.plain"));
         }
-        // `openssl ecparam -genkey` writes a block of parameters first.
+        // `openssl ecparam -genkey` writes a block of parameters before the key.
         let block = blocks
             .iter()
             .find(|block| block.tag().ends_with("PRIVATE KEY"))
@@ -67,7 +67,7 @@ impl SigningKey {
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(key).ok().map(|pair| SigningKey::Ed25519(Box::new(pair)))
     }
 
-    /// The public key as it stands in the BIT STRING of a SubjectPublicKeyInfo.
+    /// Returns the content of the BIT STRING in the SubjectPublicKeyInfo.
     pub fn public_bits(&self) -> &[u8] {
         match self {
             SigningKey::Rsa(pair) => pair.public_key().as_ref(),
@@ -76,7 +76,7 @@ impl SigningKey {
         }
     }
 
-    /// The AlgorithmIdentifier of its signatures.
+    /// Returns the AlgorithmIdentifier of its signatures.
     pub fn algorithm(&self) -> Vec<u8> {
         let id = match self {
             SigningKey::Rsa(_) => SHA256_WITH_RSA,
@@ -93,7 +93,7 @@ impl SigningKey {
         })
     }
 
-    /// A signature.
+    /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let failed = |_| Error::environment("signing a certificate failed");
         match self {

@@ -1,4 +1,4 @@
-//! A declared variable's type and options: makes values, and says where a value differs.
+//! Type and options of a declared variable. Generates values, and reports how a stored value differs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::words::a_kind;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node};
 
-/// What a variable is to be.
+/// Type and options of one variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
     /// `password` of this length.
@@ -26,13 +26,13 @@ pub enum Spec {
     Ssh(KeySize),
 }
 
-/// The longest password, in letters: nobody needs one, and a slip must not fill the disk.
+/// The maximum length of a password, so that a mistyped option does not fill the disk.
 const MAX_PASSWORD: i64 = 1024 * 1024;
 
 const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
 impl Spec {
-    /// Reads type and options of a definition; the options are interpolated already.
+    /// Parses type and interpolated options of a definition.
     pub fn parse(kind: &str, options: Option<&Node>) -> Result<Self> {
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
         match kind {
@@ -47,7 +47,7 @@ impl Spec {
                 }
             }
             "certificate" => CertificateOptions::parse(options).map(Box::new).map(Spec::Certificate),
-            // Upstream ignores options of keys; `key_length` is CredHub's.
+            // Upstream ignores the options of these types; `key_length` is CredHub's.
             "rsa" => Ok(Spec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             "ssh" => Ok(Spec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             other => Err(Error::invalid(format!("there is no variable type '{other}'"))
@@ -55,7 +55,7 @@ impl Spec {
         }
     }
 
-    /// The size of the key that will be needed, as far as it can be told before options are interpolated.
+    /// Returns the probable key size before options are interpolated.
     pub fn key_size_guess(kind: &str, options: Option<&Node>) -> Option<KeySize> {
         let default = match kind {
             "certificate" => KeySize::Rsa3072,
@@ -68,7 +68,7 @@ impl Spec {
         }
     }
 
-    /// The CA that has to sign.
+    /// Returns the CA that signs, if the options name one.
     pub fn ca(&self) -> Option<&CaReference> {
         match self {
             Spec::Certificate(options) => options.ca.as_ref(),
@@ -76,7 +76,7 @@ impl Spec {
         }
     }
 
-    /// A new value.
+    /// Generates a value.
     pub fn generate(
         &self,
         keys: &mut KeyPool,
@@ -109,8 +109,8 @@ impl Spec {
         }
     }
 
-    /// Where `value` is not what this spec would make; nothing where it fits. `authority` is the CA that
-    /// signs, where that is known. Secrets are not in the answers.
+    /// Returns the differences between `value` and this spec, without secrets. `authority` is the CA that
+    /// signs, if known.
     pub fn mismatches(&self, value: &Node, authority: Option<&Authority>) -> Vec<String> {
         match self {
             Spec::Password(length) => match value.as_str() {
@@ -144,7 +144,7 @@ fn mapping<const N: usize>(entries: [(&str, String); N]) -> Node {
     Data::Map(entries.collect::<Mapping>()).into()
 }
 
-/// The MD5 fingerprint of a public key in the form `ssh-keygen -l -E md5` gives, without the `MD5:`.
+/// Returns the MD5 fingerprint of a public key as `ssh-keygen -l -E md5` prints it, without `MD5:`.
 fn fingerprint(wire: &[u8]) -> String {
     use md5::Digest;
     let digest = md5::Md5::digest(wire);

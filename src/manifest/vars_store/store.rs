@@ -1,4 +1,4 @@
-//! The file that generated values are kept in.
+//! The file of generated values.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -11,10 +11,10 @@ use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
-/// A vars store: a YAML mapping from variable names to values, upstream's format.
+/// A vars store: a YAML mapping from variable names to values, in upstream's format.
 ///
-/// Whoever generates values locks the store first and reads it again, so that of two runs at once the
-/// second one takes what the first one made.
+/// A run that generates values locks the store and reads it again first. Of two runs at once, the second uses
+/// the values of the first.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -23,15 +23,15 @@ pub struct Store {
     changed: bool,
     lock: Option<File>,
     made_for_lock: bool,
-    /// Nothing is written.
+    /// True if nothing is written to the file.
     detached: bool,
     encryption: Encryption,
-    /// How the file is kept.
+    /// The encryption of the file as last read or written.
     kept: StoredForm,
 }
 
 impl Store {
-    /// The store at `path`; an empty one if there is no such file.
+    /// Opens the store at `path`. A missing file is an empty store.
     pub fn open(path: &Path, encryption: &Encryption) -> Result<Self> {
         let mut store = Store {
             path: path.to_owned(),
@@ -48,7 +48,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The same values, with nothing ever written to the file.
+    /// Returns the same values, detached from the file: nothing is written.
     pub fn detached(self) -> Self {
         Store { detached: true, ..self }
     }
@@ -79,44 +79,44 @@ impl Store {
         Ok(())
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the file was there when it was last read.
+    /// Returns true if the file existed when it was last read.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.values.get(name)
     }
 
-    /// The names of all variables.
+    /// Returns the names of all variables.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.values.iter().map(|(key, _)| key).filter_map(Node::as_str).collect::<Vec<_>>().into_iter()
     }
 
-    /// All variables with their values.
+    /// Returns all variables with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)))
     }
 
-    /// All of it as one mapping.
+    /// Returns all variables as one mapping.
     pub fn root(&self) -> Node {
         Data::Map(self.values.clone()).into()
     }
 
-    /// Sets a value; [`Self::save`] writes it.
+    /// Sets a value, which [`Self::save`] writes.
     pub fn set(&mut self, name: &str, value: Node) {
         self.values.insert(Node::string(name), value);
         self.changed = true;
     }
 
-    /// Waits until no other run writes this store, keeps others away until [`Self::unlock`], and reads it
-    /// again. The lock dies with its process.
+    /// Locks the store against other runs until [`Self::unlock`], and reads it again. The lock ends with the
+    /// process.
     pub fn lock(&mut self) -> Result<()> {
         if self.detached {
             return Ok(());
@@ -128,7 +128,7 @@ impl Store {
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = options.open(&self.path).map_err(failed)?;
             file.lock().map_err(failed)?;
-            // Whoever held the lock has put a new file in place of the one that was waited for.
+            // The previous holder of the lock may have replaced the file that this run waited for.
             if same_file(&file, &self.path).map_err(failed)? {
                 self.lock = Some(file);
                 self.made_for_lock = absent;
@@ -138,21 +138,22 @@ impl Store {
         self.read()
     }
 
-    /// Lets others write.
+    /// Releases the lock.
     pub fn unlock(&mut self) {
         if let Some(file) = &self.lock
             && self.made_for_lock
             && file.metadata().is_ok_and(|metadata| metadata.len() == 0)
         {
-            // Nothing was written after all. Whoever waits for the lock sees that the file is gone.
+            // The file was created for the lock and is still empty. A run that waits for the lock notices
+            // that it is gone.
             let _ = std::fs::remove_file(&self.path);
         }
         self.made_for_lock = false;
-        // Closing the file gives the lock back.
+        // Closing the file releases the lock.
         self.lock = None;
     }
 
-    /// Sealed to whom it is to be, if it is not yet: from then on there is nothing in plain, or for others.
+    /// Encrypts the file for the current recipients, unless it already is.
     pub fn sealed_at_last(mut self) -> Result<Self> {
         if self.exists && self.encryption.seals() && self.kept != StoredForm::AsWanted {
             self.lock()?;
@@ -164,14 +165,14 @@ impl Store {
         Ok(self)
     }
 
-    /// Writes the store if something was set: a new file, mode 0600, made durable before it takes the place
-    /// of the old one.
+    /// Writes the store if a value was set: a new file of mode 0600 is made durable, then replaces the old
+    /// one.
     pub fn save(&mut self) -> Result<()> {
         if !self.changed || self.detached {
             return Ok(());
         }
         let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
-        // A store behind a link stays there.
+        // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         if self.kept != StoredForm::Plain && !self.encryption.seals() {
             return Err(Error::usage(format!(
@@ -183,12 +184,12 @@ impl Store {
         let text = yaml::emit(&self.root());
         let text = self.encryption.seal(text.as_bytes()).map_err(failed)?;
         if self.lock.is_some() {
-            // The lock makes this the only writer.
+            // Only the holder of the lock writes, so leftover temporary files are garbage.
             sweep_temporaries(&path).map_err(failed)?;
         }
         let new = Replacement::write(&path, &text, 0o600).map_err(failed)?;
         if self.lock.is_some() {
-            // Whoever opens the new file finds it locked as the old one was.
+            // The new file is locked before it replaces the old one, so that waiting runs go on waiting.
             new.file().lock().map_err(failed)?;
         }
         let kept = new.put_in_place().map_err(failed)?;

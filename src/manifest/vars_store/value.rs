@@ -1,4 +1,4 @@
-//! What a stored value is, told by its shape: the store says nothing about types.
+//! Infers the kind of a stored value from its shape, because the store records no types.
 
 use super::certificate_options::{CertificateOptions, DEFAULT_ORGANIZATION};
 use super::rsa_key::KeySize;
@@ -9,16 +9,17 @@ use super::{certificate, password, pem_text};
 use base::{Error, Result};
 use yaml::Node;
 
-/// A stored value.
+/// The kind of a stored value.
 #[derive(Debug)]
 pub(crate) enum ValueKind {
-    /// A mapping with `certificate` and `private_key`; the certificates in `certificate`, at least one.
+    /// A mapping with `certificate` and `private_key`. Contains the certificates under `certificate`, at
+    /// least one.
     Certificate(Vec<Certificate>),
-    /// A mapping with `certificate` that cannot be read.
+    /// A mapping with an unreadable `certificate`.
     BrokenCertificate,
-    /// A mapping with both keys and a fingerprint.
+    /// A mapping with both keys and a fingerprint: an SSH key pair.
     Ssh,
-    /// A mapping with both keys.
+    /// A mapping with both keys: an RSA key pair.
     Rsa,
     /// A text.
     Text,
@@ -27,7 +28,7 @@ pub(crate) enum ValueKind {
 }
 
 impl ValueKind {
-    /// What `value` is.
+    /// Returns the kind of `value`.
     pub(crate) fn of(value: &Node) -> Self {
         let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
         if has("certificate") && has("private_key") {
@@ -42,7 +43,7 @@ impl ValueKind {
         }
     }
 
-    /// The certificate itself, if it is one.
+    /// Returns the first certificate, if the value has one.
     pub(crate) fn certificate(&self) -> Option<&Certificate> {
         match self {
             ValueKind::Certificate(certificates) => certificates.first(),
@@ -50,7 +51,7 @@ impl ValueKind {
         }
     }
 
-    /// The name of its type, as `variables:` would call it.
+    /// Returns the type name as in `variables:`.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             ValueKind::Certificate(_) | ValueKind::BrokenCertificate => "certificate",
@@ -63,7 +64,7 @@ impl ValueKind {
 }
 
 impl Spec {
-    /// What would make a value like this one. The CA stays open.
+    /// Derives a spec that generates a value like this one, without its CA.
     pub fn like(name: &str, value: &Node) -> Result<Self> {
         let unknown = |why: &str| {
             Error::invalid(format!("it cannot be told how '{name}' was made: {why}"))
@@ -112,7 +113,7 @@ fn options_like(certificate: &Certificate) -> CertificateOptions {
     }
 }
 
-/// The size of the stored private key.
+/// Returns the size of the stored private key.
 fn key_size_like(value: &Node) -> KeySize {
     let key = value.get("private_key").and_then(Node::as_str).map(SigningKey::from_pem);
     match key {
@@ -123,8 +124,7 @@ fn key_size_like(value: &Node) -> KeySize {
     }
 }
 
-/// Whether the private key of a pair of keys is not that of its public key; nothing if one of them has a form
-/// that is not read here.
+/// Returns true if private and public key do not match. `None` if one of them has an unsupported format.
 pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
     let text = |key: &str| value.get(key).and_then(Node::as_str);
     let key = SigningKey::from_pem(text("private_key")?).ok()?;
