@@ -1,6 +1,7 @@
-//! The exit codes of the program. README, `--help` and the man pages get their tables from [`TABLE`].
+//! The exit codes of the program. [`TABLE`] is the source of the tables in `--help`, the man pages and the
+//! reference.
 
-/// The command did what it was asked to do.
+/// The command succeeded.
 pub const SUCCESS: u8 = 0;
 /// The environment failed: CPI, agent, VM, file system.
 pub const ENVIRONMENT: u8 = 1;
@@ -12,14 +13,14 @@ pub const INVALID_INPUT: u8 = 3;
 pub const LOCKED: u8 = 4;
 /// The agent cannot be reached.
 pub const AGENT_UNREACHABLE: u8 = 5;
-/// The cloud is not as the state says.
+/// The cloud differs from the state.
 pub const DRIFT: u8 = 6;
-/// `plan --detailed-exitcode` found something to do.
+/// `plan --detailed-exitcode` found changes.
 pub const CHANGES_PENDING: u8 = 7;
-/// Added to the number of the signal that interrupted a run.
+/// The base to which the number of the interrupting signal is added.
 pub const SIGNAL: u8 = 128;
 
-/// Each code, as text, with its meaning.
+/// Each code as text, with its meaning.
 pub const TABLE: [(&str, &str); 9] = [
     ("0", "success"),
     ("1", "failure of the environment: CPI, agent, VM, file system"),

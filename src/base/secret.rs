@@ -1,4 +1,4 @@
-//! A text that is secret from the moment it is read.
+//! A text that is redacted from the moment it is read.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use zeroize::Zeroizing;
 
 use crate::redact::Redactor;
 
-/// A secret text. It has no `Display` and no `Serialize`: a place that needs the text asks for it with
-/// [`Self::expose`], and `tests/it/secrets.rs` lists these places. Its memory is wiped when it is dropped.
+/// A secret text without `Display` and `Serialize`. Its memory is wiped on drop, and `tests/it/secrets.rs`
+/// lists the places that call [`Self::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Makes a secret, which from now on is redacted in the run of this redactor.
+    /// Creates a secret and adds it to the redactor of the run.
     pub fn new(text: impl Into<String>, redactor: &Redactor) -> Self {
         let text = Zeroizing::new(text.into());
         redactor.add(&text);
         Secret(text)
     }
 
-    /// The text itself.
+    /// Returns the plain text.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,28 +1,27 @@
-//! Finds which of many byte strings begin at a place of a text.
+//! Finds the longest of many byte strings that begins at a position of a text.
 //!
-//! Strings are kept in buckets by their first [`KEY`] bytes, sorted. Adding one costs a look-up and an insertion
-//! and nothing has to be built before the first search, so secrets can be added at any time; a place of a text
-//! where nothing begins costs one look at a bit.
+//! Strings are kept sorted in buckets by their first [`KEY`] bytes. Inserting needs no rebuild, so secrets
+//! can be added at any time. A position where no string begins costs one lookup of a bit.
 
 use std::collections::HashMap;
 
-/// How many bytes choose the bucket; no shorter string can be kept.
+/// The number of bytes that select the bucket, and the minimum length of a string.
 pub(super) const KEY: usize = 4;
-/// The first two bytes of a string, as a number of 16 bits.
+/// The number of values of a string's first two bytes.
 const PAIRS: usize = 1 << 16;
 
 /// A set of byte strings.
 #[derive(Default)]
 pub(super) struct Index {
     buckets: HashMap<[u8; KEY], Vec<Box<[u8]>>>,
-    /// A bit for each pair of bytes that some string begins with.
+    /// One bit for each pair of first bytes; set if a string begins with it.
     begins: Vec<u64>,
     count: usize,
     longest: usize,
 }
 
 impl Index {
-    /// Adds a string of at least [`KEY`] bytes; shorter ones are left out.
+    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored.
     pub(super) fn insert(&mut self, string: &[u8]) {
         let Some(key) = string.first_chunk::<KEY>() else { return };
         let bucket = self.buckets.entry(*key).or_default();
@@ -39,34 +38,34 @@ impl Index {
         }
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// The length of the longest string.
+    /// Returns the length of the longest string.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The longest string that `text` begins with.
+    /// Returns the longest string that is a prefix of `text`.
     pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&[u8]> {
         let bucket = self.bucket(text)?;
         let mut text = text;
         loop {
-            // What `text` begins with is not above it, and the longest such is the highest.
+            // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
             let below = bucket.partition_point(|known| known.as_ref() <= text);
             let known = bucket.get(below.checked_sub(1)?)?;
             let common = known.iter().zip(text).take_while(|(one, other)| one == other).count();
             if common == known.len() {
                 return Some(known);
             }
-            // Whatever else `text` begins with ends where the two part.
+            // Any shorter prefix ends where `known` and `text` differ.
             text = text.get(..common)?;
         }
     }
 
-    /// A string that is longer than `start` and begins with it.
+    /// Returns a string that is longer than `start` and begins with it.
     pub(super) fn continuation(&self, start: &[u8]) -> Option<&[u8]> {
         let bucket = self.bucket(start)?;
         let above = bucket.partition_point(|known| known.as_ref() <= start);
@@ -108,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same as a search through all of them.
+        /// Finds the same prefix as a search through all strings.
         #[test]
         fn as_if_all_were_tried(
             strings in proptest::collection::vec("[ab]{4,9}", 0..20),

@@ -1,14 +1,16 @@
-//! Redaction by value: a secret is never shown, wherever it turns up and in whatever common spelling
-//! (`spellings`). [`Redactor::naming`] says which keys and variables hold secrets; `manifest::secrets` says
+//! Redaction by value: replaces a secret wherever it occurs, in all common spellings (`spellings`).
+//! [`Redactor::naming`] tells which keys and variables hold secrets; `manifest::secrets` decides which values
+//! are secret.
 //! which values are some.
 //!
-//! Every line of a secret that has several is a secret too, because logs come line by line. A secret that was
-//! wrapped (base64 in columns, say) is found across the line breaks of a text; where the lines come one by one,
-//! [`Redactor::line`] also hides a line's end that a secret begins with, and its start that one ends with.
+//! Each line of a multi-line secret is a secret too, because logs are written line by line. A wrapped secret
+//! (such as base64 in columns) is found across the line breaks of a text. For text that arrives line by line,
+//! [`Redactor::line`] also hides the start of a secret at the end of a line and its end at the start of the
+//! next.
 //!
-//! Some things are left alone, because replacing them would garble ordinary text and hide nothing: values
-//! shorter than four characters; `true`, `false`, `null`; and short values of letters alone where they
-//! are part of a longer word. Paths and addresses that the operator gave stay whole ([`Redactor::keep`]).
+//! Some values are not redacted, because that would garble ordinary text and hide nothing: values shorter
+//! than four characters; `true`, `false`, `null`; and short values of letters alone inside a longer word.
+//! Paths and addresses that the operator gave stay whole ([`Redactor::keep`]).
 
 mod index;
 mod naming;
@@ -30,23 +32,25 @@ use parking_lot::RwLock;
 #[cfg(test)]
 use spellings::SHORTEST;
 
-/// Letters alone, and fewer than this, are a secret as a word only.
+/// The length from which a secret of letters alone is also found inside longer words.
 const SHORTEST_INSIDE: usize = 8;
-/// What is found across a line break is at least this long: two short words that meet are no secret.
+/// The minimum length of a match across a line break, because two adjacent short words are not a secret.
 const SHORTEST_WRAPPED: usize = 12;
-/// How much of a secret at the end or start of a line is taken for one.
+/// The length of a fragment at the end or start of a line that counts as part of a secret.
 const FRAGMENT: Range<usize> = 8..513;
-/// Only what is this long is looked for in fragments.
+/// The minimum length of a secret whose fragments are searched.
 const SHORTEST_BROKEN: usize = 16;
-/// A text from this length on may have been cut out of a longer one.
+/// The length from which a text may have been truncated.
 const CUT: usize = 1024;
-/// A longer text is a whole log, whose lines were looked at one by one.
+/// The length from which a text is not searched across line breaks. It is a whole log then, and its lines
+/// were redacted one by one.
 const LONGEST_JOINED: usize = 1 << 20;
 const REPLACEMENT: &str = "<redacted>";
-/// A longer text is not kept whole.
+/// The maximum length of a text that [`Redactor::keep`] accepts.
 const LONGEST_KEPT: usize = 4096;
 
-/// The secrets of a run. Cheap to clone; clones share the set, so a secret added late takes effect at once.
+/// The set of secrets of a run. Clones are cheap and share the set, so a secret added later takes effect
+/// everywhere.
 #[derive(Clone, Default)]
 pub struct Redactor {
     shared: Arc<RwLock<Secrets>>,
@@ -55,24 +59,24 @@ pub struct Redactor {
 #[derive(Default)]
 struct Secrets {
     forms: Index,
-    /// The long ones, back to front.
+    /// Forms of at least [`SHORTEST_BROKEN`] bytes, reversed.
     reversed: Index,
-    /// Forms of values that are secret only as a precaution, see [`Redactor::add_value`].
+    /// Forms of values that are secret only as a precaution; see [`Redactor::add_value`].
     values: HashSet<Box<[u8]>>,
-    /// Texts in which no such value is replaced.
+    /// Texts inside which such values are not replaced.
     kept: Index,
-    /// Names that the operator called secret, as [`naming::normal`] writes them.
+    /// Names that the operator declared secret, normalized by [`naming::normal`].
     names: BTreeSet<String>,
 }
 
 impl Redactor {
-    /// Adds a secret. Values too short to be told from ordinary text are left out.
+    /// Adds a secret. Values too short to distinguish from ordinary text are ignored.
     pub fn add(&self, secret: &str) {
         self.insert(secret, false);
     }
 
-    /// Adds a value that is secret as a precaution, because of where it came from. It is shown inside the paths
-    /// and addresses that [`Self::keep`] keeps whole; a value that was also added with [`Self::add`] is not.
+    /// Adds a value that is secret as a precaution. Unlike a secret added with [`Self::add`], it stays
+    /// visible inside paths and addresses added with [`Self::keep`].
     pub fn add_value(&self, value: &str) {
         self.insert(value, true);
     }
@@ -97,44 +101,44 @@ impl Redactor {
         }
     }
 
-    /// Keeps a path or an address whole: a value of [`Self::add_value`] inside it is not replaced. A text without
-    /// a slash or a dot is neither, and is not kept.
+    /// Keeps values added with [`Self::add_value`] visible inside this path or address. A text without a
+    /// slash or dot is ignored.
     pub fn keep(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
             self.shared.write().kept.insert(text.as_bytes());
         }
     }
 
-    /// Makes every value secret that a variable or key of this name holds.
+    /// Declares the values of all variables and keys with this name secret.
     pub fn add_name(&self, name: &str) {
         let name = naming::normal(name);
         self.shared.write().names.insert(name);
     }
 
-    /// Returns what the name of a variable or key says about its value.
+    /// Returns the meaning of a variable's or key's name for its value.
     pub fn naming(&self, name: &str) -> Naming {
         let name = naming::normal(name);
         let asked = self.shared.read().names.contains(&name);
         if asked { Naming::Asked } else { naming::of(&name) }
     }
 
-    /// `text` with every secret replaced by `<redacted>`.
+    /// Replaces every secret in `text` by `<redacted>`.
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact(text, text.len() >= CUT || text.ends_with('…'))
     }
 
-    /// As [`Self::apply`], for one of several lines that are not seen together.
+    /// Redacts one line of a longer text whose other lines are not at hand.
     pub fn line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         self.redact(line, true)
     }
 
-    /// Text from outside as it may be shown: first without control characters, then without secrets. In this
-    /// order, because an escape sequence in the middle of a secret would hide it.
+    /// Removes control characters from foreign text, then redacts it. The order matters, because an escape
+    /// sequence inside a secret would hide it.
     pub fn show(&self, text: &str) -> String {
         self.apply(&clean(text)).into_owned()
     }
 
-    /// As [`Self::show`], for one of several lines that are not seen together.
+    /// Removes control characters from one line of a longer text, then redacts it like [`Self::line`].
     pub fn show_line(&self, line: &str) -> String {
         self.line(&clean(line)).into_owned()
     }
@@ -162,7 +166,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Secrets {
-    /// Where secrets stand in a text. They are valid UTF-8, so each begins and ends at character boundaries.
+    /// Finds the secrets in a text. They are valid UTF-8, so matches are at character boundaries.
     fn within(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for at in 0..text.len() {
@@ -180,14 +184,14 @@ impl Secrets {
         found
     }
 
-    /// Where secrets stand with line breaks in them, written as such or as `\n`.
+    /// Finds secrets with line breaks inside, written as newlines or as `\n`.
     fn across_breaks(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         if text.len() > LONGEST_JOINED
             || !text.contains(&b'\n') && !text.windows(2).any(|pair| pair == br"\n")
         {
             return;
         }
-        // The text without its line breaks, and where each byte of it was.
+        // The text without line breaks, and the original position of each byte.
         let (mut joined, mut origin) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len()));
         let mut at = 0;
         while let Some(byte) = text.get(at) {
@@ -208,7 +212,7 @@ impl Secrets {
         }
     }
 
-    /// Returns true if a value stands here inside a text that is kept whole.
+    /// Returns true if the range is a value inside a text that is kept whole.
     fn is_kept(&self, text: &[u8], range: &Range<usize>) -> bool {
         let first = range.end.saturating_sub(self.kept.longest());
         text.get(range.clone()).is_some_and(|form| self.values.contains(form))
@@ -218,7 +222,7 @@ impl Secrets {
             })
     }
 
-    /// The start of a secret that goes on after the text, and the end of one that began before it.
+    /// Finds a secret that continues after the text, and one that began before it.
     fn at_the_edges(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let end = text
             .trim_end_matches(|character: char| character.is_whitespace() || "…\"',\\".contains(character));
@@ -248,21 +252,21 @@ impl Secrets {
     }
 }
 
-/// Whether what stands there has no letter or digit beside it.
+/// Returns true if no letter or digit adjoins the range.
 fn is_word(text: &[u8], range: &Range<usize>) -> bool {
     let apart = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
     apart(range.start.checked_sub(1).and_then(|before| text.get(before))) && apart(text.get(range.end))
 }
 
-/// Whether a fragment looks like part of a key rather than of a word or an address.
+/// Returns true if a fragment looks like part of a key rather than of a word or an address.
 fn is_opaque(fragment: &[u8]) -> bool {
     let has = |kind: fn(&u8) -> bool| fragment.iter().any(kind);
     let mixed = has(u8::is_ascii_digit) || (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase));
     mixed && has(u8::is_ascii_alphabetic) && !has(u8::is_ascii_whitespace)
 }
 
-/// The length of the line break that a text begins with, indentation after it included: `\n`, CR LF, or these as
-/// JSON and debug output escape them, once or several times over.
+/// Returns the length of a line break at the start of a text, with following indentation: `\n`, CR LF, or
+/// these escaped by JSON or debug output, also repeatedly.
 fn line_break(text: &[u8]) -> usize {
     let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
     let after = |skipped: usize| text.get(skipped..).unwrap_or_default();
@@ -276,7 +280,7 @@ fn line_break(text: &[u8]) -> usize {
     length + after(length).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// Replaces ranges; those that touch become one.
+/// Replaces the ranges; adjoining ones become one.
 fn replace(text: &str, mut found: Vec<Range<usize>>) -> Cow<'_, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);

@@ -1,26 +1,26 @@
-//! Names of secrets: what the key or variable that holds a value says about it.
+//! Judges names of keys and variables: does the value of this name hold a secret?
 
-/// What the name of a key or variable says about its value.
+/// The meaning of a key's or variable's name for its value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Naming {
-    /// Nothing.
+    /// The name says nothing.
     #[default]
     Plain,
-    /// It is a key, or the path of one, which is no secret.
+    /// A key, which is secret, or the path of one, which is not.
     Key,
-    /// It is a password, a token or the like.
+    /// A password, a token or the like.
     Secret,
-    /// The operator called it secret (`--redact`).
+    /// A name that the operator declared secret (`--redact`).
     Asked,
 }
 
 /// Parts of the names of secrets.
 const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "credential"];
-/// Parts of the names of keys, and of what belongs to one and is as secret.
+/// Parts of the names of keys and of equally secret values.
 const KEYS: [&str; 6] = ["private_key", "privatekey", "access_key", "accesskey", "api_key", "apikey"];
-/// Keys that are no secret.
+/// Parts of the names of public keys.
 const PUBLIC: [&str; 5] = ["public", "pubkey", "authorized", "known", "host_key"];
-/// Last words of names that say something about a secret without telling it: `token_url`, `key_name`.
+/// Last words of names that describe a secret without containing it: `token_url`, `key_name`.
 const ABOUT: &[&str] = &[
     "algorithm",
     "bits",
@@ -57,7 +57,8 @@ const ABOUT: &[&str] = &[
     "validity",
 ];
 
-/// The name in lower case, its words separated by `_`: `accessKey` and `Access-Key` are both `access_key`.
+/// Converts a name to lower case with words separated by `_`: `accessKey` and `Access-Key` become
+/// `access_key`.
 pub(super) fn normal(name: &str) -> String {
     let mut normal = String::with_capacity(name.len() + 4);
     let mut small = false;
@@ -74,7 +75,7 @@ pub(super) fn normal(name: &str) -> String {
     normal
 }
 
-/// What a normal name says.
+/// Judges a normalized name.
 pub(super) fn of(name: &str) -> Naming {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last = name.rsplit('_').next().unwrap_or(name);

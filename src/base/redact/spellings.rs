@@ -1,25 +1,26 @@
-//! The ways in which a secret is commonly written: as it is, as JSON and debug output escape it, as URLs, HTML and
-//! shells do, and in base64 (at each of the three alignments, so that it is also found inside an `Authorization`
-//! header or a document that was encoded whole).
+//! The common spellings of a secret: plain, escaped by JSON or debug output, by URLs, HTML and shells, and in
+//! base64 at each of the three alignments. The alignments find it inside an `Authorization` header or an
+//! encoded document.
 
 use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Values with fewer characters than this are not redacted.
+/// The minimum length of a redacted value in characters.
 pub(super) const SHORTEST: usize = 4;
-/// Lines of a secret with several lines are secrets from this length on.
+/// The minimum length of a line that counts as a secret by itself.
 const SHORTEST_LINE: usize = 8;
-/// Encoded forms shorter than this would match by accident.
+/// The minimum length of an encoded form. Shorter ones would match by accident.
 const SHORTEST_ENCODED: usize = 6;
-/// A longer secret is looked for line by line only.
+/// The maximum length of a secret that is also searched as a whole, not only line by line.
 const LONGEST: usize = 4096;
-/// A longer secret is looked for in pieces of its lines, as they are.
+/// The maximum length of a secret whose lines are searched in all spellings. Lines of longer ones are
+/// searched in plain pieces.
 const LONGEST_SPELT: usize = 64 * 1024;
 const PIECE: usize = 64;
 
-/// Every form of `secret` that is looked for.
+/// Returns every form of `secret` to search for.
 pub(super) fn of(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     let secret = secret.trim();
@@ -46,12 +47,12 @@ pub(super) fn of(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Lines that frame a PEM block, and short ones, tell nothing.
+/// Lines that frame a PEM block, and short lines, reveal nothing.
 fn line_is_secret(line: &str) -> bool {
     line.len() >= SHORTEST_LINE && !line.starts_with("-----")
 }
 
-/// Cuts a long line at character boundaries. Laid end to end the pieces are the line, so all of it is found.
+/// Cuts a long line at character boundaries. The pieces cover the whole line, so all of it is found.
 fn pieces(line: &str, forms: &mut Vec<String>) {
     let mut rest = line;
     while rest.len() > PIECE {
@@ -71,22 +72,22 @@ fn pieces(line: &str, forms: &mut Vec<String>) {
 fn spell(secret: &str, forms: &mut Vec<String>) {
     base64(secret, forms);
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        // Nobody escapes letters and digits.
+        // Letters and digits are never escaped.
         forms.push(secret.to_owned());
         return;
     }
     if let Ok(quoted) = serde_json::to_string(secret) {
         let json = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         if json != secret && !secret.contains('\n') {
-            // Lines of a key are the same with and without escapes; anything else is not.
+            // A secret of several lines needs no base64 of its escaped form: each of its lines is searched too.
             base64(json, forms);
         }
         forms.push(json.to_owned());
         forms.push(json.replace('/', "\\/"));
         forms.push(ascii_only(json));
-        // Go, and Ruby in some settings, escape what HTML would read.
+        // Go, and Ruby in some settings, escape HTML characters.
         forms.push(json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
-        // JSON inside JSON: a CPI's log line that quotes its request.
+        // JSON inside JSON, as in a CPI's log line that quotes its request.
         forms.push(json.replace('\\', "\\\\").replace('"', "\\\""));
     }
     forms.push(secret.escape_debug().to_string());
@@ -100,13 +101,13 @@ fn spell(secret: &str, forms: &mut Vec<String>) {
     for (double, single) in [("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("\"", "'")] {
         forms.push(html.replace('"', double).replace('\'', single));
     }
-    // What a shell's trace and its quoting make of it.
+    // The forms in a shell's trace and with shell quoting.
     forms.push(secret.replace('\'', r"'\''"));
     forms.push(shell_escape(secret));
     forms.push(secret.to_owned());
 }
 
-/// JSON of ASCII alone, as Python writes it.
+/// Returns JSON of ASCII characters alone, as Python writes it.
 fn ascii_only(json: &str) -> String {
     let mut output = String::with_capacity(json.len());
     for character in json.chars() {
@@ -122,7 +123,7 @@ fn ascii_only(json: &str) -> String {
     output
 }
 
-/// With a backslash before whatever a shell may read, as Ruby's Shellwords does.
+/// Escapes shell characters with a backslash, as Ruby's Shellwords does.
 fn shell_escape(secret: &str) -> String {
     let mut output = String::with_capacity(secret.len());
     for character in secret.chars() {
@@ -142,7 +143,7 @@ fn base64(text: &str, forms: &mut Vec<String>) {
     }
 }
 
-/// Percent-encoding with ASCII letters, digits and `kept` as they are.
+/// Percent-encodes all bytes except ASCII letters, digits and `kept`.
 fn percent_encode(text: &str, kept: &str) -> String {
     let mut output = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -157,7 +158,7 @@ fn percent_encode(text: &str, kept: &str) -> String {
 }
 
 trait LowercaseEscapes {
-    /// The same text with `%2F` written `%2f`.
+    /// Writes the hex digits of percent escapes in lower case, such as `%2f`.
     fn to_ascii_lowercase_escapes(&self) -> String;
 }
 
@@ -177,14 +178,14 @@ impl LowercaseEscapes for String {
     }
 }
 
-/// The base64 characters that are the same whatever stands before and after `secret`, when it begins at this
-/// offset in a group of three bytes.
+/// Adds the base64 characters that do not depend on the text around `secret`, if it begins at this offset in
+/// a group of three bytes.
 fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, forms: &mut Vec<String>) {
     let mut bytes = vec![0; alignment];
     bytes.extend_from_slice(secret.as_bytes());
     let encoded = engine.encode(&bytes);
-    // 8·n bits before the secret touch ⌈8·n/6⌉ characters; a last character that is not full depends on
-    // what follows.
+    // 8·n bits before the secret touch ⌈8·n/6⌉ characters. An incomplete last character depends on the text
+    // after the secret.
     let first = (alignment * 8).div_ceil(6);
     let end = bytes.len() * 8 / 6;
     if let Some(inner) = encoded.get(first..end).filter(|inner| inner.len() >= SHORTEST_ENCODED) {

@@ -88,7 +88,7 @@ fn wrapped_base64_is_found_in_one_text_and_line_by_line() {
         let lines: Vec<&str> =
             encoded.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
         let plain: Vec<String> = lines.iter().map(|line| redactor.line(line).into_owned()).collect();
-        // What may stay visible where a line breaks is less than eight characters of 32.
+        // At most seven of 32 characters may stay visible at a line break.
         let hidden: usize = lines
             .iter()
             .zip(&plain)
@@ -146,7 +146,7 @@ fn paths_that_are_kept_stay_whole() {
         "state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"
     );
     assert_eq!(redactor.apply("bosh and bosh-state.json"), "<redacted> and bosh-state.json");
-    // What a path does not contain as a whole is a secret, and so is what stands beside it.
+    // A value outside a whole kept path is redacted, even next to one.
     assert_eq!(redactor.apply("bosh-state.json and more"), "bosh-<redacted>");
     assert_eq!(redactor.apply("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
     assert_eq!(redactor.apply("/home/me/bosh/x"), "/home/me/<redacted>/x");
@@ -238,7 +238,7 @@ proptest! {
         let text = format!("{before}{trimmed}{after}");
         prop_assume!(trimmed.chars().count() >= SHORTEST && !["true", "null", "false"].contains(&trimmed));
         prop_assume!(!REPLACEMENT.contains(trimmed));
-            // A short word is one only by itself.
+            // A short word is redacted only as a whole word.
             prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !trimmed.bytes().all(|byte| byte.is_ascii_alphabetic()));
         let shown = redactor.apply(&text).into_owned();
         let without = shown.replace(REPLACEMENT, "\u{0}");
