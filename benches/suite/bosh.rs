@@ -1,4 +1,4 @@
-//! The same environment for a `bosh` binary: its releases as tarballs, its CPI from a release.
+//! The hello environment for a `bosh` binary: releases as tarballs, and a CPI from a release.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
-/// Has an environment be one that `bosh` can deploy: with one job that runs nothing, and this program as its CPI.
+/// Changes an environment so that `bosh` can deploy it: one idle job, and this program as the CPI.
 pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
     let mut idle = JobTarball::new("idle")
         .template("config.erb", "config/file", "<%= spec.ip %>\n")
@@ -33,9 +33,9 @@ pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
     );
 }
 
-/// `bosh` with a command on this environment.
+/// Returns a command of `bosh` on this environment.
 pub(crate) fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
-    // It has the same flags.
+    // `bosh` has the same flags.
     let ours = hello.builtin_command(&[command], &[]);
     let mut theirs = Command::new(bosh);
     hello.world.enter(&mut theirs).arg("-n").args(ours.get_args());

@@ -1,8 +1,8 @@
-//! What a row finds out: figures at several sizes, and whether they are good enough.
+//! The findings of a row: figures at several sizes, and checks against limits.
 
 use serde::Serialize;
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
@@ -13,7 +13,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A value as people read it.
+    /// Formats a value for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Milliseconds if value >= 10_000.0 => format!("{:.1} s", value / 1000.0),
@@ -27,7 +27,7 @@ impl Unit {
         }
     }
 
-    /// What stands at an axis.
+    /// Returns the label of an axis.
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
@@ -38,44 +38,44 @@ impl Unit {
     }
 }
 
-/// One of several runs.
+/// The result of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub value: f64,
-    /// The most memory that was held, in KiB, where that was measured.
+    /// The peak memory in KiB, if measured.
     pub peak_kib: Option<u64>,
 }
 
 impl Sample {
-    /// The time that a process took.
+    /// Returns the duration of a process as a sample.
     pub(crate) fn of(took: &crate::process::Took) -> Sample {
         Sample { value: took.wall.as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
     }
 }
 
-/// One thing, measured at one size.
+/// One measurement at one size.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// What was measured: `monopile`, `gzip -dc | tar x`.
+    /// The name of the measurement: `monopile`, `gzip -dc | tar x`.
     pub what: String,
-    /// How many times the smallest size: 1, 4, 16.
+    /// The multiple of the smallest size: 1, 4, 16.
     pub scale: u32,
-    /// The size in words.
+    /// The size as text.
     pub size: String,
     pub unit: Unit,
-    /// In the order in which they were measured.
+    /// The values in the order of measurement.
     pub values: Vec<f64>,
     pub median: f64,
     pub least: f64,
     pub most: f64,
-    /// The most memory of all runs, in KiB.
+    /// The peak memory of all runs, in KiB.
     pub peak_kib: Option<u64>,
-    /// How many instructions one run takes.
+    /// The number of instructions of one run.
     pub instructions: Option<u64>,
 }
 
 impl Figure {
-    /// The figure that these runs give.
+    /// Builds the figure of these runs.
     pub(crate) fn new(what: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
         assert!(!samples.is_empty(), "{what} was not measured");
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
@@ -95,57 +95,57 @@ impl Figure {
         }
     }
 
-    /// The same with a number of instructions.
+    /// Adds a number of instructions.
     pub(crate) fn with_instructions(self, instructions: Option<u64>) -> Figure {
         Figure { instructions, ..self }
     }
 
-    /// The median and how far the runs lie from each other.
+    /// Returns the median and the spread.
     pub(crate) fn shown(&self) -> (String, String) {
         let spread = format!("{} – {}", self.unit.show(self.least), self.unit.show(self.most));
         (self.unit.show(self.median), if self.values.len() > 1 { spread } else { "–".to_owned() })
     }
 }
 
-/// Whether something is good enough.
+/// One check of a requirement.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Check {
-    /// What must be reached, in words.
+    /// The requirement as text.
     pub must: String,
-    /// What it was measured by: an index into the figures.
+    /// The index of the figure that was checked.
     pub figure: usize,
-    /// What was measured, in units of what it is compared with.
+    /// The measured value relative to its limit or reference.
     pub ratio: Option<f64>,
     pub pass: bool,
 }
 
-/// All that a row found out.
+/// The findings of one row.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Findings {
     pub figures: Vec<Figure>,
     pub checks: Vec<Check>,
-    /// What else is to be known: where the time went, what was not measured and why.
+    /// Further remarks: where the time went, what was not measured and why.
     pub notes: Vec<String>,
 }
 
 impl Findings {
-    /// Adds a figure; returns its number.
+    /// Adds a figure and returns its index.
     pub(crate) fn figure(&mut self, figure: Figure) -> usize {
         self.figures.push(figure);
         self.figures.len() - 1
     }
 
-    /// The figure of this thing at this scale.
+    /// Returns the figure of this name and scale.
     pub(crate) fn find(&self, what: &str, scale: u32) -> Option<(usize, &Figure)> {
         self.figures.iter().enumerate().find(|(_, figure)| figure.what == what && figure.scale == scale)
     }
 
-    /// Adds a sentence.
+    /// Adds a remark.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// Demands that a figure's median is at most this.
+    /// Requires that the median of a figure is at most `limit`.
     pub(crate) fn at_most(&mut self, must: &str, figure: usize, limit: f64) {
         let median = self.figures[figure].median;
         let check =
@@ -153,13 +153,13 @@ impl Findings {
         self.checks.push(check);
     }
 
-    /// Demands something else of a figure.
+    /// Adds a check with a result of the caller's.
     pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, pass: bool) {
         self.checks.push(Check { must: must.to_owned(), figure, ratio, pass });
     }
 }
 
-/// Somebody who does the work that is measured.
+/// One of several programs or methods that do the same work.
 pub(crate) struct Contender<'a> {
     pub what: String,
     pub run: Box<dyn FnMut() -> Sample + 'a>,
@@ -171,7 +171,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Lets them do it in turn, `rounds` times (A B A B), after one turn that does not count.
+/// Runs all contenders in turn, `rounds` times (A B A B), after one warm-up turn each.
 pub(crate) fn interleaved(
     contenders: &mut [Contender<'_>],
     rounds: usize,

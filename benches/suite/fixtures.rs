@@ -1,4 +1,4 @@
-//! What is measured with: stemcells, releases and environments of any size, made by the same rules every time.
+//! Fixtures: stemcells, releases and environments of any size, always built by the same rules.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -19,10 +19,10 @@ pub(crate) struct Hashed {
     pub sha1: String,
 }
 
-/// How the image's content alternates, in bytes.
+/// The bytes after which the image's content alternates.
 const STRETCH: u64 = 1 << 20;
 
-/// A directory below the results that is empty now.
+/// Returns an empty directory below the results.
 pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
     let path = suite.out.join("work").join(name);
     let _ = fs::remove_dir_all(&path);
@@ -30,8 +30,8 @@ pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
     path
 }
 
-/// A stemcell whose image has so many bytes: one gzip member with `stemcell.MF` and `image`, as stemcells are. Three
-/// quarters of the image are compressed already, as most of a disk image is, and one quarter is not. It is made once.
+/// Returns a stemcell with an image of `bytes` bytes: one gzip member with `stemcell.MF` and `image`. Three
+/// quarters of the image are incompressible, as in most disk images. It is built once.
 pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     let directory = suite.out.join("fixtures");
     fs::create_dir_all(&directory).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     Hashed { path, sha1 }
 }
 
-/// A tar archive of these files and of one that has so many zeros. It takes no room on the disk.
+/// Writes a sparse tar archive of these files and of one with `padding` zeros.
 pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     let mut file = File::create(path).unwrap();
     let mut length = 0;
@@ -80,7 +80,7 @@ pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     file.set_len(length + 512 + padding.next_multiple_of(512) + 1024).unwrap();
 }
 
-/// Puts a file's gzip form in its place.
+/// Replaces a file by its gzip form.
 pub(crate) fn compress(path: &Path) {
     let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
     let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
@@ -110,12 +110,12 @@ fn sha1_of(mut content: impl Read) -> String {
     }
 }
 
-/// The content of an image.
+/// Generates the content of an image.
 struct Image {
     left: u64,
     random: u64,
     words: Vec<Vec<u8>>,
-    /// What is given out next.
+    /// The bytes to read next.
     ready: Vec<u8>,
 }
 
@@ -138,7 +138,7 @@ impl Image {
         self.random
     }
 
-    /// Makes the next stretch: noise, or words of which some are used more than others.
+    /// Generates the next stretch: noise, or words of different frequency.
     fn fill(&mut self) {
         let number = self.left.div_ceil(STRETCH);
         self.ready.clear();
@@ -172,7 +172,7 @@ impl Read for Image {
     }
 }
 
-/// Runs a command of an environment with `--json`; returns what it took and its last event.
+/// Runs a command of an environment with `--json`, and returns its cost and its events.
 pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
     let path = hello.world.path("events.jsonl");
     let took = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
@@ -181,15 +181,15 @@ pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Val
     (took, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// Where the time of a run went.
+/// The time of a run by category.
 pub(crate) struct Timings(Value);
 
 impl Timings {
-    /// Of the run with these events.
+    /// Reads the timings from the events of a run.
     pub(crate) fn of(events: &[Value]) -> Timings {
         let last = events.last().expect("there is always a last event");
         match &last["timings"] {
-            // Nobody was asked anything: all of it was own work.
+            // Without CPI and agent calls, all time was own work.
             Value::Null => {
                 Timings(serde_json::json!({"total_ms": last["elapsed_ms"], "own_ms": last["elapsed_ms"]}))
             }
@@ -197,17 +197,17 @@ impl Timings {
         }
     }
 
-    /// One of them: milliseconds, bytes, or a count.
+    /// Returns one timing: milliseconds, bytes or a count.
     pub(crate) fn get(&self, name: &str) -> f64 {
         self.0[name].as_f64().unwrap_or_default()
     }
 
-    /// Own work and waiting.
+    /// Returns own work and waiting.
     pub(crate) fn overhead(&self) -> f64 {
         self.get("own_ms") + self.get("waiting_ms")
     }
 
-    /// What the time went to, in one sentence.
+    /// Describes all timings in one sentence.
     pub(crate) fn sentence(&self) -> String {
         format!(
             "{} ms: CPI {}, requests to the agent {}, its tasks {}, waiting {}, own work {}",

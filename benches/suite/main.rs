@@ -1,12 +1,12 @@
-//! The measuring suite: what the program's work costs, how that grows, and whether it is as fast as it must be.
+//! The benchmark suite: measures the program's cost and its growth with size, and checks it against limits.
 //!
 //! ```sh
 //! benches/run --help
 //! ```
 //!
-//! Each row of [`rows::ROWS`] does one kind of work at several sizes, in turn with others that do the same (`gzip` and
-//! `tar`, `curl`, Ruby, a `bosh` named by `$BOSH_CLI`). What came of it is written as a table, as JSON and as plots.
-//! See docs/performance.md.
+//! Each row of [`rows::ROWS`] does one kind of work at several sizes, in turn with other programs that do the
+//! same (`gzip` and `tar`, `curl`, Ruby, a `bosh` named by `$BOSH_CLI`). The results are written as a table,
+//! as JSON and as plots. See docs/performance.md.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,31 +67,31 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
 
-    // Cargo's own.
+    // Cargo passes this flag.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What rows need to know.
+/// Settings that the rows share.
 pub struct Suite {
-    /// Whether sizes are a sixteenth of what they are to be.
+    /// True if sizes are a sixteenth of the full ones.
     pub quick: bool,
     runs: Option<usize>,
-    /// Where results go.
+    /// The directory for results.
     pub out: PathBuf,
-    /// Templates to measure with.
+    /// The directory of templates to measure with.
     pub templates: Option<PathBuf>,
-    /// The `bosh` to compare with.
+    /// The `bosh` binary to compare with.
     pub bosh: Option<PathBuf>,
 }
 
 impl Suite {
-    /// How often to measure what takes `usual` runs for a steady median.
+    /// Returns the number of rounds for a measurement that needs `usual` runs for a steady median.
     pub fn rounds(&self, usual: usize) -> usize {
         self.runs.unwrap_or(if self.quick { usual.div_ceil(8) } else { usual })
     }
 
-    /// A size that must be measured, or what `--quick` makes of it.
+    /// Returns the size to measure, reduced by `--quick`.
     pub fn size(&self, full: u64) -> u64 {
         if self.quick { full / 16 } else { full }
     }
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
     for row in ROWS.iter().filter(chosen) {
         eprintln!("measuring {}: {}", row.name, row.work);
         measured.push((row, (row.measure)(&suite)));
-        // What is known is kept should a later row fail.
+        // Results are written after each row, so that they survive a later failure.
         report::write(&suite, &measured);
     }
     println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
@@ -136,7 +136,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Cargo's target directory: this program is `<target>/dist/deps/suite-…`.
+/// Returns cargo's target directory; this program is `<target>/dist/deps/suite-…`.
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program.ancestors().nth(3).unwrap().to_owned()

@@ -1,34 +1,34 @@
-//! Runs a process and says what it took: time, and the most memory that it or one of its own children held.
+//! Runs a process and measures time and peak memory of it and its children.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process took.
+/// The cost of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Took {
-    /// From its start to its end.
+    /// The time from start to end.
     pub wall: Duration,
-    /// The most resident memory of it, or of a process that it waited for, in KiB. What this program holds itself when it
-    /// starts the process is its lower bound.
+    /// The highest resident memory in KiB of the process or of a child that it waited for. It is at least the
+    /// memory of this program at the start of the process.
     pub peak_kib: u64,
-    /// Its exit code; -1 after a signal.
+    /// The exit code; -1 after a signal.
     pub code: i32,
 }
 
-/// Runs a command that must succeed, its output thrown away.
+/// Runs a command that must succeed, and discards its output.
 pub(crate) fn run(command: &mut Command) -> Took {
     let took = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
     assert_eq!(took.code, 0, "{command:?} failed");
     took
 }
 
-/// Runs a command, however it ends.
+/// Runs a command, whatever its exit code.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
 pub(crate) fn attempt(command: &mut Command) -> Took {
     let begun = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;
-    // SAFETY: all zeros are a valid `rusage`, and both places live until the call is over. Nobody else waits for the
+    // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. Nothing else waits for the
     // child: `Child` does so only when asked.
     let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -40,13 +40,13 @@ pub(crate) fn attempt(command: &mut Command) -> Took {
     Took { wall: begun.elapsed(), peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(), code }
 }
 
-/// Where a program is that the suite can do without.
+/// Returns the path of an optional program.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// How many instructions a command takes, its children left out; none without valgrind.
+/// Counts the instructions of a command without its children; `None` without valgrind.
 pub(crate) fn instructions(command: &Command) -> Option<u64> {
     let valgrind = find("valgrind")?;
     let profile = tempfile::NamedTempFile::new().ok()?;
@@ -66,7 +66,7 @@ pub(crate) fn instructions(command: &Command) -> Option<u64> {
     if took.code != 0 {
         return None;
     }
-    // The line `summary:` or `totals:` has the count.
+    // The line `totals:` has the count.
     let text = std::fs::read_to_string(profile.path()).ok()?;
     let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "))?;
     line.trim().parse().ok()

@@ -1,4 +1,5 @@
-//! Work that a process of its own does, so that its memory is its own: this program, started with the name of the work.
+//! Work in a separate process, so that its memory is measured alone: this program, started with the name of
+//! the work.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,17 +15,17 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::rows::packages;
 
-/// What says that this process is to do such work.
+/// The environment variable that names the work.
 const VARIABLE: &str = "MONOPILE_BENCH_WORK";
 
-/// A worker for this work.
+/// Returns the command that does this work.
 pub(crate) fn command(work: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(VARIABLE, work);
     command
 }
 
-/// Does the work, if this process was started for that.
+/// Does the work, if this process was started for it.
 pub(crate) fn run_if_called() -> Option<ExitCode> {
     let work = std::env::var(VARIABLE).ok()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,7 +54,7 @@ pub(crate) fn run_if_called() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// What `gzip -dc` does, inflating as fast as zlib-ng does.
+/// Decompresses like `gzip -dc`, at the speed of zlib-ng.
 fn gunzip(file: &Path) {
     let input = io::BufReader::with_capacity(256 << 10, File::open(file).unwrap());
     let mut output = io::stdout().lock();
@@ -68,7 +69,7 @@ fn gunzip(file: &Path) {
     }
 }
 
-/// Writes so many bytes and does nothing else.
+/// Writes `bytes` bytes and does nothing else.
 fn write(file: &Path, bytes: u64, through: bool) {
     let mut file = File::create(file).unwrap();
     let buffer = vec![0x5a; 256 << 10];
@@ -83,7 +84,7 @@ fn write(file: &Path, bytes: u64, through: bool) {
     }
 }
 
-/// The client that the program talks to agents with. `ca` is a file.
+/// Returns the program's agent client. `ca` is a file.
 fn agent(mbus: &str, ca: &str) -> Agent {
     let redactor = Redactor::default();
     let mbus = Secret::new(mbus, &redactor);

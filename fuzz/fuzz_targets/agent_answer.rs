@@ -1,4 +1,4 @@
-//! Any bytes that an agent sends are a value, an exception, or make no sense.
+//! Reads any bytes as an agent's answer: a value, an exception, or an invalid answer.
 
 #![no_main]
 

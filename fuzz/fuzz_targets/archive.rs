@@ -1,5 +1,6 @@
-//! Any bytes are an archive or are refused, and so is any sequence of entries; nothing is ever written outside
-//! the directory, no link that must stay inside leads out of it, and what is refused leaves nothing.
+//! Reads any bytes, and any sequence of entries, as an archive, which is unpacked or rejected. No file is
+//! written outside the directory, no link that must stay inside leads out of it, and a rejected archive
+//! leaves nothing behind.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use artifact::archive::{self, Limits, Links, Options};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-/// An entry whose header is right in all that it takes to be looked at.
+/// The fields of an entry whose header is valid enough to be examined.
 type Entry<'a> = (&'a [u8], &'a [u8], u8, Option<[u8; 12]>, u16, &'a [u8]);
 
 const TYPES: &[u8] = b"0001122555LKLKxxgS3467M";
@@ -37,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What is in a directory that lies this deep below the root is harmless.
+/// Checks the content of a directory `depth` levels below the root.
 fn check(directory: &Path, depth: usize, links: Links) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -59,7 +60,7 @@ fn check(directory: &Path, depth: usize, links: Links) {
     }
 }
 
-/// A tar archive of entries that the bytes stand for.
+/// Builds a tar archive from arbitrary bytes.
 fn built(bytes: &[u8]) -> Vec<u8> {
     let mut source = Unstructured::new(bytes);
     let mut archive = Vec::new();

@@ -1,5 +1,5 @@
-//! Any bytes that a CPI writes are an answer to a method, an error of the CPI's, or no answer. What is said about it
-//! fits on a screen.
+//! Reads any bytes as a CPI's answer to a method: a result, an error of the CPI, or no answer. Messages about
+//! it fit on a screen.
 
 #![no_main]
 

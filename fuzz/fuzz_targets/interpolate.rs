@@ -1,5 +1,5 @@
-//! Any manifest with any variables is interpolated or refused, and what comes of it can be written; any
-//! `variables:` block is understood or refused.
+//! Interpolates any manifest with any variables: it fails, or the result can be written. Any `variables:`
+//! block is parsed or rejected.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any text is a path or is refused, a path that was read is written back the same, and following it, or
-//! an ops file of any text, never panics.
+//! Parses any text as a path, and writes an accepted path back unchanged. Following it never panics, and
+//! neither does an ops file of any text.
 
 #![no_main]
 

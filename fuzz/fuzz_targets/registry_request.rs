@@ -1,5 +1,5 @@
-//! Any bytes that reach the registry are requests or are refused, and the connection ends with them: nothing is
-//! changed without the password, and what is stored is JSON.
+//! Sends any bytes to the registry, which answers or rejects them and closes the connection. Without the
+//! password no record changes, and records are always JSON.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
 const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
 
-/// More than any time-out of the server, and enough for a machine that is busy elsewhere.
+/// Longer than any timeout of the server, and enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Served {
@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (mut from, mut to) = tokio::io::split(ours);
         let mut answers = Vec::new();
         let exchange = async {
-            // What is refused is not read to its end.
+            // The server does not read a rejected request to its end.
             tokio::join!(
                 async {
                     let _ = to.write_all(&sent).await;
@@ -69,7 +69,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
     assert!(!answers.starts_with(b"HTTP/1.1 500"), "{}", answers.escape_ascii());
-    // The last one that is deleted takes the file with it.
+    // Deleting the last record removes the file.
     let stored = fs::read_to_string(file).unwrap_or_else(|_| "{}".to_owned());
     if !sent.windows(LOGIN.len()).any(|part| part == LOGIN.as_bytes()) {
         assert_eq!(stored, STORED);
@@ -81,10 +81,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A request whose form is right in all that it takes to be looked at: its body, when it says so, comes in chunks.
+/// The fields of a request that is valid enough to be examined. The flag selects a chunked body.
 type Asked<'a> = (u8, Option<&'a str>, u8, Option<u64>, bool, &'a [u8], &'a [u8]);
 
-/// Requests that the bytes stand for.
+/// Builds requests from arbitrary bytes.
 fn built(bytes: &[u8]) -> Vec<u8> {
     let mut source = Unstructured::new(bytes);
     let mut sent = Vec::new();

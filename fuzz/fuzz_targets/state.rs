@@ -1,5 +1,5 @@
-//! Any bytes are a state or are refused; what was read is the same after it was written and read again, and
-//! what it says exists has a name to delete it by.
+//! Reads any bytes as a state, which is accepted or rejected. An accepted state survives writing and reading,
+//! and every resource in it has a CID to delete it by.
 
 #![no_main]
 

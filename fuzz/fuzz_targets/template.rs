@@ -1,4 +1,4 @@
-//! Any template renders, is refused or runs into a limit: nothing breaks off, nothing runs on.
+//! Renders any template: it succeeds, is rejected or runs into a limit, without a panic or an endless loop.
 
 #![no_main]
 
@@ -8,11 +8,11 @@ use erb::native::{Limits, NativeRenderer};
 use erb::{Context, RenderError, Renderer};
 use libfuzzer_sys::fuzz_target;
 
-/// The context of the differential test: its corpus is the seed.
+/// The context of the differential test, whose corpus is the seed.
 const CONTEXT: &str = include_str!("../../tests/templates/context.json");
 
-/// Values of a template that hold each other are not freed: there is no garbage collector, and the limit of
-/// memory bounds them. The sanitizer's search for leaks would report nothing else.
+/// Turns off leak detection. Values of a template that refer to each other are never freed, because there is
+/// no garbage collector; the memory limit bounds them.
 #[unsafe(no_mangle)]
 pub extern "C" fn __lsan_is_turned_off() -> i32 {
     1
@@ -24,11 +24,11 @@ fuzz_target!(|source: &str| {
         let json = serde_json::from_str(CONTEXT).expect("the context is JSON");
         Context::from_json(&json).expect("the context is one")
     });
-    // A sanitizer's frames are several times as large as others.
+    // Stack frames under a sanitizer are several times as large.
     let limits = Limits { steps: 100_000, memory: 16 << 20, stack: 256 << 20 };
     match NativeRenderer::with_limits(limits).render("fuzz.erb", source, context) {
         Ok(_) => {}
-        // What a panic becomes.
+        // A panic arrives as this error.
         Err(RenderError::Ruby { message }) => panic!("{message}"),
         Err(error) => drop(error.to_string()),
     }

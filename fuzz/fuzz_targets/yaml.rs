@@ -1,4 +1,4 @@
-//! Any text loads or is refused; what loads is the same after it was written and read again.
+//! Loads any text, or rejects it. A loaded document stays the same when it is written and read again.
 
 #![no_main]
 
@@ -20,8 +20,8 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Whether upstream's way of writing a tree keeps all of it: a `<<` comes back as a merge, distinct
-/// numbers may be written alike as keys, and a negative zero is written as an integer.
+/// Returns true if upstream's format keeps all of a tree. It does not for a `<<` (read as a merge), distinct
+/// numbers that look alike as keys, and a negative zero (written as an integer).
 fn is_stable(node: &Node) -> bool {
     match &node.data {
         Data::Seq(items) => items.iter().all(is_stable),

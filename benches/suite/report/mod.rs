@@ -1,5 +1,4 @@
-//! What came of a measurement, written down: a Markdown table, JSON, and a plot for each row that was measured at
-//! several sizes.
+//! Writes the results: a Markdown table, JSON, and a plot for each row measured at several sizes.
 
 mod plot;
 mod table;
@@ -12,11 +11,11 @@ use crate::Suite;
 use crate::findings::Findings;
 use crate::rows::Row;
 
-/// The file with the table.
+/// The name of the file with the table.
 pub(crate) const TABLE: &str = "results.md";
 const JSON: &str = "results.json";
 
-/// Writes what is known so far.
+/// Writes the results so far.
 pub(crate) fn write(suite: &Suite, measured: &[(&Row, Findings)]) {
     fs::write(suite.out.join(TABLE), table::markdown(suite, measured)).unwrap();
     let rows: Vec<_> = measured
@@ -36,7 +35,7 @@ fn plot_name(row: &Row) -> String {
     format!("{}.svg", row.name)
 }
 
-/// What it was measured on.
+/// Describes the machine.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

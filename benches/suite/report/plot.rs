@@ -1,4 +1,4 @@
-//! How cost grows with size, as SVG. Both axes are logarithmic: what is linear is a line that rises like the dashed one.
+//! Plots cost by size as SVG, with logarithmic axes. Linear growth is a line parallel to the dashed one.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const BOTTOM: f64 = 50.0;
 const COLOURS: [&str; 8] =
     ["#0b6e4f", "#c1440e", "#2a5caa", "#8e44ad", "#b8860b", "#16858b", "#7f3b3b", "#555555"];
 
-/// A plot of everything that was measured at several sizes, in the unit of the first of these; none where nothing was.
+/// Plots everything measured at several sizes with the same unit; `None` if there is nothing.
 pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.what.as_str()).collect();
     let mut seen = std::collections::HashSet::new();
@@ -52,7 +52,7 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
             .unwrap();
     }
     if let Some(first) = series.first().and_then(|figures| figures.first()) {
-        // Where it leaves the plot, or ends at 16 times the size.
+        // The line ends at the edge of the plot or at 16 times the size.
         let end = (high / first.median * f64::from(first.scale)).min(16.0);
         let value = first.median * end / f64::from(first.scale);
         let from = (x(f64::from(first.scale)), y(first.median));
@@ -87,7 +87,7 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     Some(svg)
 }
 
-/// Round values between two others: 1, 2, 5, 10, 20, … or powers of ten alone where that is too many.
+/// Returns round values between two others: 1, 2, 5, 10, 20, …, or only powers of ten if those are too many.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let steps: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;

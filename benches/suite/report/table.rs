@@ -8,7 +8,7 @@ use crate::findings::{Check, Figure, Findings};
 use crate::process;
 use crate::rows::Row;
 
-/// All of it.
+/// Returns the whole report.
 pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
     let mut text = format!("# What monopile costs\n\nMeasured on {}.\n", machine());
     if suite.quick {
@@ -66,7 +66,7 @@ fn judged(row: &Row, check: &Check, figure: &Figure) -> String {
     )
 }
 
-/// One thing at all its sizes.
+/// Returns a table row with one measurement at all its sizes.
 fn grown(findings: &Findings, what: &str) -> String {
     let at = |scale| findings.find(what, scale).map(|(_, figure)| figure);
     let mut line = format!("| {} |", cell(what));
@@ -94,7 +94,7 @@ fn instructions(count: Option<u64>) -> String {
     count.map_or("–".to_owned(), |count| format!("{:.1} M instr.", count as f64 / 1e6))
 }
 
-/// Text in a cell: a bar would end it.
+/// Escapes the text of a cell: a bar would end it.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! Blobs to the agent and back, with the program's client and with curl, to and from the agent that ships in the program.
+//! Measures blob transfers to and from the built-in agent, with the program's client and with curl.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ pub(super) const ROW: Row =
     Row { name: "blobs", work: "a blob of 512 MiB to the agent and back, on loopback", measure };
 
 const BLOB: u64 = 512 << 20;
-/// What a client must reach of what curl reaches.
+/// The share of curl's throughput that the client must reach.
 const SHARE: f64 = 0.8;
 
 const DIRECTIONS: [(&str, &str); 2] = [("upload", "curl -T"), ("download", "curl -o")];
@@ -74,7 +74,7 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-/// The agent of an environment.
+/// The agent of an environment with its credentials, and the path of curl.
 struct Server<'a> {
     mbus: String,
     ca: String,

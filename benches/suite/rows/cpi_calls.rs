@@ -1,4 +1,4 @@
-//! Which processes of the CPI a run starts: `info`, and one for each call that is needed.
+//! Counts the CPI processes of a run: `info`, and one for each required call.
 
 use super::Row;
 use super::hello::more_jobs;

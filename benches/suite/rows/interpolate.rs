@@ -1,4 +1,4 @@
-//! `interpolate` of a director's manifest and more.
+//! Measures `interpolate` of manifests as large as a director's, and larger.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn measure(suite: &Suite) -> Findings {
         let mut contenders = vec![Contender::new("monopile interpolate", || {
             Sample::of(&process::run(&mut command(Path::new(MONOPILE), &inputs)))
         })];
-        // It takes more than ten times as long for four times as much.
+        // `bosh` needs more than ten times as long for four times the size.
         let bosh = suite.bosh.as_ref().filter(|_| scale == 1);
         if let Some(bosh) = bosh {
             contenders.push(Contender::new("bosh interpolate", || {
@@ -58,8 +58,8 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-/// Whether two programs put out the same document. It is compared by a process of its own: what this one ever held counts
-/// as memory of all that it starts.
+/// Returns true if both programs print the same document. A separate process compares them, because the
+/// memory of this one counts for all processes that it starts.
 fn outputs_agree(bosh: &Path, inputs: &Inputs) -> bool {
     let files = [Path::new(MONOPILE), bosh].map(|program| {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -110,7 +110,7 @@ fn inputs(suite: &Suite, scale: usize) -> Inputs {
     Inputs { directory, size }
 }
 
-/// A manifest of this many bytes, and how many jobs it has.
+/// Returns a manifest of at least `bytes` bytes, and its number of jobs.
 fn manifest(bytes: usize, variables: usize) -> (String, usize) {
     let mut text = String::from("name: bench\ninstance_groups:\n- name: bosh\n  instances: 1\n  jobs:\n");
     let mut jobs = 0;

@@ -1,4 +1,4 @@
-//! What can be measured, each in a file of its own.
+//! The rows of the suite, each in a file of its own.
 
 mod blobs;
 mod cpi_calls;
@@ -15,18 +15,18 @@ mod update;
 use crate::Suite;
 use crate::findings::Findings;
 
-/// Something that can be measured.
+/// One row: a measurement with its description.
 pub(crate) struct Row {
     pub name: &'static str,
-    /// The work.
+    /// A description of the work.
     pub work: &'static str,
     pub measure: fn(&Suite) -> Findings,
 }
 
-/// The most memory any of the work may take, in KiB.
+/// The memory limit of all work, in KiB.
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
-/// In the order in which they are measured.
+/// All rows in the order of measurement.
 pub(crate) const ROWS: [Row; 11] = [
     stemcell::ROW,
     unchanged::ROW,

@@ -1,4 +1,4 @@
-//! Many packages in a deep graph, many jobs with many templates, and a CPI that takes no time.
+//! Measures many packages in a deep graph, many jobs with many templates, and a CPI that takes no time.
 
 use std::fmt::Write as _;
 
@@ -16,16 +16,16 @@ use crate::worker;
 pub(crate) const ROW: Row =
     Row { name: "packages", work: "200 packages in a deep graph, 60 jobs with 300 templates", measure };
 
-/// Packages, and the levels that they lie in.
+/// Scale, number of packages, and levels of the graph.
 const GRAPHS: [(u32, usize, usize); 3] = [(1, 50, 10), (4, 200, 20), (16, 800, 40)];
-/// The scale at which the bars stand.
+/// The scale at which the limits apply.
 const JUDGED: u32 = 4;
 const TEMPLATES_OF_A_JOB: usize = 5;
-/// What a package's source has beside its script, in bytes of noise.
+/// The bytes of noise in a package's source, beside its script.
 const CONTENT: usize = 32 << 10;
-/// Takes as little time as can be: what is measured is what is around it.
+/// The cheapest packaging script, so that only the work around it is measured.
 const PACKAGING: &str = "cp data \"$BOSH_INSTALL_TARGET/\"\n";
-/// How much faster than its bytes own work may grow: noise.
+/// The factor by which own work may outgrow the number of bytes, to allow for noise.
 const TOLERANCE: f64 = 1.15;
 
 const COMPILED: &str = "own work, compiling all";
@@ -91,7 +91,7 @@ fn judge(findings: &mut Findings, sent: &[f64]) {
     }
 }
 
-/// Looks at when packages were sent and when they were compiled.
+/// Checks when packages were sent and when they were compiled.
 fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timings) {
     let uploads = stretches(events, "Uploading package ");
     let compilations = stretches(events, "Compiling package ");
@@ -121,7 +121,8 @@ fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timing
     }
 }
 
-/// When the stages whose name begins like this began and ended, in milliseconds from the run's first event.
+/// Returns start and end of the stages whose names begin with `name`, in milliseconds since the run's first
+/// event.
 fn stretches(events: &[Value], name: &str) -> Vec<(i64, i64)> {
     let time = |event: &Value| {
         let text = event["time"].as_str().unwrap();
@@ -143,7 +144,7 @@ fn stretches(events: &[Value], name: &str) -> Vec<(i64, i64)> {
 fn environment(packages: usize, levels: usize, jobs: usize) -> Hello {
     let mut hello = Hello::new();
     let path = hello.world.path("release.tgz");
-    // Made by a process of its own: what this one ever held counts as memory of all that it starts.
+    // A separate process builds it, because the memory of this one counts for all processes that it starts.
     let sizes = [packages, levels, jobs].map(|size| size.to_string());
     process::run(worker::command("release-of-packages").arg(&path).args(sizes));
     let mut group = String::new();
@@ -162,7 +163,7 @@ fn environment(packages: usize, levels: usize, jobs: usize) -> Hello {
     hello
 }
 
-/// A release of so many packages in so many levels and so many jobs.
+/// Returns a release with these numbers of packages, levels and jobs.
 pub(crate) fn release(packages: usize, levels: usize, jobs: usize) -> ReleaseTarball {
     let mut release = ReleaseTarball::new("many", "1");
     let width = packages.div_ceil(levels);

@@ -1,4 +1,4 @@
-//! What hiding secrets costs a line that is shown.
+//! Measures the cost of redaction per line.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,10 +14,10 @@ pub(super) const ROW: Row =
 
 const LINE: &str = "DEBUG request POST https://example.com/v1/instances {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \
                     status=200 after 120 ms, 3 attempts";
-/// Lines in one run.
+/// The number of lines in one run.
 const LINES: u32 = 2_000;
 
-/// Passwords of 20 characters; every tenth secret is a private key of 25 lines.
+/// Returns a password of 20 characters; every tenth secret is a private key of 25 lines.
 fn secret(number: u64) -> String {
     let mut random = number.wrapping_add(1);
     let mut word = |length: usize| -> String {

@@ -1,4 +1,4 @@
-//! Starting the program, and how large it is.
+//! Measures start time and size of the program.
 
 use std::process::Command;
 

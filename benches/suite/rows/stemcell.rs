@@ -1,5 +1,5 @@
-//! Verifying and unpacking a stemcell, measured where the user meets it: from the start of `create-env` to the moment
-//! at which the CPI is handed the image.
+//! Measures verifying and unpacking a stemcell as the user sees it: from the start of `create-env` until the
+//! CPI receives the image.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -93,7 +93,7 @@ fn judge(findings: &mut Findings) {
     );
 }
 
-/// `gunzip | tar x` into a new directory.
+/// Runs `gunzip | tar x` into a new directory.
 fn untar(suite: &Suite, mut gunzip: Command) -> Sample {
     let into = fixtures::fresh(suite, "untar");
     let begun = std::time::Instant::now();
@@ -113,11 +113,11 @@ fn write(suite: &Suite, how: &str, bytes: u64) -> Sample {
     Sample { peak_kib: None, ..Sample::of(&took) }
 }
 
-/// The hello environment with this stemcell, and a CPI that notes when it gets the image and makes no VM of it.
+/// The hello environment with this stemcell and a CPI that records when it gets the image, and creates no VM.
 struct Environment<'s> {
     hello: Hello,
     suite: &'s Suite,
-    /// When it got the image, in nanoseconds since 1970.
+    /// The file with the time of that moment, in nanoseconds since 1970.
     mark: PathBuf,
     cpi: PathBuf,
 }
@@ -164,7 +164,7 @@ esac
         environment
     }
 
-    /// A first run on a machine that knows nothing yet.
+    /// Measures a first run without a cache.
     fn measure(&self) -> Sample {
         self.until_marked(self.hello.builtin_command(&["create-env"], &[]))
     }
@@ -177,7 +177,7 @@ esac
             }
         }
         remove(&self.mark);
-        // What is unpacked goes where the results go, and not to a /tmp that is perhaps in memory.
+        // Unpacking uses the disk of the results, because /tmp may be in memory.
         command.env("HOME", &home).env("TMPDIR", &home).env_remove("XDG_CACHE_HOME");
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let took = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));

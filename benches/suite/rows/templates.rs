@@ -1,10 +1,10 @@
-//! Rendering job templates: natively, through one Ruby process, and through one Ruby process for each template, as
-//! upstream does it.
+//! Measures rendering of job templates: natively, through one Ruby process, and through one Ruby process per
+//! template as upstream does.
 //!
-//! `--templates` names a directory with templates (all its files whose name ends in `.erb`, at any depth) and the
-//! `context.json` they are rendered in. Without it, templates are made of the corpus of the differential test. Where
-//! there are too few they are used several times, each time a little different, so that none is known already.
-//! Templates that fail in the context, natively or in Ruby, are left out, and what is left must come out of both alike.
+//! `--templates` names a directory with templates (all `.erb` files at any depth) and the `context.json` to
+//! render them in. Without it, templates are built from the corpus of the differential test. If there are too
+//! few, they are reused with small differences, so that no renderer has seen them before. Templates that fail
+//! in the context are left out, and both renderers must give the same text for the rest.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub(super) const ROW: Row =
     Row { name: "templates", work: "24, 96, 384 job templates, natively and by Ruby", measure };
 
 const TEMPLATES: usize = 24;
-/// The size of a template made of the corpus, in bytes: the average of the director's is below.
+/// The size in bytes of a template built from the corpus, near the average of the director's templates.
 const SIZE: usize = 2048;
 
 fn measure(suite: &Suite) -> Findings {
@@ -41,7 +41,7 @@ fn measure(suite: &Suite) -> Findings {
     };
     let (pieces, left_out) = usable(pieces, &context);
     for scale in [1, 4, 16] {
-        // Pieces that are well alone may not be behind one another: what one assigns, the next may call.
+        // Pieces that work alone can fail together: one may assign what the next calls.
         let wanted = TEMPLATES * scale;
         let size = if suite.templates.is_some() { 0 } else { SIZE };
         let (templates, unfit) = usable(fill(&pieces, wanted, size), &context);
@@ -56,7 +56,7 @@ fn measure(suite: &Suite) -> Findings {
         let ruby = || RubyRenderer::start(&environment()).unwrap();
         let native = render_all(&NativeRenderer::new(), &templates, &context);
         assert!(native == render_all(&ruby(), &templates, &context), "native output differs from Ruby's");
-        // A new renderer each time: it has parsed nothing yet.
+        // Each measurement has a new renderer, which has parsed nothing yet.
         let mut contenders = vec![
             Contender::new("native", || {
                 timed(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
@@ -91,7 +91,7 @@ fn render_all(renderer: &dyn Renderer, templates: &[String], context: &Context) 
     templates.iter().map(render).collect()
 }
 
-/// The templates that both renderers take, and the number of the others.
+/// Returns the templates that both renderers accept, and the number of the others.
 fn usable(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
     let native = NativeRenderer::new();
     let ruby = RubyRenderer::start(&environment()).unwrap_or_else(|error| panic!("{error:?}"));
@@ -106,7 +106,7 @@ fn usable(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
     (usable, left_out)
 }
 
-/// So many templates, each of as many pieces as it takes to reach `size` bytes.
+/// Builds `count` templates, each from as many pieces as it takes to reach `size` bytes.
 fn fill(pieces: &[String], count: usize, size: usize) -> Vec<String> {
     let mut next = pieces.iter().cycle();
     (0..count)
@@ -123,7 +123,7 @@ fn fill(pieces: &[String], count: usize, size: usize) -> Vec<String> {
         .collect()
 }
 
-/// The templates of the corpus that can stand one after the other: those that define nothing for good.
+/// Returns the templates of the corpus that can be joined, because they leave no definitions behind.
 fn corpus_pieces(corpus: &Path) -> Vec<String> {
     let mut pieces = Vec::new();
     for file in files(corpus) {

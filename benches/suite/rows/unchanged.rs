@@ -1,4 +1,4 @@
-//! `create-env` when nothing has changed since the last one.
+//! Measures `create-env` when nothing has changed since the last run.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ pub(super) const ROW: Row = Row {
 
 const STEMCELL: u64 = 1 << 30;
 const OURS: &str = "create-env, nothing changed";
-/// What is read of a file: what a call that reads it returns, or the length of a mapping.
+/// The system calls that read a file. A call counts with its result, a mapping with its length.
 const READING: &str = "read,readv,pread64,preadv,preadv2,mmap,sendfile,copy_file_range,splice";
 
 fn measure(suite: &Suite) -> Findings {
@@ -35,7 +35,8 @@ fn measure(suite: &Suite) -> Findings {
         let hello = environment(bytes);
         let command = || hello.builtin_command(&["create-env"], &["-n"]);
         process::run(&mut command());
-        // Then, once more: what was read a moment after it was written is read again.
+        // A second run follows after a pause, because files that were read right after they were written are
+        // read again.
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
@@ -45,7 +46,7 @@ fn measure(suite: &Suite) -> Findings {
                 Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
             }));
         }
-        // `bosh` takes as long as it takes to read it all.
+        // `bosh` needs few rounds, because it reads everything and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
         for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
             let counted = (figure.what == OURS).then(|| process::instructions(&command())).flatten();
@@ -94,7 +95,7 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-/// The hello environment with a stemcell of so many bytes and two releases of as many each.
+/// Returns the hello environment with a stemcell of `bytes` bytes and two releases of the same size.
 fn environment(bytes: u64) -> Hello {
     let mut hello = Hello::new();
     let image = Tar::default().dir("etc/").file("etc/monopile-release", "bench\n").tgz();
@@ -116,14 +117,14 @@ fn environment(bytes: u64) -> Hello {
     hello
 }
 
-/// The same with a CPI from a release, deployed by `bosh`.
+/// Returns the same environment for `bosh`, with a CPI from a release.
 fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
     let mut hello = environment(bytes);
     let config = hello.world.path("local.json");
     let script = format!("#!/bin/bash\nexec '{MONOPILE}' cpi-exec local --config '{}'\n", config.display());
     let cpi = hello.world.write("local-cpi", script);
     std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The CPI's configuration names the agent's endpoint with the password of the vars store.
+    // The CPI's configuration contains the agent's endpoint with the password from the vars store.
     bosh::suit(&mut hello, &cpi);
     let flags = hello.flags().into_iter().filter(|flag| !["--state", "state.json"].contains(flag));
     hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(flags)).success();
@@ -138,13 +139,13 @@ fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
     hello
 }
 
-/// Gives the stemcell another time of change, some while ago.
+/// Sets the modification time of the stemcell to a past one.
 fn touch(hello: &Hello, age: u64) {
     let file = File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
 }
 
-/// How many bytes of the three files a command reads, as the kernel sees it.
+/// Counts the bytes that a command reads of the three files, from the kernel's view.
 fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
     let mut traced = Command::new(process::find("strace")?);
     let trace = hello.world.path("trace");
@@ -158,7 +159,7 @@ fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
     Some(text.lines().filter(of_them).map(count).sum())
 }
 
-/// The bytes of one traced call.
+/// Returns the bytes of one traced call.
 fn count(line: &str) -> u64 {
     let number = |text: &str| text.trim().parse().unwrap_or(0);
     match line.split_once("mmap(") {

@@ -1,4 +1,5 @@
-//! How long the service of the hello environment does not answer while a property changes: in place, and with a new VM.
+//! Measures the downtime of the hello environment's service while a property changes: in place, and with a
+//! new VM.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-/// How long the service did not answer, and how long the command took.
+/// Returns the downtime of the service and the duration of the command.
 fn change(hello: &Hello, greeting: &str, strategy: &str) -> [Sample; 2] {
     let over = AtomicBool::new(false);
     let address: SocketAddr = format!("{}:8580", hello.ip()).parse().unwrap();
