@@ -1,8 +1,10 @@
-//! Buckets on servers on loopback, one server of each service for all tests of this process, with which they end:
+//! Buckets on loopback servers. All tests of this process share one server per service, which ends with the
+//! process:
 //!
 //! - S3: moto's;
 //! - Azure: Azurite, Microsoft's own for tests, which checks signatures;
-//! - Google: moto's behind a few lines of ours that speak Google's dialect, for no registry has one that does.
+//! - Google: moto's behind a small adapter for Google's dialect, because no package registry has a server for
+//!   it.
 //!
 //! `tests/run` installs them below the target directory, from PyPI and npm.
 
@@ -14,13 +16,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::World;
 
-/// What signs requests; nobody may ever see it. In base64, as Azure's keys are.
+/// The key that signs requests, which must never be shown. It is base64, as Azure's keys are.
 pub(crate) const SECRET: &str = "bW9ub3BpbGUtY2FuYXJ5LXNlY3JldA==";
 
-/// Azure's account; in one of this name, the account is in the path of a URL.
+/// Azure's account. With this name, the account is part of the URL's path.
 const ACCOUNT: &str = "devstoreaccount1";
 
-/// Whose protocol a server speaks.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
     S3,
@@ -28,10 +30,10 @@ pub(crate) enum Service {
     Google,
 }
 
-/// A server. It ends with this process, whose end of its standard input that closes.
+/// A server. It ends with this process, which closes its standard input.
 struct Server {
     port: u16,
-    /// What lets a test in, behind the `?` of a URL.
+    /// The query string with a token for access.
     query: String,
     _child: Child,
 }
@@ -41,10 +43,10 @@ struct Server {
 pub(crate) struct Bucket {
     pub service: Service,
     pub endpoint: String,
-    /// What stands before it for commands, if anything does.
+    /// The endpoint of a proxy before it, if there is one.
     pub front: Option<String>,
     pub name: String,
-    /// How long a lease lasts there.
+    /// The duration of leases in it.
     pub lease: &'static str,
 }
 
@@ -87,29 +89,29 @@ fn server(service: Service) -> &'static Server {
 }
 
 impl Bucket {
-    /// A new one of S3.
+    /// Creates an S3 bucket.
     pub(crate) fn new() -> Bucket {
         Bucket::of(Service::S3)
     }
 
-    /// A new one.
+    /// Creates a bucket of this service.
     pub(crate) fn of(service: Service) -> Bucket {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let endpoint = format!("http://127.0.0.1:{}", server(service).port);
         let name = format!("bucket-{}", NEXT.fetch_add(1, Ordering::SeqCst));
-        // A machine that runs many tests at a time may be slow to renew one.
+        // A machine that runs many tests may be slow to renew a lease.
         let bucket = Bucket { service, endpoint, front: None, name, lease: "12s" };
         let query = if service == Service::Azure { "restype=container" } else { "" };
         bucket.ask("PUT", "", query, Some(b"")).unwrap();
         bucket
     }
 
-    /// The port of its server.
+    /// Returns the port of its server.
     pub(crate) fn port(&self) -> u16 {
         server(self.service).port
     }
 
-    /// The URL of a state in it.
+    /// Returns the URL of a state in it.
     pub(crate) fn url(&self, key: &str) -> String {
         let scheme = match self.service {
             Service::S3 => "s3",
@@ -119,7 +121,7 @@ impl Bucket {
         format!("{scheme}://{}/{key}", self.name)
     }
 
-    /// Lets a command get at it.
+    /// Adds credentials and endpoint to a command.
     pub(crate) fn let_in(&self, command: &mut Command) {
         command.env("MONOPILE_STATE_LEASE", self.lease);
         let endpoint = self.front.as_ref().unwrap_or(&self.endpoint);
@@ -143,7 +145,7 @@ impl Bucket {
         };
     }
 
-    /// A token that lets a command get at it without the key, where the service has such (Azure's SAS).
+    /// Returns a token for access without the key (Azure's SAS), if the service has one.
     pub(crate) fn token(&self) -> &'static str {
         &server(self.service).query
     }
@@ -157,7 +159,7 @@ impl Bucket {
             Service::Azure => {
                 request.header("x-ms-version", "2021-12-02").header("x-ms-blob-type", "BlockBlob")
             }
-            // It looks whether a request is signed, and not how.
+            // The server only checks that a request is signed.
             Service::S3 | Service::Google => request.header("authorization", "AWS tests:unsigned"),
         };
         let agent = super::ironic::http();
@@ -170,27 +172,27 @@ impl Bucket {
         response.status().is_success().then_some(bytes)
     }
 
-    /// An object.
+    /// Returns an object.
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.ask("GET", &format!("/{key}"), "", None)
     }
 
-    /// An object that is there, as text.
+    /// Returns the text of an existing object.
     pub(crate) fn read(&self, key: &str) -> String {
         String::from_utf8(self.get(key).unwrap_or_else(|| panic!("no object '{key}'"))).unwrap()
     }
 
-    /// Makes or replaces an object.
+    /// Creates or replaces an object.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
         self.ask("PUT", &format!("/{key}"), "", Some(bytes)).unwrap();
     }
 
-    /// Removes an object.
+    /// Deletes an object.
     pub(crate) fn delete(&self, key: &str) {
         self.ask("DELETE", &format!("/{key}"), "", None).unwrap();
     }
 
-    /// The keys of all objects.
+    /// Returns the keys of all objects.
     pub(crate) fn keys(&self) -> Vec<String> {
         let (query, tag) = match self.service {
             Service::Azure => ("restype=container&comp=list", "<Name>"),
@@ -201,7 +203,7 @@ impl Bucket {
         keys.map(|rest| rest.split("</").next().unwrap().to_owned()).filter(|key| *key != self.name).collect()
     }
 
-    /// Copies all of it into the working directory of a world, in the place of what was copied before.
+    /// Copies all objects into the working directory of a world, and replaces earlier copies.
     pub(crate) fn mirror(&self, state: &str, world: &World) {
         for entry in std::fs::read_dir(world.path("")).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with(state) {

@@ -1,4 +1,4 @@
-//! The hello environment of `examples/`, on an address of its own, with the scripted CPI as its CPI.
+//! The hello environment of `examples/` at an address of its own, with the scripted CPI.
 
 use super::process::Outcome;
 use std::io::{Read, Write};
@@ -23,22 +23,22 @@ pub(crate) struct Hello {
     pub world: World,
     ip: String,
     flags: Vec<String>,
-    /// Where its state is, if several machines share it.
+    /// The bucket of its state, if several machines share it.
     bucket: Option<Bucket>,
-    /// Which of the machines commands run on.
+    /// The index of the machine that runs commands.
     machine: AtomicUsize,
 }
 
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
 
-/// An address below 127.0.0.0/8 that no other test on this machine uses.
+/// Returns a network below 127.0.0.0/8 that no other test on this machine uses.
 fn subnet() -> String {
     let number = number();
     format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
 }
 
-/// A network of the range for tests of equipment (RFC 2544), for VMs that are not in this machine's.
+/// Returns a network of the benchmarking range (RFC 2544), for VMs outside this machine's network.
 pub(crate) fn far_subnet() -> String {
     let number = number();
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
@@ -49,12 +49,12 @@ fn number() -> u32 {
 }
 
 impl Hello {
-    /// Not deployed yet.
+    /// Creates an environment that is not deployed.
     pub(crate) fn new() -> Hello {
         Hello::at(&subnet())
     }
 
-    /// Not deployed yet, in this network, whose first three bytes are given.
+    /// Creates an environment in this network, given by its first three bytes, that is not deployed.
     pub(crate) fn at(subnet: &str) -> Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");
@@ -100,12 +100,12 @@ impl Hello {
         Hello { world, ip, flags, bucket: None, machine: AtomicUsize::new(0) }
     }
 
-    /// Has the state be in a bucket.
+    /// Moves the state to a new bucket.
     pub(crate) fn share(&mut self) -> Bucket {
         self.share_in(Bucket::new())
     }
 
-    /// The same, in this one.
+    /// Moves the state to this bucket.
     pub(crate) fn share_in(&mut self, bucket: Bucket) -> Bucket {
         let at = self.flags.iter().position(|flag| flag == "--state").unwrap() + 1;
         self.flags[at] = bucket.url("state.json");
@@ -114,12 +114,12 @@ impl Hello {
         bucket
     }
 
-    /// Runs what comes now on the other machine.
+    /// Runs the following commands on the other machine.
     pub(crate) fn change_machine(&self) {
         self.machine.fetch_xor(1, Ordering::SeqCst);
     }
 
-    /// A command that knows nothing but where the state is.
+    /// Returns a command that knows only the place of the state.
     pub(crate) fn state_command(&self, words: &[&str]) -> std::process::Command {
         let state = match &self.bucket {
             Some(bucket) => bucket.url("state.json"),
@@ -128,7 +128,7 @@ impl Hello {
         self.here(self.world.monopile(words.iter().copied().chain(["--state", &state])))
     }
 
-    /// The command on the machine that it is to run on.
+    /// Adds access to the bucket and the home of the current machine.
     fn here(&self, mut command: std::process::Command) -> std::process::Command {
         if let Some(bucket) = &self.bucket {
             bucket.let_in(&mut command);
@@ -137,31 +137,32 @@ impl Hello {
         command
     }
 
-    /// Waits until nothing of a killed run is at work any more.
+    /// Waits until no process of a killed run is left.
     pub(crate) fn wait_for_keeper(&self) {
         scripted::until("what stayed behind ends", || {
             !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))
         });
     }
 
-    /// Makes what is in the bucket be where it is when nobody shares it.
+    /// Copies the bucket's content to the place of an unshared state.
     pub(crate) fn look(&self) {
         if let Some(bucket) = &self.bucket {
             bucket.mirror("state.json", &self.world);
         }
     }
 
-    /// The VM's address.
+    /// Returns the VM's address.
     pub(crate) fn ip(&self) -> &str {
         &self.ip
     }
 
-    /// What every command gets: flags and their values.
+    /// Returns the flags, with values, of every command.
     pub(crate) fn flags(&self) -> Vec<&str> {
         self.flags.iter().map(String::as_str).collect()
     }
 
-    /// An env file that says what the flags say, with state and vars store elsewhere, relative to it.
+    /// Returns an env file with the content of the flags, but with another state and vars store. Paths are
+    /// relative to it.
     pub(crate) fn env_file(&self, state: &str, vars_store: &str) -> String {
         let path = |relative: &str| self.world.path(relative).display().to_string();
         let (mut ops, mut vars) = (Vec::new(), Vec::new());
@@ -181,18 +182,18 @@ impl Hello {
         )
     }
 
-    /// Adds an ops file that every following command gets.
+    /// Adds an ops file to all following commands.
     pub(crate) fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
         self.flags.extend(["-o".to_owned(), name.to_owned()]);
     }
 
-    /// A command with this environment's flags and more.
+    /// Returns a command with this environment's flags and more.
     pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
         self.subcommand(&[command], more)
     }
 
-    /// The command `render` with this environment's flags, of which it takes all but `--state`.
+    /// Returns the command `render` with this environment's flags, except `--state`, which it does not take.
     pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
         let given = self.command("render", more);
         let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
@@ -201,7 +202,7 @@ impl Hello {
         self.world.monopile(arguments)
     }
 
-    /// As [`Self::command`], of a command that has several words.
+    /// Returns a command of several words, otherwise like [`Self::command`].
     pub(crate) fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
@@ -209,7 +210,7 @@ impl Hello {
         self.here(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
     }
 
-    /// A command on the example as it is, with the built-in CPI itself and no recorder before it.
+    /// Returns a command on the unchanged example, with the built-in CPI and no recorder before it.
     pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let mut flags = self.flags.clone();
         if let Some(at) = flags.iter().position(|flag| flag == "record.yml") {
@@ -219,28 +220,29 @@ impl Hello {
         self.world.monopile(words.chain(flags).chain(more.iter().map(ToString::to_string)))
     }
 
-    /// Puts a proxy between the program and the agent, which writes down what they say.
+    /// Puts a proxy between program and agent that records their exchanges.
     pub(crate) fn listen(&mut self) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start(listen, agent, tls)
     }
 
-    /// As [`Self::listen`], but somebody else writes it down.
+    /// Puts a proxy between program and agent whose exchanges `hear` receives.
     pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
     }
 
-    /// Has the program look for the agent where one stalls at this point. Returns where that says that it has.
+    /// Replaces the agent by one that stalls at this point. The receiver gets a message when it stalls.
     pub(crate) fn stall_at(&mut self, point: Point) -> Receiver<()> {
         let (listen, _, tls) = self.stand_between();
         let id = self.state()["monopile"]["vm"]["agent_id"].as_str().unwrap().to_owned();
         stall::serve(TcpListener::bind(listen).unwrap(), tls, &id, point)
     }
 
-    /// Has the program look for the agent at another address; returns that, the agent's own, and its identity.
+    /// Changes the agent's address for the program. Returns that address, the agent's real one, and its TLS
+    /// identity.
     fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
-        // The certificates come first: the proxy shows the agent's.
+        // The certificates must exist first, because the proxy presents the agent's.
         let flags: Vec<&String> =
             self.flags.iter().filter(|flag| *flag != "--state" && !flag.ends_with("state.json")).collect();
         let command = ["interpolate", "hello/manifest.yml"].into_iter();
@@ -258,7 +260,7 @@ impl Hello {
         (listen, agent, tls)
     }
 
-    /// The files below `directory` of this environment's cloud or home with this name.
+    /// Returns the files with this name below `directory` of the world.
     pub(crate) fn find(&self, directory: &str, name: &str) -> Vec<PathBuf> {
         walkdir::WalkDir::new(self.world.root().join(directory))
             .into_iter()
@@ -268,19 +270,19 @@ impl Hello {
             .collect()
     }
 
-    /// `create-env` with more flags.
+    /// Runs `create-env` with more flags.
     pub(crate) fn create(&self, more: &[&str]) -> Run {
         self.world.finish(self.command("create-env", more))
     }
 
-    /// `delete-env -n` with more flags.
+    /// Runs `delete-env -n` with more flags.
     pub(crate) fn delete(&self, more: &[&str]) -> Run {
         let mut flags = vec!["-n"];
         flags.extend(more);
         self.world.finish(self.command("delete-env", &flags))
     }
 
-    /// Asks the service for its page: the greeting and the counter, which goes up by one.
+    /// Requests the page of the service: the greeting and the counter, which goes up by one.
     pub(crate) fn ask(&self) -> (String, u64) {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
@@ -293,13 +295,13 @@ impl Hello {
         (greeting.to_owned(), counter.parse().unwrap())
     }
 
-    /// Whether the service answers.
+    /// Returns true if the service answers.
     pub(crate) fn answers(&self) -> bool {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
     }
 
-    /// The CPI requests so far; forgets them.
+    /// Returns the CPI requests since the last call.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let path = self.world.path("requests.jsonl");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -307,20 +309,20 @@ impl Hello {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The answer of an error of this type.
+    /// Returns the CPI answer of an error of this type.
     pub(crate) fn error(kind: &str, message: &str) -> String {
         serde_json::json!({"result": null, "error": {"type": kind, "message": message, "ok_to_retry": false}})
             .to_string()
     }
 
-    /// Calls the CPI behind the program's back.
+    /// Calls the CPI directly, without the program.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Value {
         let answer = self.answer_of(method, arguments);
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
-    /// As [`Self::call`], with an error for the test to judge.
+    /// Calls the CPI like [`Self::call`], and returns errors to the test.
     pub(crate) fn answer_of(&self, method: &str, arguments: Value) -> Value {
         let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
         cpi.arg(self.world.path("local.json"));
@@ -332,7 +334,7 @@ impl Hello {
         serde_json::from_slice(&run.stdout).unwrap()
     }
 
-    /// Kills the VM's processes; as far as the cloud is concerned it is still there.
+    /// Kills the VM's processes. In the cloud it still exists.
     pub(crate) fn kill_vm(&self) {
         let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
         let begun = Instant::now();
@@ -351,26 +353,26 @@ impl Hello {
         }
     }
 
-    /// The methods of requests.
+    /// Returns the methods of requests.
     pub(crate) fn methods(requests: &[Value]) -> Vec<&str> {
         requests.iter().map(|request| request["method"].as_str().unwrap()).collect()
     }
 
-    /// The state file.
+    /// Returns the state.
     pub(crate) fn state(&self) -> Value {
         self.look();
         serde_json::from_str(&self.world.read("state.json")).unwrap()
     }
 
-    /// Text without what differs between environments.
+    /// Replaces what differs between environments in a text.
     pub(crate) fn normalise(&self, text: &str) -> String {
         let text = text.replace(&self.ip, "<ip>").replace(self.ip.strip_suffix(".2").unwrap(), "<subnet>");
         let version = regex::Regex::new(r"0\+dev\.[0-9a-f]+").unwrap();
         self.world.normalise(&version.replace_all(&text, "<version>"))
     }
 
-    /// What is left of the environment in processes, mounts and the cloud. Processes that were killed may take a
-    /// moment to vanish.
+    /// Returns what is left of the environment: processes, mounts and cloud resources. Killed processes may
+    /// take a moment to vanish.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -422,7 +424,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The example's release as the tarball `bosh create-release` would make.
+/// Returns the example's release as a tarball in the format of `bosh create-release`.
 pub(crate) fn release_tarball(hello: &Hello) -> ReleaseTarball {
     let read = |path: &str| hello.world.read(format!("hello/release/{path}"));
     let job_spec: serde_yaml::Value = serde_yaml::from_str(&read("jobs/hello/spec")).unwrap();
@@ -446,7 +448,7 @@ pub(crate) fn release_tarball(hello: &Hello) -> ReleaseTarball {
     ReleaseTarball::new("hello", "1.10").job(job).package(counter).package(greeting)
 }
 
-/// An ops file that takes release and stemcell from these tarballs.
+/// Returns an ops file that takes release and stemcell from these tarballs.
 pub(crate) fn tarball_ops(release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) -> String {
     format!(
         "- {{type: replace, path: /releases/name=hello/url, value: 'file://{release}'}}\n\

@@ -1,4 +1,4 @@
-//! Archives that somebody made to do harm, and ones that came to harm.
+//! Archives that are malicious, and archives that are damaged.
 //!
 //! Shared by the unit tests of the reader and the tests that drive the program. Needs nothing of the library.
 
@@ -12,22 +12,23 @@ use tar::{EntryType, Header};
 
 use super::tarballs::{Tar, gzip};
 
-/// One of them.
+/// One test archive.
 pub(crate) struct Case {
-    /// What is wrong with it.
+    /// The defect.
     pub name: &'static str,
     /// The archive.
     pub archive: Vec<u8>,
-    /// What the reason says for which it is refused; nothing for what is harmless and accepted.
+    /// Text that the error contains; `None` if the archive is harmless and accepted.
     pub said: Option<&'static str>,
-    /// Whether it is harmless where links are written down as they are and not followed.
+    /// True if the archive is harmless when links are stored without being followed.
     pub is_fine_verbatim: bool,
 }
 
-/// What entries outside would be called, relative to the directory above an archive's root.
+/// The name of files outside, relative to the parent of an archive's root.
 pub(crate) const VICTIM: &str = "victim";
 
-/// All of them. Each begins with the entries of `base`, so that it is also a stemcell, a job or a release.
+/// Returns all cases. Each archive begins with the entries of `base`, so that it can be a stemcell, job or
+/// release as well.
 pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
     let mut cases: Vec<Case> = names(base);
     cases.extend(extensions(base));
@@ -50,7 +51,7 @@ fn long(part: &str, count: usize) -> Vec<u8> {
     part.repeat(count).into_bytes()
 }
 
-/// An absolute path at which nothing is.
+/// Returns an absolute path at which no file exists.
 pub(crate) fn victim() -> String {
     std::env::temp_dir().join(format!("monopile-victim-{}", std::process::id())).display().to_string()
 }
@@ -259,7 +260,7 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
 fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let archive = || t().file("a", "x".repeat(3000)).file("b", "y");
     let (plain, whole) = (archive().tar(), archive().tgz());
-    // Where the file `a` begins.
+    // The position of the file `a`.
     let at = t().tar().len() - 1024;
     let changed = |at: usize| {
         let mut changed = plain.clone();
@@ -329,7 +330,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     ])
 }
 
-/// Odd, and taken: what comes of each is known.
+/// Returns unusual archives that are accepted, with a known outcome.
 fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let odd =
         |name: &'static str, archive: Vec<u8>| Case { name, archive, said: None, is_fine_verbatim: true };
@@ -367,7 +368,7 @@ fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
     ]
 }
 
-/// 300 MiB of zeros in some 300 KiB.
+/// Returns 300 MiB of zeros in about 300 KiB.
 pub(crate) fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
     let size = 300u64 << 20;
     let mut header = Header::new_gnu();
@@ -383,14 +384,14 @@ pub(crate) fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
     bomb
 }
 
-/// This many directories, each header different, with a name this long.
+/// Returns `count` directories with different headers and names of this length.
 pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
     let mut archive = GzEncoder::new(Vec::new(), Compression::fast());
     let base = t().tar();
     archive.write_all(&base[..base.len() - 1024]).unwrap();
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Directory);
-    // Not the usual mode, which would have to be kept for the end.
+    // An unusual mode, which the reader must remember until the end.
     header.set_mode(0o711);
     header.set_size(0);
     header.as_gnu_mut().unwrap().name[..2].copy_from_slice(b"d/");
@@ -404,7 +405,7 @@ pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
             let long = Tar::default().long_name(EntryType::GNULongName, name.as_bytes()).tar();
             archive.write_all(&long[..long.len() - 1024]).unwrap();
         }
-        // The field for a link's target, which a directory has not, is noise that does not compress.
+        // The link field, unused for directories, holds incompressible noise.
         let mut noise = 0;
         for at in (160..200).step_by(8) {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,6 +1,6 @@
-//! HTTP servers and proxies on loopback that do what a test says, and remember what they were asked.
+//! HTTP servers and proxies on loopback that answer as a test says and record their requests.
 //!
-//! Shared by unit and integration tests. Each one stops when it is dropped.
+//! Unit and integration tests share them. Each stops on drop.
 
 #![allow(dead_code, reason = "each of the tests that share this uses its own part of it")]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// `GET /x HTTP/1.1`.
+    /// The request line, such as `GET /x HTTP/1.1`.
     pub line: String,
     headers: Vec<(String, String)>,
-    /// As far as `Content-Length` tells, and only for servers.
+    /// The body as far as `Content-Length` tells; only in servers.
     pub body: Vec<u8>,
 }
 
@@ -35,18 +35,18 @@ impl Request {
         Some(Request { line: line.trim_end().to_owned(), headers, body: Vec::new() })
     }
 
-    /// A header by its name in lower case.
+    /// Returns a header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The same without headers of this name.
+    /// Returns the request without headers of this name.
     pub(crate) fn without(&self, header: &str) -> Request {
         let headers = self.headers.iter().filter(|(name, _)| name != header).cloned().collect();
         Request { headers, ..self.clone() }
     }
 
-    /// What a server on loopback answers to it.
+    /// Returns the answer of a loopback server to this request.
     pub(crate) fn forward(&self, port: u16) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -60,13 +60,13 @@ impl Request {
         answer
     }
 
-    /// The path with its query.
+    /// Returns the path with its query.
     pub(crate) fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 }
 
-/// Something that accepts connections until it is dropped.
+/// A listener that accepts connections until it is dropped.
 struct Listening {
     port: u16,
     stop: Arc<AtomicBool>,
@@ -98,7 +98,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        // The connection that lets it see that.
+        // This connection makes the thread see the flag.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -106,7 +106,7 @@ impl Drop for Listening {
     }
 }
 
-/// A server whose answers a closure makes: the request, and how many there were before it.
+/// A server whose answers come from a closure, which gets the request and the number of earlier ones.
 pub(crate) struct Server {
     listening: Listening,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -114,7 +114,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Plain HTTP. An answer is sent as it is, then the connection is closed.
+    /// Starts a server for plain HTTP. It sends the answer unchanged and closes the connection.
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
@@ -125,7 +125,8 @@ impl Server {
         Server { listening, requests, scheme: "http" }
     }
 
-    /// HTTPS with a certificate for `localhost`; also the certificate as PEM, for clients to trust.
+    /// Starts a server for HTTPS with a certificate for `localhost`. Also returns the certificate as PEM, for
+    /// clients to trust.
     pub(crate) fn start_tls(
         answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> (Self, String) {
@@ -153,7 +154,7 @@ impl Server {
         (Server { listening, requests, scheme: "https" }, certificate.pem())
     }
 
-    /// A file that can be asked for in parts.
+    /// Serves a file, also in ranges.
     pub(crate) fn of_file(content: &[u8]) -> Self {
         let content = content.to_vec();
         Server::start(move |request, _| part(request, &content, "\"v1\""))
@@ -163,12 +164,12 @@ impl Server {
         self.listening.port
     }
 
-    /// A URL of this server; `path` begins with a slash.
+    /// Returns a URL of this server; `path` begins with a slash.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}://localhost:{}{path}", self.scheme, self.port())
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -195,7 +196,7 @@ fn serve(
     let _ = stream.flush();
 }
 
-/// A complete answer.
+/// Returns a complete answer.
 pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
     for (name, value) in headers {
@@ -204,7 +205,7 @@ pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// What a file server answers: all of it or the part that is asked for.
+/// Returns the answer of a file server: the whole file or the requested range.
 pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
     let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
     let fits = request.header("if-range").is_none_or(|tag| tag == etag);
@@ -218,20 +219,20 @@ pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
     }
 }
 
-/// A proxy that leads every name to loopback and remembers what it was asked for.
+/// A proxy that directs every name to loopback and records its targets.
 pub(crate) struct Proxy {
     listening: Listening,
     targets: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
-    /// SOCKS 5, with a user and password if they are given.
+    /// Starts a SOCKS 5 proxy, with a user and password if they are given.
     pub(crate) fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
         Self::start(move |stream, targets| socks5(stream, credentials, targets))
     }
 
-    /// HTTP: CONNECT, and requests that name a whole URL. What it notes begins with the method, and ends with
-    /// the credentials if there are any.
+    /// Starts an HTTP proxy for CONNECT and for requests with a whole URL. Its records begin with the method
+    /// and end with credentials, if there are any.
     pub(crate) fn http() -> Self {
         Self::start(http)
     }
@@ -241,7 +242,7 @@ impl Proxy {
     ) -> Self {
         let targets = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&targets);
-        // A client that goes away is no failure of the test.
+        // A client that disconnects does not fail the test.
         let listening = Listening::start(move |stream| drop(serve(stream, &seen)));
         Proxy { listening, targets }
     }
@@ -250,7 +251,7 @@ impl Proxy {
         self.listening.port
     }
 
-    /// What it was asked for so far: `host:port` of each connection.
+    /// Returns the targets so far: `host:port` of each connection.
     pub(crate) fn targets(&self) -> Vec<String> {
         self.targets.lock().unwrap().clone()
     }
@@ -305,7 +306,7 @@ fn socks5(
     let port = take(2)?;
     let port = u16::from_be_bytes([port[0], port[1]]);
     targets.lock().unwrap().push(format!("{host}:{port}"));
-    // Names of tests are this machine's; an address is what it is.
+    // Names resolve to this machine; addresses stay as they are.
     let address = host.parse().unwrap_or(std::net::Ipv4Addr::LOCALHOST);
     let Ok(target) = TcpStream::connect((address, port)) else {
         return stream.write_all(&[5, 5, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -337,7 +338,7 @@ fn http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result<()> {
     pump(stream, target)
 }
 
-/// Copies both ways until one side ends.
+/// Copies in both directions until one side ends.
 fn pump(client: TcpStream, target: TcpStream) -> io::Result<()> {
     let (mut from, mut to) = (client.try_clone()?, target.try_clone()?);
     let upwards = thread::spawn(move || {

@@ -1,5 +1,6 @@
-//! A real Ironic on loopback, with machines that are not there (driver `fake-hardware`). One for all tests; it
+//! A real Ironic on loopback with simulated machines (driver `fake-hardware`). All tests share it, and it
 //! ends with the test process.
+//!
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use super::keystone::Keystone;
 use super::{World, free_port};
 
-/// How long it may take to come up: it imports half of OpenStack, on a machine that is compiling.
+/// The time allowed for its start: it imports much of OpenStack on a machine that may be compiling.
 const START: Duration = PATIENCE;
 const VERSION: &str = "1.115";
 
@@ -25,22 +26,22 @@ pub(crate) struct Ironic {
     port: u16,
     directory: PathBuf,
     http: ureq::Agent,
-    /// The header by which a request says whose it is.
+    /// The header that identifies the user of a request.
     identity: Option<(&'static str, String)>,
     child: Child,
 }
 
-/// Whom an Ironic answers.
+/// The authentication that an Ironic requires.
 pub(crate) enum Answers<'k> {
-    /// Everybody.
+    /// No authentication.
     Anybody,
-    /// Who has this name and password.
+    /// HTTP basic authentication with this user and password.
     User(&'static str, &'static str),
-    /// Whom this Keystone knows.
+    /// Tokens of this Keystone.
     Known(&'k Keystone),
 }
 
-/// A machine that is not there.
+/// A simulated machine.
 pub(crate) struct Node {
     pub name: String,
     pub uuid: String,
@@ -48,14 +49,14 @@ pub(crate) struct Node {
     pub resource_class: String,
 }
 
-/// A test's turn with the Ironic that tests share.
+/// Exclusive use of the shared Ironic.
 pub(crate) struct Shared {
     ironic: &'static Ironic,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Shared {
-    /// For a thread that ends before the turn does.
+    /// Returns the Ironic for a thread that ends before the exclusive use does.
     pub(crate) fn for_thread(&self) -> &'static Ironic {
         self.ironic
     }
@@ -69,8 +70,8 @@ impl Deref for Shared {
     }
 }
 
-/// The one that tests share, one at a time: its database is SQLite, which answers that it is locked when two write,
-/// and a conductor that hears it may forget what it was about.
+/// Waits for exclusive use of the shared Ironic. Its SQLite database fails when two requests write at once,
+/// and a conductor may then forget its work.
 pub(crate) fn shared() -> Shared {
     static SHARED: OnceLock<Ironic> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
@@ -98,25 +99,25 @@ pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // What the terminal sends the test is not for it: it sees the end of the test.
+        // Signals from the terminal must not reach the service: it notices the end of the test by itself.
         .process_group(0)
         .spawn()
         .unwrap()
 }
 
-/// A directory that the service removes when it ends.
+/// Creates a directory that the service removes when it ends.
 pub(super) fn scratch() -> PathBuf {
     tempfile::Builder::new().prefix("mp-ironic-").tempdir_in(super::scratch_root()).unwrap().keep()
 }
 
-/// A client that takes every answer.
+/// Returns a client that accepts every status.
 pub(crate) fn http() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0);
     config.proxy(None).timeout_global(Some(Duration::from_secs(60))).build().new_agent()
 }
 
 impl Ironic {
-    /// One of its own. Ends when it is dropped.
+    /// Starts an Ironic for one test. It ends on drop.
     pub(crate) fn start(answers: &Answers) -> Ironic {
         let directory = scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
@@ -168,7 +169,7 @@ impl Ironic {
         }
     }
 
-    /// The end of what it wrote.
+    /// Returns the end of its log and output.
     fn last_words(&self) -> String {
         let written = ["output", "ironic.log"].map(|name| {
             let text = std::fs::read(self.directory.join(name)).unwrap_or_default();
@@ -200,13 +201,13 @@ impl Ironic {
         Some((response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// A request of the test's own, which must succeed.
+    /// Sends a request that must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let begun = Instant::now();
         loop {
             let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
-            // Nothing has been done then.
+            // The request had no effect in this case.
             let is_busy = status >= 500 && answer.to_string().contains("database is locked");
             if !is_busy || begun.elapsed() > START {
                 if !(200..300).contains(&status) {
@@ -218,13 +219,13 @@ impl Ironic {
         }
     }
 
-    /// Whether there is something at a path.
+    /// Returns true if a GET of the path succeeds.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.try_call("GET", path, None).expect("Ironic answers").0 == 200
     }
 
-    /// A machine that is available: it boots from iSCSI, has a network card and an initiator, and a resource class that no
-    /// other has.
+    /// Creates an available machine that boots from iSCSI, with a network card, an initiator and a resource
+    /// class of its own.
     pub(crate) fn node(&self) -> Node {
         let node = self.enrolled("iscsi_boot:true");
         let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
@@ -238,7 +239,7 @@ impl Ironic {
         node
     }
 
-    /// A machine that is known, and nothing else.
+    /// Creates a machine that is only enrolled.
     pub(crate) fn enrolled(&self, capabilities: &str) -> Node {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
@@ -254,7 +255,7 @@ impl Ironic {
         Node { initiator: format!("iqn.2026-11.test.monopile:{name}"), name, uuid, resource_class }
     }
 
-    /// Sends a machine to a power state.
+    /// Changes the power state of a machine.
     pub(crate) fn power(&self, node: &Node, state: &str) {
         self.call("PUT", &format!("/v1/nodes/{}/states/power", node.uuid), Some(json!({"target": state})));
         self.wait_for(node, "power_state", state);
@@ -272,8 +273,8 @@ impl Ironic {
         }
     }
 
-    /// Runs a statement in Ironic's database, and gives the first column of the first row: what the API hides, and a
-    /// lock that nobody gives back.
+    /// Runs a statement in Ironic's database and returns the first column of the first row. Used for what the
+    /// API hides and for stale locks.
     pub(crate) fn sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\
             base = sqlite3.connect(sys.argv[1], timeout=30)\n\
@@ -290,14 +291,14 @@ impl Ironic {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// `monopile baremetal` with these arguments.
+    /// Returns `monopile baremetal` with these arguments.
     pub(crate) fn monopile(&self, world: &World, arguments: &[&str]) -> Command {
         let mut command = world.monopile(["baremetal"].iter().chain(arguments));
         command.env("OS_ENDPOINT", self.url());
         command
     }
 
-    /// What OpenStack's own client prints.
+    /// Returns the output of OpenStack's own client.
     #[track_caller]
     pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = prepare(venv().join("bin/baremetal"));
@@ -306,18 +307,18 @@ impl Ironic {
         world.finish(command).success().stdout
     }
 
-    /// What it prints as JSON.
+    /// Returns the JSON output of OpenStack's own client.
     #[track_caller]
     pub(crate) fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
-    /// Puts something in the place of a directory that Ironic is going to make.
+    /// Creates a file at a path where Ironic is going to create a directory.
     pub(crate) fn obstruct(&self, relative: &str) {
         std::fs::write(self.directory.join(relative), "").unwrap();
     }
 
-    /// A file of Ironic's, such as a boot script.
+    /// Reads a file of Ironic's, such as a boot script.
     pub(crate) fn file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

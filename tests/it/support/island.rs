@@ -1,7 +1,7 @@
-//! A network namespace for a VM, from which this machine's loopback interface cannot be reached: a pair of virtual
-//! interfaces is the only way in, and an sshd inside the only one that leads to a registry outside.
+//! A network namespace for a VM that cannot reach this machine's loopback interface. A pair of virtual
+//! interfaces is the only connection, and an sshd inside is the only way to a registry outside.
 //!
-//! It needs root. Without, tests that need it fail and say so, because what they show cannot be shown.
+//! It needs root. Tests that use it fail without root and report that.
 
 use super::process::{Ending, Outcome, prepare};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::World;
 use super::scripted::until;
 
-/// The namespace and its sshd.
+/// A namespace and its sshd.
 pub(crate) struct Island {
     holder: Child,
     sshd: Option<Child>,
@@ -20,7 +20,7 @@ pub(crate) struct Island {
     subnet: String,
 }
 
-/// Runs a shell script as it is, with what is said when it fails.
+/// Runs a shell script. `what` describes it if it fails.
 #[track_caller]
 fn shell(what: &str, script: &str) {
     let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
@@ -32,7 +32,8 @@ fn shell(what: &str, script: &str) {
 }
 
 impl Island {
-    /// One whose VM will have the address `<subnet>.2`, and this machine `<subnet>.1`. Files go into the world.
+    /// Creates a namespace. The VM's address will be `<subnet>.2` and this machine's `<subnet>.1`; files go
+    /// into the world.
     pub(crate) fn new(world: &World, subnet: &str) -> Island {
         let holder = prepare("unshare")
             .args(["--net", "sleep", "infinity"])
@@ -64,33 +65,33 @@ impl Island {
         island
     }
 
-    /// The file that stands for the namespace.
+    /// Returns the path of the namespace.
     pub(crate) fn namespace(&self) -> String {
         format!("/proc/{}/ns/net", self.holder.id())
     }
 
-    /// The VM's address.
+    /// Returns the VM's address.
     pub(crate) fn ip(&self) -> String {
         format!("{}.2", self.subnet)
     }
 
-    /// A file beside sshd's configuration.
+    /// Returns the path of a file next to sshd's configuration.
     pub(crate) fn file(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 
-    /// Makes a key pair.
+    /// Generates a key pair.
     pub(crate) fn keygen(&self, name: &str, options: &str) {
         let path = self.file(name);
         shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
     }
 
-    /// Lets in whoever has this key, and nobody else.
+    /// Authorizes only this key.
     pub(crate) fn admit(&self, name: &str) {
         std::fs::copy(self.directory.join(format!("{name}.pub")), self.directory.join("authorized")).unwrap();
     }
 
-    /// Starts sshd inside, on port 22, with more lines of configuration.
+    /// Starts sshd inside on port 22, with more lines of configuration.
     pub(crate) fn start_sshd(&mut self, more: &str) {
         let config = format!(
             "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
@@ -121,7 +122,7 @@ impl Island {
         until("sshd listens", || TcpStream::connect((self.ip().as_str(), 22)).is_ok());
     }
 
-    /// Stops sshd and the sessions it serves.
+    /// Stops sshd and its sessions.
     pub(crate) fn stop_sshd(&mut self) {
         let Some(mut sshd) = self.sshd.take() else { return };
         let sessions = descendants(sshd.id());
@@ -132,12 +133,12 @@ impl Island {
         }
     }
 
-    /// What sshd said so far.
+    /// Returns the log of sshd.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
-    /// Whether something inside can connect to this address.
+    /// Returns true if a process inside can connect to this address.
     pub(crate) fn reaches(&self, host: &str, port: u16) -> bool {
         let script = format!("exec 3<>/dev/tcp/{host}/{port}");
         let mut command = prepare("timeout");
@@ -149,7 +150,7 @@ impl Island {
 impl Drop for Island {
     fn drop(&mut self) {
         self.stop_sshd();
-        // The interfaces go with the namespace, when the last process is out.
+        // The interfaces disappear with the namespace when its last process has ended.
         let _ = self.holder.kill();
         self.holder.stop();
         let link = PathBuf::from(format!("/sys/class/net/mp{}", self.holder.id()));
@@ -160,7 +161,7 @@ impl Drop for Island {
     }
 }
 
-/// The processes below this one.
+/// Returns all descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = std::fs::read_to_string(path).unwrap_or_default();

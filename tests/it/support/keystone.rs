@@ -1,5 +1,5 @@
-//! A real Keystone on loopback, for an Ironic that asks it who somebody is. Ends when it is dropped, and with the test
-//! process. `tests/run` installs it beside Ironic.
+//! A real Keystone on loopback, for an Ironic that authenticates users with it. It ends on drop, and with the
+//! test process. `tests/run` installs it beside Ironic.
 
 use super::process::Ending;
 use std::process::Child;
@@ -12,21 +12,21 @@ use super::ironic::{http, scratch, serve};
 
 const START: Duration = super::process::PATIENCE;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
-/// The only project there is.
+/// The name of the only project.
 pub(crate) const PROJECT: &str = "metal";
-/// The only region there is.
+/// The name of the only region.
 pub(crate) const REGION: &str = "one";
 
 /// A running Keystone.
 pub(crate) struct Keystone {
     port: u16,
     http: ureq::Agent,
-    /// The admin's, for the whole system.
+    /// The admin's token for the whole system.
     token: String,
     child: Child,
 }
 
-/// Somebody whom it knows.
+/// A user known to Keystone.
 pub(crate) struct User {
     id: String,
     pub name: &'static str,
@@ -59,7 +59,7 @@ impl Keystone {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A token that is good for everything.
+    /// Returns a token with all rights.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
@@ -74,7 +74,7 @@ impl Keystone {
         Some(answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned())
     }
 
-    /// A request of the admin's, which must succeed.
+    /// Sends a request as admin, which must succeed.
     #[track_caller]
     fn call(&self, method: &str, path: &str, body: Value) -> Value {
         let request = ureq::http::Request::builder()
@@ -92,13 +92,13 @@ impl Keystone {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// The id of the only thing by this name.
+    /// Returns the ID of the only resource with this name.
     fn id(&self, kind: &str, name: &str) -> String {
         let found = self.call("GET", &format!("{kind}?name={name}"), Value::Null);
         found[kind][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Somebody with this role in the project and the system.
+    /// Creates a user with this role in the project and the system.
     pub(crate) fn user(&self, name: &'static str, password: &'static str, role: &str) -> User {
         let user = json!({"user": {"name": name, "domain_id": "default", "password": password}});
         let user = self.call("POST", "users", user);
@@ -110,20 +110,20 @@ impl Keystone {
         User { id, name, password }
     }
 
-    /// Makes all tokens that somebody has worthless.
+    /// Revokes all tokens of a user.
     pub(crate) fn revoke_tokens(&self, user: &User) {
         let same = json!({"user": {"password": user.password}});
         self.call("PATCH", &format!("users/{}", user.id), same);
-        // The moment of it is known to the second, and what is younger is good.
+        // Keystone stores the time of revocation in whole seconds, and newer tokens are valid.
         std::thread::sleep(Duration::from_millis(1100));
     }
 
-    /// Knows somebody no more.
+    /// Deletes a user.
     pub(crate) fn forget(&self, user: &User) {
         self.call("DELETE", &format!("users/{}", user.id), Value::Null);
     }
 
-    /// Tells everybody where Ironic is.
+    /// Registers Ironic's endpoint in the catalogue.
     pub(crate) fn announce(&self, ironic: &str) {
         let service = self.call("POST", "services", json!({"service": {"type": "baremetal"}}));
         let id = &service["service"]["id"];
@@ -133,7 +133,7 @@ impl Keystone {
         }
     }
 
-    /// What of Ironic's configuration says who is asked.
+    /// Returns the part of Ironic's configuration that names this Keystone.
     pub(super) fn middleware(&self) -> String {
         let (url, (user, password)) = (self.url(), ADMIN);
         format!(

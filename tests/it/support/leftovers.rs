@@ -1,5 +1,5 @@
-//! What outlived the program: found by the test's directory, which every process, mount and file of a test
-//! names somewhere.
+//! Finds what outlived the program by the test's directory, which every process, mount and file of a test
+//! mentions somewhere.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) fn leftovers(root: &Path) -> Vec<String> {
     found
 }
 
-/// Processes, other than this one, whose environment, command line or working directory names the world.
+/// Returns other processes whose environment, command line or working directory mentions the world.
 fn processes(root: &Path) -> Vec<String> {
     let needle = root.to_str().unwrap().as_bytes();
     let names = |path: &Path| {
@@ -31,7 +31,7 @@ fn processes(root: &Path) -> Vec<String> {
         let inside = std::fs::read_link(directory.join("cwd")).is_ok_and(|cwd| cwd.starts_with(root));
         if inside || names(&directory.join("environ")) || names(&directory.join("cmdline")) {
             let command = std::fs::read(directory.join("cmdline")).unwrap_or_default();
-            // A process that has ended but is not yet waited for has none.
+            // A zombie has no command line.
             if !command.is_empty() {
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 found.push(format!("process {} {command}", entry.file_name().display()));

@@ -1,5 +1,5 @@
-//! The hermetic surroundings of a test: a directory that is home, cache, scratch space and working directory,
-//! an environment with nothing else in it, and the real program run there.
+//! The hermetic environment of a test: a directory with home, cache, scratch space and working directory, no
+//! other environment, and the real program run there.
 //!
 //! ```ignore
 //! let world = World::new();
@@ -9,7 +9,7 @@
 //! assert_eq!(world.leftovers(), Vec::<String>::new());
 //! ```
 
-// Each area of tests uses its own part of this.
+// Each area of tests uses its own part of this module.
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
 pub(crate) mod bucket;
@@ -40,14 +40,14 @@ use process::{Outcome, prepare};
 
 /// The program under test.
 pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
-/// A directory tree of its own for one test, below `MONOPILE_TEST_ROOT` or `/tmp`; removed at its end, unless
+/// A directory tree for one test, below `MONOPILE_TEST_ROOT` or `/tmp`. It is removed at the end, unless
 /// `MONOPILE_TEST_KEEP` is set.
 pub(crate) struct World {
     root: PathBuf,
     _directory: Option<tempfile::TempDir>,
 }
 
-/// What a run of the program left.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The exit code; -1 after a signal.
@@ -58,13 +58,13 @@ pub(crate) struct Run {
     pub stderr: String,
 }
 
-/// The directory that tests make their own directories in: `MONOPILE_TEST_ROOT` or `/tmp`. It does not depend on
+/// Returns the parent of all test directories: `MONOPILE_TEST_ROOT` or `/tmp`. It does not depend on
 /// `TMPDIR`, because sockets need short paths, and other users must be able to enter it.
 fn scratch_root() -> PathBuf {
     std::env::var_os("MONOPILE_TEST_ROOT").unwrap_or_else(|| "/tmp".into()).into()
 }
 
-/// Makes an empty directory.
+/// Creates an empty directory.
 pub(crate) fn directory() -> tempfile::TempDir {
     process::watch();
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
@@ -96,7 +96,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl World {
-    /// An empty one. Its path is short, because sockets may lie in it.
+    /// Creates an empty world. Its path is short, because sockets may be in it.
     pub(crate) fn new() -> World {
         let directory = directory();
         let root = directory.path().canonicalize().unwrap();
@@ -113,17 +113,17 @@ impl World {
         World { root, _directory: directory }
     }
 
-    /// All of it.
+    /// Returns the root of the tree.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// `$HOME`.
+    /// Returns `$HOME`.
     pub(crate) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// A path below the working directory.
+    /// Returns a path below the working directory.
     pub(crate) fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join("work").join(relative)
     }
@@ -142,7 +142,7 @@ impl World {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Whether there is something at this path below the working directory.
+    /// Returns true if there is a file at this path below the working directory.
     pub(crate) fn exists(&self, relative: impl AsRef<Path>) -> bool {
         self.path(relative).symlink_metadata().is_ok()
     }
@@ -157,7 +157,7 @@ impl World {
             .env("MONOPILE_TEST_WORLD", &self.root)
     }
 
-    /// The program with these arguments, ready to be started here.
+    /// Prepares the program with these arguments.
     pub(crate) fn monopile<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = prepare(MONOPILE);
         self.enter(&mut command).args(args);
@@ -182,12 +182,12 @@ impl World {
         }
     }
 
-    /// `text` with what differs from run to run replaced: this world's paths, ids, times, ports.
+    /// Replaces what differs from run to run in `text`: this world's paths, IDs, times and ports.
     pub(crate) fn normalise(&self, text: &str) -> String {
         normalise::normalise(text, &self.root)
     }
 
-    /// What outlived the program here: processes, mounts, scratch files. Empty if all is well.
+    /// Returns what outlived the program here: processes, mounts and scratch files.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         leftovers::leftovers(&self.root)
     }
@@ -198,10 +198,10 @@ pub(crate) fn updating() -> bool {
     std::env::var_os("MONOPILE_UPDATE").is_some()
 }
 
-/// The most memory, in KiB, that a process of the program has had so far; none when it has ended.
+/// Returns the peak memory of a process of the program in KiB; `None` if it has ended.
 pub(crate) fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    // A child that is not yet the program still has the memory of the test.
+    // Before `exec`, a child still has the memory of the test process.
     status
         .strip_prefix("Name:\tmonopile\n")?
         .lines()
@@ -222,7 +222,7 @@ impl Run {
         self
     }
 
-    /// Standard output as JSON, one value per line.
+    /// Parses standard output as JSON, one value per line.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));

@@ -1,15 +1,15 @@
-//! A network with a loopback interface alone, for tests of the examples: their addresses are free in it, even on a machine
-//! on which the examples are deployed.
+//! A network namespace with only a loopback interface, for tests of the examples. Their addresses are free in
+//! it even if the examples are deployed on this machine.
 
 use std::process::{Child, Command, Stdio};
 
 use super::process::{Ending, lines, next, prepare};
 
-/// The network. It ends when this is dropped.
+/// A network namespace that ends on drop.
 pub(crate) struct Network(Child);
 
 impl Network {
-    /// Needs root.
+    /// Creates a namespace. This needs root.
     pub(crate) fn new() -> Network {
         let mut unshare = prepare("unshare");
         unshare.args(["--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"]);
@@ -22,7 +22,7 @@ impl Network {
         network
     }
 
-    /// Prepares a program that runs in it.
+    /// Prepares a program that runs in the namespace.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = prepare("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.0.id())).args(["--", program]);

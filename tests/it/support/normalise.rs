@@ -1,4 +1,4 @@
-//! Text without what differs from run to run.
+//! Replaces what differs from run to run in texts.
 
 use std::path::Path;
 use std::sync::LazyLock;

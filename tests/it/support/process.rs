@@ -1,9 +1,9 @@
-//! Programs that tests start, and every wait of a test.
+//! Starts the programs of tests, and does all waiting of tests.
 //!
-//! A program starts with the environment, the signal dispositions and the file mode mask of an ordinary login, whatever
-//! the test process inherited (`nohup`, a shell's background job, a locale, a proxy). A wait has a deadline: the test
-//! fails with the name of what it waited for. A test that takes longer than [`PATIENCE`] altogether is named with its
-//! present wait while it goes on.
+//! A program starts with the environment, signal dispositions and umask of a normal login, whatever the test
+//! process inherited (`nohup`, background jobs, a locale, a proxy). Every wait has a deadline, and a test
+//! that misses it fails with a description of the wait. A test that runs longer than [`PATIENCE`] is reported
+//! with its current wait while it goes on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The longest single wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(110);
-/// Time between two looks at something.
+/// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time between two messages about a test that takes long.
+/// The time between two messages about a slow test.
 const REMINDER: Duration = Duration::from_secs(30);
-/// Variables that programs inherit: the ones that find programs, and the ones that coverage needs.
+/// Variables that programs inherit: those that locate programs, and those for coverage.
 const INHERITED: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
 /// Prepares a program with a clean environment. `World::enter` adds the directories of a test.
@@ -37,19 +37,20 @@ pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Gives a command the environment that every program gets.
+/// Sets the environment that every program gets.
 pub(super) fn clean(command: &mut Command) {
     command.env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| INHERITED.iter().any(|kept| *kept == name)));
     command.env("LANG", "C.UTF-8").env("TZ", "UTC");
 }
 
-/// Makes the test process forget what it inherited and hands on, once. Nothing here changes what a signal does to the
-/// test process itself.
+/// Resets the inherited state that the test process passes on, once. The test process itself reacts to
+/// signals as before.
 pub(super) fn settle() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Programs start with the default disposition of a signal that is handled, but not of one that is ignored.
+        // Programs start with the default disposition of a signal that is handled, but not of one that is
+        // ignored.
         for signal in ignored_signals() {
             let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
         }
@@ -58,7 +59,7 @@ pub(super) fn settle() {
     });
 }
 
-/// The signals that this process ignores and could handle.
+/// Returns the signals that this process ignores and could handle.
 fn ignored_signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -69,7 +70,7 @@ fn ignored_signals() -> Vec<i32> {
     ignored.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
 }
 
-/// A thread of a test.
+/// A thread that runs a test.
 struct Watched {
     name: String,
     begun: Instant,
@@ -79,7 +80,7 @@ struct Watched {
 
 static WATCHED: Mutex<BTreeMap<u64, Watched>> = Mutex::new(BTreeMap::new());
 
-/// The number of this thread in [`WATCHED`]; taken out of it with the thread.
+/// The number of this thread in [`WATCHED`], which is removed with the thread.
 struct Watch(u64);
 
 impl Watch {
@@ -104,13 +105,13 @@ thread_local! {
     static WATCH: RefCell<Watch> = RefCell::new(Watch::new());
 }
 
-/// Counts the time of this thread's test from here on, if it is not counted yet.
+/// Starts timing this thread's test, unless it is already timed.
 pub(super) fn watch() {
     settle();
     WATCH.with(|_| ());
 }
 
-/// Says again and again which tests take long, and what each one waits for.
+/// Reports slow tests and their waits repeatedly.
 fn remind() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -119,7 +120,7 @@ fn remind() {
             if seconds >= PATIENCE.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
-                // Not by a macro, whose output belongs to the test that happened to start this thread.
+                // A macro would print to the captured output of the test that started this thread.
                 let _ = writeln!(
                     std::io::stderr(),
                     "test {} has been running for {seconds} s, and waits for {wait}",
@@ -130,13 +131,13 @@ fn remind() {
     }
 }
 
-/// Names a wait until the result is dropped; for one whose end is up to other waits.
+/// Names a wait until the result is dropped. Use it if other waits end it.
 #[track_caller]
 pub(crate) fn waiting(what: &str) -> Waiting {
     Waiting::new(what)
 }
 
-/// A wait that goes on until this is dropped.
+/// A named wait, until it is dropped.
 pub(crate) struct Waiting(());
 
 impl Waiting {
@@ -157,7 +158,7 @@ impl Drop for Waiting {
 /// Changes the waits of this thread.
 fn change(how: impl FnOnce(&mut Vec<String>)) {
     watch();
-    // A thread that ends has no watch any more.
+    // A thread that is ending has no watch any more.
     let _ = WATCH.try_with(|watch| {
         if let Some(watched) =
             WATCHED.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
@@ -167,7 +168,7 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
     });
 }
 
-/// Asks again and again until there is an answer, at most for `limit`. A test fails that gets none.
+/// Polls until `ask` returns a value. Fails the test after `limit`.
 #[track_caller]
 pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
@@ -181,7 +182,7 @@ pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut(
     }
 }
 
-/// As [`answer_within`], with the longest limit there is.
+/// Polls like [`answer_within`], with the longest limit.
 #[track_caller]
 pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     answer_within(PATIENCE, what, ask)
@@ -193,14 +194,14 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     answer_within(Duration::from_secs(60), what, || condition().then_some(()));
 }
 
-/// Waits for the end of a thread.
+/// Waits for a thread to end.
 #[track_caller]
 pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
     until(what, || thread.is_finished());
     thread.join().unwrap()
 }
 
-/// Waits for the next message; none if no more will come.
+/// Waits for the next message; `None` if there are no more.
 #[track_caller]
 pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
@@ -211,7 +212,7 @@ pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     }
 }
 
-/// The lines that a program writes, as they come.
+/// Returns the lines that a program writes, as they arrive.
 pub(crate) fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     sent(BufReader::new(output).lines().map_while(Result::ok))
 }
@@ -229,14 +230,14 @@ fn sent<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Rec
     let (send, messages) = channel();
     std::thread::spawn(move || {
         for message in all {
-            // Reads on to the end, so that the writer is not stopped.
+            // Reads to the end, so that the writer does not block.
             let _ = send.send(message);
         }
     });
     messages
 }
 
-/// The output of a program until every process has closed the pipe.
+/// The output of a program, until every process has closed the pipe.
 struct Written {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -256,12 +257,12 @@ impl Written {
         Written { bytes, reader }
     }
 
-    /// All that was written so far.
+    /// Returns the output so far.
     fn so_far(&self) -> Vec<u8> {
         self.bytes.lock().unwrap().clone()
     }
 
-    /// All of it, once the pipe is closed.
+    /// Returns the complete output once the pipe is closed.
     #[track_caller]
     fn all(self, what: &str) -> Vec<u8> {
         joined(what, self.reader);
@@ -269,26 +270,27 @@ impl Written {
     }
 }
 
-/// Waits for processes.
+/// Waits for processes to end.
 pub(crate) trait Ending {
-    /// Waits for the end of the process.
+    /// Waits for the process to end.
     fn end(&mut self) -> ExitStatus;
 
     /// Closes its input, and waits for its end and the end of its output.
     fn end_with_output(self) -> Output;
 
-    /// Closes its input, and waits for its end; kills its group if it does not end. For a `Drop`, as it does not panic.
+    /// Closes its input, waits for its end, and kills its group after the deadline. It does not panic, so
+    /// that `Drop` can use it.
     fn stop(&mut self);
 }
 
-/// A process in words.
+/// Describes a process.
 fn name_of(child: &Child) -> String {
     let words = std::fs::read(format!("/proc/{}/cmdline", child.id())).unwrap_or_default();
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
     format!("process {} ends: {}", child.id(), words.trim_end())
 }
 
-/// Waits for the end of a process. One that does not end is killed, and the test fails with more words.
+/// Waits for a process to end. After the deadline it is killed, and the test fails with the text of `more`.
 #[track_caller]
 fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
@@ -331,7 +333,7 @@ impl Ending for Child {
         while matches!(self.try_wait(), Ok(None)) {
             if begun.elapsed() > Duration::from_secs(30) {
                 let pid = Pid::from_child(self);
-                // One without a group of its own is killed alone.
+                // A process without a group of its own is killed alone.
                 let _ = kill_process_group(pid, Signal::KILL).or_else(|_| kill_process(pid, Signal::KILL));
                 let _ = self.wait();
                 return;
@@ -343,7 +345,7 @@ impl Ending for Child {
 
 /// Runs programs to their end.
 pub(crate) trait Outcome {
-    /// Runs the command to its end, without input if none was set.
+    /// Runs the command to its end, without input unless one is set.
     fn outcome(&mut self) -> Output;
 
     /// Runs the command to its end with this input.
@@ -373,13 +375,13 @@ fn started(command: &mut Command) -> Child {
         .unwrap_or_else(|error| panic!("'{}' does not start: {error}", command.get_program().display()))
 }
 
-/// A name of the standard library in a test would start a program with what the test process inherited, or wait for ever.
+/// Direct use of the standard library would start a program with inherited state, or wait without a deadline.
 #[test]
 fn programs_start_and_waits_end_here() {
     let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(tests).into_iter().flatten() {
-        // The scripted CPI is a program itself, which monopile starts.
+        // monopile starts the scripted CPI, which is a program of its own.
         let own = ["support/process.rs", "scripted/cpi.rs"].iter().any(|own| entry.path().ends_with(own));
         if own || entry.path().extension().is_none_or(|extension| extension != "rs") {
             continue;
@@ -402,11 +404,11 @@ fn a_wait_that_is_too_long_says_what_it_waits_for() {
     let waited = std::panic::catch_unwind(|| answer_within(Duration::ZERO, "the moon rises", || None::<()>));
     let said = waited.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(*said, "waited 0 s for this: the moon rises");
-    // Whatever this process ignores, a program does not, but for what it asked for itself.
+    // Programs ignore only the signals that they ask to ignore, whatever this process inherited.
     let mut shell = prepare("sh");
     let shell = world.enter(&mut shell).args(["-c", "grep SigIgn /proc/self/status; umask; env | sort"]);
     let text = String::from_utf8(shell.outcome().stdout).unwrap();
-    // Signals from 32 on are the C library's and the kernel's real-time ones.
+    // Signals from 32 on are real-time signals of the C library and the kernel.
     let ignored = text.split_whitespace().nth(1).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap();
     assert!(ignored & 0x7fff_ffff == 0 && text.contains("\n0022\n"), "{text}");
     assert!(!text.contains("HTTP") && !text.contains("LC_") && text.contains("LANG=C.UTF-8\n"), "{text}");

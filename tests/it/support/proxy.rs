@@ -1,4 +1,4 @@
-//! Stands between the program and an agent, passes everything on, and writes down what was said.
+//! A proxy between program and agent that forwards everything and records the exchanges.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 
-/// A TLS server with this certificate and key, in PEM.
+/// Returns the configuration of a TLS server with this certificate and key (PEM).
 pub(crate) fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
     let certificates = pem::parse_many(certificate)
         .unwrap()
@@ -36,14 +36,14 @@ pub(crate) struct Exchange {
     pub verb: String,
     /// The path.
     pub path: String,
-    /// A message; null for a blob.
+    /// The message; null for a blob.
     pub message: Value,
-    /// The answer to a message; null for a blob.
+    /// The answer to the message; null for a blob.
     pub answer: Value,
 }
 
 impl Exchange {
-    /// The message's method, or verb and kind of a blob.
+    /// Returns the message's method, or the verb of a blob request.
     pub(crate) fn name(&self) -> String {
         match self.message["method"].as_str() {
             Some(method) => method.to_owned(),
@@ -52,14 +52,14 @@ impl Exchange {
     }
 }
 
-/// Hears what is said. Nothing is passed on while it listens.
+/// Observes the exchanges. The proxy forwards nothing while a method of it runs.
 pub(crate) trait Listener: Send + Sync {
-    /// A request has come, and is passed on next. What this returns goes to the other one.
+    /// Called before a request is forwarded. The returned number is passed on to [`Self::heard`].
     fn asked(&self, _name: &str) -> usize {
         0
     }
 
-    /// The agent has answered, and the answer is passed on next.
+    /// Called before the agent's answer is forwarded.
     fn heard(&self, asked: usize, exchange: Exchange);
 }
 
@@ -69,10 +69,10 @@ impl<F: Fn(Exchange) + Send + Sync> Listener for F {
     }
 }
 
-/// What the agent is made to look like: while this file is there, its content is the agent's id.
+/// The path of a file; while it exists, its content replaces the agent's ID.
 type Disguise = Arc<Mutex<Option<PathBuf>>>;
 
-/// The proxy; it ends when it is dropped.
+/// The proxy. It ends on drop.
 pub(crate) struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
     disguise: Disguise,
@@ -81,7 +81,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at `listen` and passes on to the agent at `agent`.
+    /// Listens at `listen` and forwards to the agent at `agent`.
     pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let heard = exchanges.clone();
@@ -91,7 +91,7 @@ impl Proxy {
         proxy
     }
 
-    /// As [`Self::start`], but somebody else writes down what is said.
+    /// Starts a proxy whose exchanges `hear` receives.
     pub(crate) fn start_with(
         listen: SocketAddr,
         agent: SocketAddr,
@@ -113,7 +113,7 @@ impl Proxy {
                     };
                     let (tls, hear, disguise) = (tls.clone(), hear.clone(), disguise.clone());
                     std::thread::spawn(move || {
-                        // A client that goes away ends the connection; that is all.
+                        // A client that disconnects only ends its connection.
                         let _ = serve(stream, tls, agent, &*hear, &disguise);
                     });
                 }
@@ -122,12 +122,12 @@ impl Proxy {
         Proxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
     }
 
-    /// While this file is there, the agent answers as one with another id, which is the file's content.
+    /// Replaces the agent's ID by the content of this file, while it exists.
     pub(crate) fn disguise(&self, file: PathBuf) {
         *self.disguise.lock().unwrap() = Some(file);
     }
 
-    /// What was said so far; forgets it.
+    /// Returns the exchanges since the last call.
     pub(crate) fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.exchanges.lock().unwrap())
     }
@@ -163,7 +163,7 @@ fn serve(
         let asked = hear.asked(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
-            // Nobody there: as if this were the agent's own port.
+            // Without an agent, the connection closes, as the agent's own port would.
             None => return Ok(()),
         };
         if !exchange.message.is_null() {
@@ -192,20 +192,20 @@ fn client() -> ureq::Agent {
     config.timeout_global(Some(super::process::PATIENCE)).build().new_agent()
 }
 
-/// A request, whole.
+/// A complete HTTP request.
 pub(crate) struct Request {
-    /// The method of HTTP.
+    /// The HTTP method.
     pub verb: String,
-    /// Its target.
+    /// The request target.
     pub path: String,
-    /// The header `Authorization`.
+    /// The `Authorization` header.
     pub authorization: String,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// Reads one; none at the end of the connection.
+    /// Reads a request; `None` at the end of the connection.
     pub(crate) fn read<S: Read + Write>(stream: &mut BufReader<S>) -> std::io::Result<Option<Request>> {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 {

@@ -1,7 +1,6 @@
-//! The program on a terminal: a real pseudo-terminal of a size of its own, and an emulator that shows what a person
-//! would see on it.
+//! Runs the program on a real pseudo-terminal, with an emulator that shows what a user would see.
 //!
-//! The emulator wraps lines that are too long and, when it is resized, wraps all lines anew, as most terminals do.
+//! Like most terminals, the emulator wraps long lines, and wraps all lines again when it is resized.
 
 use super::process::Ending;
 use std::fs::File;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Where the terminal wraps a line.
+/// The mark at the end of a row that the terminal wrapped.
 pub(crate) const WRAPPED: &str = "↵";
 /// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -24,7 +23,7 @@ pub(crate) struct Pty {
     child: Child,
     master: OwnedFd,
     terminal: Arc<Mutex<avt::Terminal>>,
-    /// Everything that was written, for a test that fails.
+    /// The complete output, for failing tests.
     raw: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -33,7 +32,7 @@ fn winsize((columns, rows): (u16, u16)) -> Winsize {
 }
 
 impl Pty {
-    /// Starts a command on a terminal of so many columns and rows. One without columns does not know its size.
+    /// Starts a command on a terminal of this size (columns, rows). Zero columns mean an unknown size.
     pub(crate) fn start(mut command: Command, size: (u16, u16)) -> Pty {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -43,7 +42,7 @@ impl Pty {
         let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let stdio = || Stdio::from(slave.try_clone().unwrap());
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
-        // It has copies of the slave of its own: when the last one is closed, so is the terminal.
+        // The command holds copies of the slave. The terminal closes with the last of them.
         drop((command, slave));
 
         let (columns, rows) = (usize::from(size.0.max(1)), usize::from(size.1.max(1)));
@@ -53,11 +52,11 @@ impl Pty {
         let (shown, kept) = (Arc::clone(&terminal), Arc::clone(&raw));
         std::thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4096], Vec::new());
-            // A terminal that nobody has open any more answers EIO.
+            // A terminal that no process has open answers EIO.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 kept.lock().unwrap().extend(&buffer[..count]);
                 rest.extend(&buffer[..count]);
-                // A character may come in two pieces.
+                // A character may arrive in two pieces.
                 let whole = match std::str::from_utf8(&rest) {
                     Ok(text) => text.len(),
                     Err(error) => error.valid_up_to(),
@@ -69,8 +68,8 @@ impl Pty {
         Pty { child, master, terminal, raw }
     }
 
-    /// What stands on the screen now, without blanks at the end of lines and empty lines at its own. A row that the
-    /// terminal goes on with on the next one, because the line was too long, ends with [`WRAPPED`].
+    /// Returns the screen without trailing blanks and empty lines. A row that the terminal wrapped ends with
+    /// [`WRAPPED`].
     pub(crate) fn screen(&self) -> String {
         let terminal = self.terminal.lock().unwrap();
         let rows = terminal.screen().visible_lines().map(|line| {
@@ -80,12 +79,12 @@ impl Pty {
         rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// All lines that are or were on the screen, those that the terminal wrapped in one piece.
+    /// Returns all lines that are or were on the screen, with wrapped lines joined.
     pub(crate) fn text(&self) -> String {
         self.terminal.lock().unwrap().screen().text().join("\n").trim_end().to_owned()
     }
 
-    /// The rows on the screen, each as texts of one style.
+    /// Returns the rows on the screen, each as texts of one style.
     pub(crate) fn styled(&self) -> Vec<Vec<(String, avt::Pen)>> {
         let terminal = self.terminal.lock().unwrap();
         let rows = terminal.screen().visible_lines().map(|line| {
@@ -102,12 +101,12 @@ impl Pty {
         rows.collect()
     }
 
-    /// What was written so far.
+    /// Returns the output so far.
     pub(crate) fn raw(&self) -> String {
         String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()
     }
 
-    /// Waits until the screen shows this; returns it.
+    /// Waits until the screen satisfies `is_shown`, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
@@ -121,14 +120,14 @@ impl Pty {
         }
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     pub(crate) fn resize(&self, size: (u16, u16)) {
         let mut terminal = self.terminal.lock().unwrap();
         tcsetwinsize(self.master.as_fd(), winsize(size)).unwrap();
         terminal.resize(size.0.into(), size.1.into());
     }
 
-    /// Waits for the program's end; returns its exit code.
+    /// Waits for the program to end, and returns its exit code.
     pub(crate) fn end(&mut self) -> i32 {
         let begun = Instant::now();
         let status = loop {
@@ -138,7 +137,7 @@ impl Pty {
             assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
-        // What it started may have the terminal open for longer: nothing is written once it has fallen silent.
+        // Child processes may keep the terminal open. The output is complete once nothing more arrives.
         let mut length = usize::MAX;
         while length != self.raw().len() {
             length = self.raw().len();

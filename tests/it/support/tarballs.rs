@@ -1,6 +1,6 @@
-//! Builds stemcell and release tarballs for tests, correct ones and, on request, wrong ones.
+//! Builds stemcell and release tarballs for tests, valid ones and, on request, invalid ones.
 //!
-//! Needs nothing of the library, so that its unit tests share it.
+//! It does not use the library, so that the library's unit tests can share it.
 
 // Unit and integration tests each use a part of it.
 #![allow(dead_code, reason = "shared by two test crates")]
@@ -49,7 +49,7 @@ impl Tar {
         self.raw(EntryType::Link, name.as_bytes(), 0o644, target.as_bytes(), b"")
     }
 
-    /// Adds an entry of any type, its name and link written into the header as they are.
+    /// Adds an entry of any type, with name and link written into the header unchanged.
     pub(crate) fn raw(self, kind: EntryType, name: &[u8], mode: u32, link: &[u8], content: &[u8]) -> Self {
         let mut header = Header::new_gnu();
         {
@@ -87,42 +87,42 @@ impl Tar {
         self.raw(kind, b"PaxHeaders/x", 0o644, b"", content.as_bytes())
     }
 
-    /// Adds any header, its checksum corrected, with content.
+    /// Adds any header with content, and corrects its checksum.
     pub(crate) fn header(mut self, mut header: Header, content: &[u8]) -> Self {
         header.set_cksum();
         self.0.append(&header, content).unwrap();
         self
     }
 
-    /// The archive, with its end marker.
+    /// Returns the archive with its end marker.
     pub(crate) fn tar(self) -> Vec<u8> {
         self.0.into_inner().unwrap()
     }
 
-    /// The archive, compressed.
+    /// Returns the compressed archive.
     pub(crate) fn tgz(self) -> Vec<u8> {
         gzip(&self.tar())
     }
 }
 
-/// Compresses.
+/// Compresses with gzip.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-/// SHA-1 in hex.
+/// Returns the SHA-1 in hex.
 pub(crate) fn sha1(bytes: &[u8]) -> String {
     hex(&sha1::Sha1::digest(bytes))
 }
 
-/// `sha256:` and SHA-256 in hex.
+/// Returns `sha256:` and the SHA-256 in hex.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&sha2::Sha256::digest(bytes)))
 }
 
-/// `sha512:` and SHA-512 in hex.
+/// Returns `sha512:` and the SHA-512 in hex.
 pub(crate) fn sha512(bytes: &[u8]) -> String {
     format!("sha512:{}", hex(&sha2::Sha512::digest(bytes)))
 }
@@ -131,26 +131,26 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A stemcell tarball to be.
+/// A builder for a stemcell tarball.
 pub(crate) struct StemcellTarball {
     /// `name` in stemcell.MF.
     pub name: String,
-    /// `version`.
+    /// `version` in stemcell.MF.
     pub version: String,
-    /// The image; none leaves it out.
+    /// The image; `None` leaves it out.
     pub image: Option<Vec<u8>>,
-    /// The `sha1` of the image; the right one when none.
+    /// The `sha1` of the image; `None` means the correct one.
     pub image_sha1: Option<String>,
-    /// `api_version`, as it is to be written; none leaves it out.
+    /// `api_version` as written; `None` leaves it out.
     pub api_version: Option<String>,
     /// Further lines of stemcell.MF.
     pub extra: String,
-    /// Whether there is a stemcell.MF at all.
+    /// True if the tarball has a stemcell.MF.
     pub manifest: bool,
 }
 
 impl Default for StemcellTarball {
-    /// A stemcell of the local CPI: its image is a small tree.
+    /// Returns a stemcell of the local CPI, whose image is a small tree.
     fn default() -> Self {
         StemcellTarball {
             name: "bosh-local-test".into(),
@@ -165,7 +165,7 @@ impl Default for StemcellTarball {
 }
 
 impl StemcellTarball {
-    /// The tarball.
+    /// Returns the tarball.
     pub(crate) fn build(&self) -> Vec<u8> {
         let mut manifest =
             format!("name: {}\nversion: {}\noperating_system: local\n", self.name, self.version);
@@ -197,23 +197,23 @@ impl StemcellTarball {
     }
 }
 
-/// A job of a release tarball to be.
+/// A builder for a job of a release tarball.
 #[derive(Clone, Default)]
 pub(crate) struct JobTarball {
     /// Its name.
     pub name: String,
     /// The spec without `name` and `templates`.
     pub spec: String,
-    /// Template, target, content.
+    /// Template, target and content of each template.
     pub templates: Vec<(String, String, String)>,
     /// The monit file.
     pub monit: String,
-    /// The whole job.MF instead of one made from the above.
+    /// The whole job.MF, in place of a generated one.
     pub manifest: Option<String>,
 }
 
 impl JobTarball {
-    /// A job with this name.
+    /// Creates a job with this name.
     pub(crate) fn new(name: &str) -> Self {
         JobTarball { name: name.into(), ..Default::default() }
     }
@@ -245,21 +245,21 @@ impl JobTarball {
     }
 }
 
-/// A package of a release tarball to be.
+/// A builder for a package of a release tarball.
 #[derive(Clone, Default)]
 pub(crate) struct PackageTarball {
     /// Its name.
     pub name: String,
-    /// What it needs.
+    /// The names of its dependencies.
     pub dependencies: Vec<String>,
-    /// Name and content of its files; `packaging` among them.
+    /// Name and content of its files, including `packaging`.
     pub files: Vec<(String, String)>,
-    /// `os/version` for a compiled package.
+    /// `os/version` of a compiled package.
     pub compiled_for: Option<String>,
 }
 
 impl PackageTarball {
-    /// A package with this name, a packaging script, and dependencies.
+    /// Creates a package with this name, packaging script and dependencies.
     pub(crate) fn new(name: &str, packaging: &str, dependencies: &[&str]) -> Self {
         PackageTarball {
             name: name.into(),
@@ -280,29 +280,29 @@ impl PackageTarball {
     }
 }
 
-/// A release tarball to be.
+/// A builder for a release tarball.
 #[derive(Clone)]
 pub(crate) struct ReleaseTarball {
     /// `name` in release.MF.
     pub name: String,
-    /// `version`, as it is to be written.
+    /// `version` as written.
     pub version: String,
     /// Its jobs.
     pub jobs: Vec<JobTarball>,
-    /// Its packages, compiled ones among them.
+    /// Its packages, including compiled ones.
     pub packages: Vec<PackageTarball>,
-    /// Names (`job/hello`, `package/counter`) and the sha1 release.MF gives for them instead of the right one.
+    /// Wrong `sha1` values by name (`job/hello`, `package/counter`).
     pub sha1: Vec<(String, String)>,
-    /// Paths of tarballs inside to be left out.
+    /// Paths of inner tarballs to leave out.
     pub missing: Vec<String>,
-    /// How inner digests are written.
+    /// The function that writes inner digests.
     pub digest: fn(&[u8]) -> String,
     /// Lines to add to release.MF.
     pub extra: String,
 }
 
 impl ReleaseTarball {
-    /// A release without jobs and packages.
+    /// Creates a release without jobs and packages.
     pub(crate) fn new(name: &str, version: &str) -> Self {
         ReleaseTarball {
             name: name.into(),
@@ -328,13 +328,13 @@ impl ReleaseTarball {
         self
     }
 
-    /// Gives a wrong sha1 for `job/<name>` or `package/<name>`.
+    /// Sets a wrong sha1 for `job/<name>` or `package/<name>`.
     pub(crate) fn wrong_sha1(mut self, of: &str, sha1: &str) -> Self {
         self.sha1.push((of.into(), sha1.into()));
         self
     }
 
-    /// The tarball.
+    /// Returns the tarball.
     pub(crate) fn build(&self) -> Vec<u8> {
         let mut manifest = format!("name: {}\nversion: {}\ncommit_hash: abcdef0\n", self.name, self.version);
         let mut files = Vec::new();

@@ -1,4 +1,5 @@
-//! A real iSCSI target on loopback: tgtd, in a directory of the test. Ends when it is dropped, and with the test process.
+//! A real iSCSI target (tgtd) on loopback, in a directory of the test. It ends on drop, and with the test
+//! process.
 
 use super::process::{Ending, Outcome, prepare};
 use std::os::unix::process::CommandExt;
@@ -18,7 +19,7 @@ impl Tgtd {
     pub(crate) fn start(directory: &Path) -> Tgtd {
         let port = super::free_port();
         let portal = format!("127.0.0.1:{port}");
-        // Any number that is not too large will do, as the socket is the test's own.
+        // Any small number works, because the socket is the test's own.
         let control_port = port % 1000;
         let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/run");
         let child = prepare("sh")
@@ -54,7 +55,7 @@ impl Tgtd {
         self.tgtadm(&["--mode", "target", "--op", "show"])
     }
 
-    /// Listens at another address, too; the portal.
+    /// Adds another address and returns its portal.
     pub(crate) fn add_portal(&self, address: &str) -> String {
         let portal = format!("{address}:{}", self.portal.split_once(':').unwrap().1);
         let parameter = format!("portal={portal}");
@@ -62,14 +63,14 @@ impl Tgtd {
         portal
     }
 
-    /// The names of the targets there are.
+    /// Returns the names of all targets.
     pub(crate) fn targets(&self) -> Vec<String> {
         let text = self.show().expect("tgtd answers");
         let lines = text.lines().filter(|line| line.starts_with("Target "));
         lines.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
     }
 
-    /// Logs in and asks for the volume's identity: what an initiator by this name with this login is told.
+    /// Logs in as this initiator with these credentials, and returns the volume's identity.
     pub(crate) fn inquire(
         &self,
         initiator: &str,
@@ -80,7 +81,7 @@ impl Tgtd {
         self.inquire_at(&self.portal, initiator, iqn, user, password)
     }
 
-    /// The same, through a portal.
+    /// Does the same through a given portal.
     pub(crate) fn inquire_at(
         &self,
         portal: &str,

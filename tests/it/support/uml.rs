@@ -1,6 +1,8 @@
-//! A kernel of its own that runs as a process (user-mode Linux), for what the machine's kernel may lack: LVM's device
-//! mapper and an iSCSI target. It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume
-//! group `vg` with a thin pool `pool`. Ends when it is dropped, and with the test process.
+//! A separate kernel as a process (user-mode Linux), for features that the machine's kernel may lack: LVM's
+//! device mapper and an iSCSI target.
+//!
+//! It sees the machine's files, reaches its loopback as 10.0.2.2, and has a volume group `vg` with a thin
+//! pool `pool`. It ends on drop, and with the test process.
 
 use super::process::{Ending, lines, next, prepare};
 use std::cell::Cell;
@@ -21,7 +23,7 @@ pub(crate) struct Uml {
 }
 
 impl Uml {
-    /// Boots one; what it writes is in `directory`.
+    /// Boots a kernel. Its output goes into `directory`.
     pub(crate) fn start(directory: &Path) -> Uml {
         let disk = directory.join("uml.disk");
         std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
@@ -42,7 +44,7 @@ impl Uml {
             .arg(format!("ubda={}", disk.display()))
             .arg(format!("init={init}"))
             .arg(format!("work={}", directory.display()))
-            // Its network needs one.
+            // Its network needs a home directory.
             .env("HOME", directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -56,7 +58,7 @@ impl Uml {
         uml
     }
 
-    /// Waits for a line that begins so; the rest of it.
+    /// Waits for a line with this beginning, and returns the rest of it.
     fn wait_for(&self, beginning: &str) -> String {
         let mut said = Vec::new();
         loop {
@@ -69,7 +71,7 @@ impl Uml {
         }
     }
 
-    /// Runs a script of the shell as root.
+    /// Runs a shell script as root.
     pub(crate) fn run(&self, script: &str) -> Run {
         let number = self.scripts.replace(self.scripts.get() + 1);
         let path = self.directory.join(format!("uml-{number}"));
@@ -83,7 +85,7 @@ impl Uml {
 
 impl Drop for Uml {
     fn drop(&mut self) {
-        // The end of its input is not one that it sees.
+        // The kernel does not notice the end of its input.
         let _ = writeln!(self.child.stdin.as_ref().unwrap(), "halt");
         self.child.stop();
     }

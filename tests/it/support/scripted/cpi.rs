@@ -1,7 +1,7 @@
-//! The scripted CPI as a process: one request in, what the script says out.
+//! The scripted CPI as a process: reads one request and writes the answer that the script sets.
 //!
-//! The test harness has a standard output of its own, so the answer goes to descriptor 3, which the wrapper made
-//! of the CPI's standard output.
+//! The test harness uses standard output, so the answer goes to descriptor 3, to which the wrapper has copied
+//! the CPI's standard output.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -26,19 +26,19 @@ fn cpi() {
     run_if_called();
 }
 
-/// Does the call and ends, if this process was started as the scripted CPI.
+/// Serves the call and exits, if this process was started as the scripted CPI.
 pub(crate) fn run_if_called() {
     if let Some(directory) = std::env::var_os("SCRIPTED_CPI") {
-        // SAFETY: the wrapper opened it for nothing else, and nobody has taken it before.
+        // SAFETY: the wrapper opened the descriptor for this purpose only, and no other code owns it.
         let output = unsafe { File::from_raw_fd(3) };
-        // What the call starts shall not hold on to it.
+        // Processes that the call starts must not inherit it.
         fcntl_setfd(&output, FdFlags::CLOEXEC).unwrap();
         serve(&PathBuf::from(directory), output);
         std::process::exit(0);
     }
 }
 
-/// One call.
+/// One call of the CPI.
 struct Call<'a> {
     directory: &'a Path,
     script: Script,
@@ -48,18 +48,18 @@ struct Call<'a> {
     request: Value,
 }
 
-/// How often each method was called, and with `""` how often any was.
+/// Returns the number of calls of each method; `""` counts all calls.
 pub(super) fn counts(directory: &Path) -> BTreeMap<String, usize> {
     let text = std::fs::read(directory.join("calls.json")).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn serve(directory: &Path, mut output: File) {
-    // Whoever starts a CPI is its parent: the wrapper has become this process.
+    // The parent is the caller, because the wrapper has become this process by `exec`.
     let caller = getppid().unwrap();
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).unwrap();
-    // What is no request is left to the local CPI.
+    // An invalid request is left to the local CPI.
     let text = String::from_utf8_lossy(&text).into_owned();
     let request: Value = serde_json::from_str(&text).unwrap_or_default();
     let method = request["method"].as_str().unwrap_or_default().to_owned();
@@ -100,7 +100,7 @@ fn serve(directory: &Path, mut output: File) {
 }
 
 impl Call<'_> {
-    /// Writes the request down; says how many calls there were, of all methods and of this one.
+    /// Records the request, and returns the number of calls of all methods and of this one.
     fn record(&self) -> (usize, usize) {
         let lock = File::create(self.directory.join("calls.lock")).unwrap();
         lock.lock().unwrap();
@@ -116,7 +116,7 @@ impl Call<'_> {
         numbers
     }
 
-    /// Makes the call, and writes down what it made and deleted.
+    /// Makes the call, and records what it created and deleted.
     fn make(&self, point: Option<When>) -> String {
         let before = in_cloud(self.directory);
         let answer = match self.script.speaks {
@@ -125,7 +125,7 @@ impl Call<'_> {
             speaks => self.translated(speaks, point),
         };
         let after = in_cloud(self.directory);
-        // A call that only asks may be at work beside another one.
+        // A call that only reads may run at the same time as another one.
         let (deed, changed) = match self.method.split('_').next() {
             Some("create") => ("made", after.difference(&before)),
             Some("delete") => ("deleted", before.difference(&after)),
@@ -141,10 +141,10 @@ impl Call<'_> {
         answer
     }
 
-    /// Waits for the word to go on.
+    /// Waits for the file `go`.
     fn hold(&self) {
         std::fs::write(self.directory.join("held"), "").unwrap();
-        // A test that failed takes its files with it.
+        // A failed test removes its files.
         while !self.directory.join("go").exists() && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -162,8 +162,8 @@ impl Call<'_> {
         }
     }
 
-    /// Makes the call in the local CPI's own language and under the contract that is in force, and answers as a CPI
-    /// of the script's version does.
+    /// Makes the call in the dialect of the local CPI under the contract in force, and answers like a CPI of
+    /// the script's version.
     fn translated(&self, speaks: Speaks, point: Option<When>) -> String {
         let version = &self.request["api_version"];
         let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
@@ -180,7 +180,7 @@ impl Call<'_> {
             return answer;
         }
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
-        // With an old stemcell, the local CPI answers as in version 1, and others do not.
+        // With an old stemcell, the local CPI answers as in version 1; other CPIs do not.
         let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
         let arguments = &self.request["arguments"];
         match self.method.as_str() {
@@ -195,7 +195,7 @@ impl Call<'_> {
         answer.to_string()
     }
 
-    /// Notes whether the registry that the manifest names is there while the VM is made.
+    /// Records whether the manifest's registry is reachable while the VM is created.
     fn look_for_registry(&self) {
         let registry = &self.request["context"]["registry"];
         if let (Some(host), Some(port)) = (registry["host"].as_str(), registry["port"].as_u64()) {
@@ -228,7 +228,7 @@ impl Call<'_> {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Kills the caller and waits until it is dead.
+    /// Kills the caller and waits for its death.
     fn kill_caller(&self) {
         kill_process(self.caller, Signal::KILL).unwrap();
         let stat = format!("/proc/{}/stat", self.caller.as_raw_nonzero());
@@ -243,7 +243,7 @@ impl Call<'_> {
     }
 }
 
-/// Ends as whoever is killed.
+/// Ends this process as if it were killed.
 fn die() -> ! {
     kill_process(rustix::process::getpid(), Signal::KILL).unwrap();
     unreachable!("it is dead")
@@ -262,7 +262,7 @@ fn append(path: &Path, text: &str) {
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// Ends as this command, with `input` as its standard input and the CPI's standard output as its own.
+/// Becomes this command, with `input` as its standard input and the CPI's standard output as its own.
 fn become_shell(command: &str, input: &str, output: File) {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(input.as_bytes()).unwrap();

@@ -1,9 +1,9 @@
-//! The scripted CPI: it stands before the built-in `local` CPI, speaks the dialect that a test wants, writes every
-//! request down, and does to chosen calls what the test's script says. Its cloud is the local CPI's directory,
-//! which can be counted.
+//! The scripted CPI: it wraps the built-in `local` CPI, speaks the dialect that a test sets, records every
+//! request, and does to chosen calls what the test's script says. Its cloud is the local CPI's directory,
+//! whose resources tests can count.
 //!
-//! It is a program of its own: this test binary, started with one test that is ignored otherwise, see [`cpi`]. A
-//! benchmark calls [`cpi::run_if_called`] first of all.
+//! It runs as a process of its own: this test binary, started with one otherwise ignored test, see [`cpi`]. A
+//! benchmark calls [`cpi::run_if_called`] before anything else.
 //!
 //! ```ignore
 //! let hello = Hello::new();
@@ -26,20 +26,20 @@ use serde_json::{Value, json};
 use super::World;
 use super::hello::Hello;
 
-/// What the CPI says it is.
+/// The dialect of the CPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Speaks {
-    /// What the local CPI says: nothing is translated.
+    /// The local CPI's own dialect, without translation.
     Local,
-    /// `info` answers no `api_version`.
+    /// `info` answers without `api_version`.
     Nothing,
-    /// `info` is not implemented, in one of [`NOT_IMPLEMENTED`].
+    /// `info` is not implemented; the number selects the error in [`NOT_IMPLEMENTED`].
     NotImplemented(usize),
-    /// This `api_version`.
+    /// `info` answers this `api_version`.
     Version(u32),
 }
 
-/// Error types and messages by which CPIs say that they lack a method.
+/// Error types and messages of CPIs for unimplemented methods.
 pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
     ("Bosh::Clouds::NotImplemented", "Must call implemented method"),
     ("Bosh::Clouds::CloudError", "Invalid Method: METHOD"),
@@ -47,7 +47,7 @@ pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
 ];
 
 impl Speaks {
-    /// The `api_version` it has.
+    /// Returns the `api_version` that it stands for.
     pub(crate) fn version(self) -> u32 {
         match self {
             Speaks::Local => 2,
@@ -57,40 +57,39 @@ impl Speaks {
     }
 }
 
-/// When the caller of a call is killed, and what else may happen to a call.
+/// The moment at which the caller is killed, or another interruption of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum When {
-    /// Before the call has an effect; the call goes on.
+    /// Kills the caller before the call has an effect; the call goes on.
     Before,
-    /// The same, and the call takes a second more, so that the next run meets it at work.
+    /// Like `Before`, but the call takes a second longer, so that the next run meets it.
     Slow,
-    /// While the call is at work.
+    /// Kills the caller while the call is at work.
     During,
-    /// When the answer is written and before it can be recorded.
+    /// Kills the caller when the answer is written and cannot be recorded yet.
     After,
-    /// The call dies as well, without an effect and without an answer.
+    /// Kills the caller and the call, without an effect and without an answer.
     Lost,
-    /// It is not; the call waits until the file `go` is there.
+    /// Kills nothing; the call waits until the file `go` exists.
     Hold,
-    /// The same once the call has had its effect, before it answers.
+    /// Kills nothing; the call waits for `go` after its effect, before its answer.
     HoldDone,
-    /// It is not; the CPI's process is killed itself, before the call has an effect.
+    /// Kills only the CPI's process, before the call has an effect.
     DieBefore,
-    /// The same while the call is at work.
+    /// Kills only the CPI's process, while the call is at work.
     DieDuring,
-    /// The same once the call has had its effect, before it answers.
+    /// Kills only the CPI's process, after the effect and before the answer.
     DieAfter,
 }
 
-/// What is done to a call. Commands are run by bash; what they write is what the CPI writes, and how they end is
-/// how it ends.
+/// The script's action on a call. Commands run in bash; their output and exit code are those of the CPI.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Deed {
-    /// The call is made, and its answer is the input of this command.
+    /// Makes the call, and passes its answer to this command.
     After(String),
-    /// The call is not made; its request is the input of this command.
+    /// Passes the request to this command in place of the call.
     Instead(String),
-    /// The call is not made, and fails like this.
+    /// Fails without making the call.
     Fail { error_type: String, message: String, ok_to_retry: bool },
 }
 
@@ -98,59 +97,59 @@ pub(crate) enum Deed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Act {
     method: String,
-    /// The first and the last of the method's calls that it is for, counted from 1.
+    /// The first and last call of the method that it applies to, from 1.
     calls: (usize, usize),
     deed: Deed,
 }
 
-/// What the CPI does until it gets another script. Calls are counted from here.
+/// The script of the CPI until the next one is set. Calls are counted from that moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Script {
     speaks: Speaks,
     acts: Vec<Act>,
-    /// Where the caller is killed or the call held: its number among all calls, from 1.
+    /// The number of the interrupted call among all calls, from 1, and the interruption.
     point: Option<(usize, When)>,
 }
 
 impl Script {
-    /// A CPI that does nothing special in this dialect.
+    /// Creates a script without actions in this dialect.
     pub(crate) fn speaking(speaks: Speaks) -> Script {
         Script { speaks, acts: Vec::new(), point: None }
     }
 
-    /// A CPI like the local one, whose caller is killed, or which waits, at this call.
+    /// Creates a script in the local CPI's dialect that interrupts this call.
     pub(crate) fn at(number: usize, when: When) -> Script {
         Script::speaking(Speaks::Local).stopped_at(number, when)
     }
 
-    /// Has something happen at this call.
+    /// Interrupts this call.
     pub(crate) fn stopped_at(self, number: usize, when: When) -> Script {
         Script { point: Some((number, when)), ..self }
     }
 
-    /// The same for a CPI of another dialect.
+    /// Changes the dialect.
     pub(crate) fn in_dialect(self, speaks: Speaks) -> Script {
         Script { speaks, ..self }
     }
 
-    /// Does this to the first `count` calls of a method.
+    /// Applies the action to the first `count` calls of a method.
     pub(crate) fn first(self, method: &str, count: usize, deed: Deed) -> Script {
         self.on(method, (1, count), deed)
     }
 
-    /// Does this to the calls of a method with these numbers, from 1.
+    /// Applies the action to the calls of a method with these numbers, from 1.
     pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Deed) -> Script {
         self.acts.push(Act { method: method.to_owned(), calls, deed });
         self
     }
 
-    /// Lets the first `count` calls of a method fail with this type.
+    /// Makes the first `count` calls of a method fail with this error type.
     pub(crate) fn fail(self, method: &str, count: usize, error_type: &str, ok_to_retry: bool) -> Script {
         let message = format!("{method} failed as the script says");
         self.first(method, count, Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry })
     }
 
-    /// Leaves a method unimplemented, in one of [`NOT_IMPLEMENTED`].
+    /// Makes a method unimplemented, with an error of [`NOT_IMPLEMENTED`].
     pub(crate) fn without(self, method: &str, dialect: usize) -> Script {
         let (error_type, message) = NOT_IMPLEMENTED[dialect];
         let message = message.replace("METHOD", method);
@@ -159,8 +158,7 @@ impl Script {
     }
 }
 
-/// Writes the program into a world: an executable that speaks with the local CPI configured in `local.json` beside
-/// it.
+/// Writes the CPI's executable into a world. It uses the local CPI configured in `local.json` beside it.
 pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
         "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact support::scripted::cpi::cpi \
@@ -174,7 +172,7 @@ pub(crate) fn install(world: &World) -> PathBuf {
 }
 
 impl Hello {
-    /// Gives the CPI another script.
+    /// Sets another script.
     pub(crate) fn script(&self, script: Script) {
         for file in ["calls.json", "held", "go"] {
             let _ = std::fs::remove_file(self.world.path(file));
@@ -182,7 +180,7 @@ impl Hello {
         self.world.write("script.json", json!(script).to_string());
     }
 
-    /// Has the CPI answer this to a method from now on: `instead` of doing it, or `after` it did.
+    /// Sets the answer to a method: `instead` of making the call, or `after` it.
     pub(crate) fn answer(&self, method: &str, when: &str, answer: &str) {
         for other in ["instead", "after"] {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
@@ -202,13 +200,13 @@ impl Hello {
         self.script(script);
     }
 
-    /// Has the CPI answer for itself again.
+    /// Makes the CPI answer normally again.
     pub(crate) fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
         self.script(Script::speaking(Speaks::Local));
     }
 
-    /// How many calls of a method there were since the script was given; of all methods with `""`.
+    /// Returns the number of calls of a method since the script was set; `""` counts all methods.
     pub(crate) fn calls(&self, method: &str) -> usize {
         cpi::counts(&self.world.path("")).get(method).copied().unwrap_or_default()
     }
@@ -224,22 +222,22 @@ impl Hello {
         });
     }
 
-    /// Waits until the call at the point is held.
+    /// Waits until the call is held.
     pub(crate) fn wait_until_held(&self) {
         until("the call is held", || self.world.exists("held"));
     }
 
-    /// Lets the held call go on.
+    /// Releases the held call.
     pub(crate) fn go(&self) {
         self.world.write("go", "");
     }
 
-    /// The CIDs of what exists in the cloud.
+    /// Returns the CIDs of all resources in the cloud.
     pub(crate) fn cloud(&self) -> BTreeSet<String> {
         in_cloud(&self.world.path(""))
     }
 
-    /// The CIDs of what the state says exists.
+    /// Returns the CIDs of all resources in the state.
     pub(crate) fn recorded(&self) -> BTreeSet<String> {
         let state = self.state();
         let listed = ["disks", "stemcells"].map(|list| state[list].as_array().cloned().unwrap_or_default());
@@ -250,8 +248,8 @@ impl Hello {
         cids
     }
 
-    /// All that the state, announced calls and their answers say, as text. The journal's other files, logs and what
-    /// the registry holds, are no record.
+    /// Returns the text of the state, of announced calls and of their answers. Other files of the journal,
+    /// logs and the registry do not count as records.
     pub(crate) fn known(&self) -> String {
         self.look();
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
@@ -264,7 +262,7 @@ impl Hello {
         text
     }
 
-    /// The methods of the calls that are announced and not settled.
+    /// Returns the methods of open calls.
     pub(crate) fn announced(&self) -> Vec<String> {
         self.look();
         let entries =
@@ -279,7 +277,7 @@ impl Hello {
         intents.map(method).collect()
     }
 
-    /// Drops the records of failed calls, as an operator does who has looked into them.
+    /// Forgets all suspects, as an operator does after looking into them.
     pub(crate) fn forget_suspects(&self) {
         for suspect in self.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default() {
             let id = suspect["request_id"].as_str().unwrap();
@@ -287,12 +285,12 @@ impl Hello {
         }
     }
 
-    /// The state without what differs between environments.
+    /// Returns the state without what differs between environments.
     pub(crate) fn normalised_state(&self) -> Value {
         self.look();
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
         let monopile = &mut state["monopile"];
-        // Salted digests are never the same twice, and neither is the time that the steps of a run took.
+        // Salted digests and durations differ in every run.
         monopile["durations"].take();
         for path in ["/manifest/digests", "/vm/made_of", "/manifest"] {
             let map = monopile.pointer_mut(path).and_then(Value::as_object_mut);
@@ -303,7 +301,7 @@ impl Hello {
         state
     }
 
-    /// The CIDs of what calls have made, and of what they have deleted, whatever they answered.
+    /// Returns the CIDs that calls created and those that they deleted, whatever the calls answered.
     pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let of = |deed: &str| {
@@ -314,7 +312,7 @@ impl Hello {
     }
 }
 
-/// The CIDs of what exists in the cloud of the CPI in this directory.
+/// Returns the CIDs of all resources in the cloud of the CPI in this directory.
 fn in_cloud(directory: &Path) -> BTreeSet<String> {
     // A test with two CPIs has a second cloud.
     ["cloud", "cloud-b"]
@@ -325,7 +323,7 @@ fn in_cloud(directory: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// The script in this directory.
+/// Returns the script in this directory.
 fn script_in(directory: &Path) -> Script {
     match std::fs::read(directory.join("script.json")) {
         Ok(text) => serde_json::from_slice(&text).unwrap(),
