@@ -1,5 +1,5 @@
-//! The client of the agent against servers that fail in every way there is: each is told apart, and none makes
-//! it hang.
+//! The agent client against servers that fail in every possible way. It tells the failures apart and never
+//! hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use crate::support::proxy::{self, Request};
 
 type Stream = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
-/// A certificate of 127.0.0.1 that vouches for itself, and the server that shows it.
+/// A self-signed certificate for 127.0.0.1, with the TLS configuration of its server.
 struct Identity {
     pem: String,
     tls: Arc<ServerConfig>,
@@ -38,7 +38,7 @@ fn agent(host: &str, ca: &str) -> Agent {
     Agent::new(endpoint, "director", Arc::new(|| None), Clock::start())
 }
 
-/// Serves connections one after the other, each by `answer`, until the test ends.
+/// Serves connections one by one with `answer`, until the test ends.
 fn serve(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ fn serve(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// As [`serve`], behind TLS.
+/// Does the same behind TLS.
 fn serve_tls(tls: Arc<ServerConfig>, answer: impl Fn(&mut Stream) + Send + Sync + 'static) -> SocketAddr {
     serve(move |stream| {
         let connection = ServerConnection::new(tls.clone()).unwrap();
@@ -62,12 +62,13 @@ fn serve_tls(tls: Arc<ServerConfig>, answer: impl Fn(&mut Stream) + Send + Sync 
 
 fn respond(stream: &mut Stream, status: &str, body: &str) {
     let text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    // A client that is gone is its own affair.
+    // A disconnected client is not this server's problem.
     let _ = stream.get_mut().write_all(text.as_bytes());
     let _ = stream.get_mut().flush();
 }
 
-/// Hears the client out after the last word: whoever closes with something unread takes its answer back (RST).
+/// Reads the rest of the client's data after the answer. Closing with unread data would discard the answer
+/// (RST).
 fn linger(stream: &mut Stream) {
     let inner = stream.get_mut();
     inner.conn.send_close_notify();
@@ -97,7 +98,7 @@ fn a_host_that_does_not_resolve_is_a_matter_of_dns() {
 
 #[test]
 fn a_closed_port_is_a_matter_of_tcp() {
-    // Bound and given back: nobody listens there.
+    // The port was bound and released, so no process listens there.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
     assert!(matches!(error, AgentError::Unreachable { .. }), "{error}");
@@ -170,7 +171,7 @@ fn answers_that_make_no_sense_are_described() {
     }
 }
 
-/// Reads a request's head only.
+/// Reads the head of a request.
 fn read_head(stream: &mut Stream) -> bool {
     let mut line = String::new();
     loop {
@@ -183,7 +184,7 @@ fn read_head(stream: &mut Stream) -> bool {
     }
 }
 
-/// A sparse file of this many bytes.
+/// Creates a sparse file of this size.
 fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
     let path = directory.path().join("blob");
     std::fs::File::create(&path).unwrap().set_len(size).unwrap();
@@ -221,7 +222,7 @@ fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
     let address = serve_tls(server.tls, |stream| {
         let mut line = String::new();
         if stream.read_line(&mut line).is_err() || !line.starts_with("PUT") {
-            // The head's rest, then the answer to `ping`.
+            // Reads the rest of the head, then answers `ping`.
             read_head(stream);
             return respond(stream, "200 OK", r#"{"value": "pong"}"#);
         }
@@ -255,7 +256,7 @@ fn blobs_are_streamed_whole() {
     assert_eq!(seen, size);
 }
 
-/// Answers `drain` messages like an agent of old, which leaves it to its caller to ask again.
+/// Answers `drain` like an old agent, whose caller must poll.
 fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) -> SocketAddr {
     serve_tls(tls, move |stream| {
         while let Ok(Some(request)) = Request::read(stream) {

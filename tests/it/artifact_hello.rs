@@ -1,4 +1,5 @@
-//! The example's artifacts: its release, packed from source, compiles with bash and its service counts.
+//! The example's artifacts: its release, packed from source, compiles with bash, and its service counts
+//! requests.
 
 use crate::support::process::{Ending, Outcome, prepare};
 use std::fs;
@@ -27,7 +28,7 @@ fn example(name: &str) -> Source {
     Source::local(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello").join(name)).unwrap()
 }
 
-/// Compiles the packages of `jobs` as an agent would, each into `packages/<name>`.
+/// Compiles the packages of `jobs` like an agent, each into `packages/<name>`.
 fn compile(release: &Release, jobs: &[&str], dir: &Path) {
     for package in release.package_levels(jobs).unwrap().into_iter().flatten() {
         let source = dir.join(format!("source-{}", package.name));
@@ -35,7 +36,7 @@ fn compile(release: &Release, jobs: &[&str], dir: &Path) {
             .unwrap();
         let target = dir.join("packages").join(&package.name);
         fs::create_dir_all(&target).unwrap();
-        // The script names dependencies where an agent has them; here they are elsewhere.
+        // The script uses the agent's path of dependencies, which differs here.
         let script = fs::read_to_string(source.join("packaging")).unwrap();
         let script = script.replace("/var/vcap/packages", &dir.join("packages").display().to_string());
         let output = prepare("bash")
@@ -108,7 +109,7 @@ fn the_example_release_compiles_and_its_service_counts() {
     assert!(ask(port, "/").unwrap().contains("Hello from the VM\n"));
     assert!(ask(port, "/nothing").unwrap().starts_with("HTTP/1.1 404"));
     drop(service);
-    // Killed, not stopped: what was counted stays.
+    // The service was killed, and its count survives.
     let _service = start();
     assert!(ask(port, "/").unwrap().ends_with("counter: 10\n"));
 }

@@ -1,4 +1,4 @@
-//! Wrong input ends in an error that says what and where, before anything is called or written.
+//! Invalid input fails with an error that names problem and place, before any call or write.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,7 +6,7 @@ use crate::support::Run;
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 
-/// Checks that `create-env` and `plan` refuse an input with the same exit code and the same words, and that nothing
+/// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing
 /// happened.
 #[track_caller]
 fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
@@ -18,14 +18,14 @@ fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
     refused(hello, create, code, said);
 }
 
-/// The exit code, and the error with its hints, which stand at the end; without paths of the run's own directory.
+/// Returns the exit code and the error with its hints at the end, without paths of the run.
 fn failure(run: &Run) -> (i32, String) {
     let at = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
     let lines = run.stderr[at..].lines().filter(|line| !line.contains("log of this run"));
     (run.code, lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Checks an error: its exit code, what it says, and that nothing happened.
+/// Checks exit code and texts of an error, and that nothing happened.
 #[track_caller]
 fn refused(hello: &Hello, run: Run, code: i32, said: &[&str]) {
     let run = run.failure(code);
@@ -44,7 +44,7 @@ fn untouched(hello: &Hello) {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// The example with one text of its manifest replaced.
+/// Returns the example with one text of its manifest replaced.
 fn with(from: &str, to: &str) -> Hello {
     let hello = Hello::new();
     let manifest = hello.world.read("hello/manifest.yml");
@@ -53,7 +53,7 @@ fn with(from: &str, to: &str) -> Hello {
     hello
 }
 
-/// A network whose addresses only the IaaS knows.
+/// A network whose addresses the IaaS assigns.
 const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
                        - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
 
@@ -78,7 +78,7 @@ fn manifests() {
         ),
     ] {
         let hello = with(from, to);
-        // The ops file that moves the example elsewhere would itself stumble over some of these.
+        // The ops file that relocates the example would fail on some of these itself.
         hello.world.write("hello/elsewhere.yml", "[]\n");
         both_refuse(&hello, &[], 3, said);
     }
@@ -163,7 +163,7 @@ fn stemcells() {
         let sha = sha.unwrap_or_else(|| sha1(&bytes));
         hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha));
         if said.contains(&"vsphere-ova") {
-            // Only the CPI knows which formats it takes, and it is asked nothing else.
+            // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
             assert_eq!(Hello::methods(&hello.requests()), ["info"]);
             refused(&hello, run, 3, said);
@@ -219,7 +219,7 @@ fn releases() {
         hello.ops("tarballs.yml", &ops);
         both_refuse(&hello, &[], 3, said);
     }
-    // Nor is a file on this machine taken for what the manifest says it is not, seen before or not.
+    // A local file whose content contradicts the manifest is rejected too, whether it is in the cache or not.
     let mut hello = Hello::new();
     hello.world.write("release.tgz", release_tarball(&hello).build());
     let stemcell = StemcellTarball::default().build();
@@ -235,7 +235,8 @@ fn templates_cost_nothing_when_they_fail() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
     both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
-    // An address that is not known yet is not to blame for it, and what it is to blame for is no error.
+    // An unknown address is not blamed for an unrelated error. A failure that it may have caused is no error
+    // before the VM exists.
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
@@ -267,7 +268,7 @@ fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
         let run = hello.create(&["--templates", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
     }
-    // Who asks first goes on without.
+    // A template that checks for the link first works without it.
     let hello = consuming("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
     hello.create(&[]).success();
     hello.delete(&[]).success();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// A cache as downloads leave it: one of a hundred days ago, one of just now.
+/// Returns a cache with a download of a hundred days ago and a new one.
 fn world() -> World {
     let world = World::new();
     let cache = world.home().join(".cache/monopile");
@@ -48,7 +48,7 @@ fn list_shows_what_there_is_and_where_it_came_from() {
     assert!(!empty.home().join(".cache").exists(), "looking makes nothing");
 }
 
-/// The superuser may remove anything, so this is tried as somebody else.
+/// Root may remove anything, so another user tries it.
 #[test]
 fn prune_takes_trees_that_their_makers_protected() {
     use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,4 +1,4 @@
-//! `delete-env` asks first: driven through a pseudo-terminal.
+//! `delete-env` asks for confirmation: tests on a pseudo-terminal.
 
 use crate::support::process::{Ending, next, pieces, prepare};
 use std::io::Write;
@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use crate::support::{MONOPILE, Run, World};
 
-/// Runs `monopile delete-env env.yml` on a terminal, types `keys` so long after the question is there, and returns what
-/// was on the screen.
+/// Runs `monopile delete-env env.yml` on a terminal, types `keys` this long after the prompt appears, and
+/// returns the screen.
 fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
     let mut script = prepare("script");
@@ -53,7 +53,8 @@ fn no_means_no() {
     }
 }
 
-/// A key typed before the prompt reads is a signal of the terminal; one typed after is read. Both must end it.
+/// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
+/// prompt.
 #[test]
 fn an_interrupted_question_gives_the_cursor_back() {
     for delay in [0, 0, 5, 50] {

@@ -1,4 +1,4 @@
-//! `interpolate` from the outside: what goes where, and with which exit code.
+//! `interpolate` as a command: outputs and exit codes.
 
 use crate::support::World;
 
@@ -33,7 +33,7 @@ fn the_product_is_on_standard_output_with_its_secrets() {
 fn an_ops_file_may_nest_as_deep_as_a_manifest() {
     let world = World::new();
     world.write("m.yml", "a: 1\n");
-    // The operation itself is two levels, and so is what it is put in.
+    // The operation adds two levels, and so does its destination.
     let deep = |levels: usize| format!("{}1{}", "{a: ".repeat(levels), "}".repeat(levels));
     for (levels, code) in [(497, 0), (499, 3), (100_000, 3)] {
         world.write("ops.yml", format!("- {{type: replace, path: /deep?, value: {}}}\n", deep(levels)));
@@ -89,7 +89,7 @@ fn bad_input_is_told_with_its_place() {
     let run = world.run(["int", "directory"]).failure(3);
     assert!(run.stderr.contains("manifest 'directory' is a directory"), "{}", run.stderr);
     world.write("m.yml", "a: 1\n");
-    // The text is not repeated: it may be a value whose name was forgotten.
+    // The error does not repeat the text, which may be a value without its name.
     let run = world.run(["int", "m.yml", "-v", "no-equals-sign"]).failure(2);
     assert!(run.stderr.contains("NAME=VALUE") && !run.stderr.contains("no-equals-sign"), "{run:?}");
 }

@@ -1,4 +1,4 @@
-//! What is shown, where, and what happens when nobody reads it.
+//! Outputs of commands, and their behaviour when the reader is gone.
 
 use crate::support::process::prepare;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::support::hello::Hello;
 use crate::support::{MONOPILE, World};
 
-/// A command line that fails early, always for the same reason.
+/// A command line that always fails early for the same reason.
 const FAILS: [&str; 2] = ["delete-env", "-"];
 
 #[test]
@@ -60,7 +60,7 @@ fn a_reader_that_went_away_is_no_panic() {
         [vec!["completion", "bash"], vec!["--help"], FAILS.to_vec(), vec!["--json", "delete-env", "-"]]
     {
         let mut command = prepare("sh");
-        // Both outputs are pipes whose readers have ended before the program starts.
+        // Both outputs are pipes whose readers end before the program starts.
         let script = "{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; } 2>&1 | true; cat code";
         world.enter(&mut command).args(["-c", script, MONOPILE]).args(&args).stdin(Stdio::null());
         let run = world.finish(command).success();

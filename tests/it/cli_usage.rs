@@ -1,4 +1,4 @@
-//! The command line: what is accepted, what is refused, and how that is said.
+//! The command line: accepted and rejected arguments, and their errors.
 
 use crate::support::World;
 
@@ -127,8 +127,8 @@ fn a_manifest_from_standard_input_needs_a_state_path() {
     }
 }
 
-/// Flags of upstream that have no meaning here must not break a script that passes them: the command gets as
-/// far as it would without them.
+/// Flags of upstream without a meaning here must not break scripts: the command ends as it would without
+/// them.
 #[test]
 fn flags_that_speak_to_a_director_are_ignored() {
     let world = World::new();

@@ -1,7 +1,7 @@
-//! `monopile cpi`: conformance runs of a good CPI and of bad ones, nothing left behind, calls made by hand, and
-//! transcripts that stand in for a CPI.
+//! `monopile cpi`: conformance runs of a good CPI and of bad ones, manual calls, and transcripts in place of
+//! a CPI. No run leaves anything behind.
 //!
-//! The bad ones are `support/authored_cpi`, a CPI whose first argument names the bug that it has.
+//! The bad CPIs are `support/authored_cpi`, whose first argument selects its bug.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use crate::support::scripted::until;
 use crate::support::tarballs::StemcellTarball;
 use crate::support::{MONOPILE, Run, World};
 
-/// A CPI with one bug, or none, and its cloud.
+/// A CPI with one bug or none, and its cloud.
 struct Author {
     world: World,
     bug: &'static str,
@@ -46,14 +46,14 @@ impl Author {
         self.world.finish(self.command(command, more))
     }
 
-    /// A whole conformance run, and its report.
+    /// Runs all checks and returns the report.
     fn check(&self, more: &[&str]) -> (Run, Value) {
         let run = self.run("check", &[&["--stemcell", "stemcell.tgz", "--json"], more].concat());
         let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
         (run, report)
     }
 
-    /// What is in its cloud.
+    /// Returns the resources in its cloud.
     fn cloud(&self) -> BTreeSet<String> {
         let kinds = ["stemcell", "vm", "disk", "snapshot"].iter();
         let directories = kinds.flat_map(|kind| std::fs::read_dir(self.world.path("cloud").join(kind)));
@@ -61,7 +61,7 @@ impl Author {
     }
 }
 
-/// `group: name` of the checks with this result.
+/// Returns the checks with this result as `group: name`.
 fn with_result(report: &Value, result: &str) -> Vec<String> {
     let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
     let checks = report["checks"].as_array().unwrap().iter();
@@ -75,7 +75,7 @@ fn failures(report: &Value) -> Vec<String> {
     with_result(report, "fail")
 }
 
-/// What neither the scripted CPI nor the local one has.
+/// Methods that both the scripted CPI and the local one lack.
 const MAY_BE_MISSING: [&str; 4] = [
     "rpc: current_vm_id",
     "contract v2: update_disk",
@@ -113,7 +113,7 @@ fn a_cpi_that_does_only_what_it_must_passes() {
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
     let skipped = with_result(&report, "skip");
-    // Without `info` it is one of version 1.
+    // Without `info`, the CPI counts as version 1.
     for name in ["rpc: info", "contract v2: a life", "contract v1: set_vm_metadata", "contract v1: get_disks"]
     {
         assert!(skipped.iter().any(|skipped| skipped == name), "{name}: {skipped:?}");
@@ -121,7 +121,7 @@ fn a_cpi_that_does_only_what_it_must_passes() {
     assert_eq!(author.cloud(), BTreeSet::new());
 }
 
-/// A bug, the checks that must fail because of it, and a part of the reason. No others may fail.
+/// A bug, the checks that must fail because of it, and a part of the reason. No other check may fail.
 type Planted = (&'static str, &'static [&'static str], &'static str);
 
 const PLANTED: [Planted; 20] = [
@@ -155,7 +155,7 @@ const PLANTED: [Planted; 20] = [
     ("number-for-boolean", &["contract v2: delete_vm again"], "lacks `ok_to_retry`"),
 ];
 
-/// Tests of their own would be as slow and say less.
+/// One test covers all bugs, because separate ones would be as slow.
 #[test]
 fn each_planted_bug_is_found() {
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -195,7 +195,7 @@ fn finds((bug, checks, reason): Planted) {
     assert_eq!(left.is_empty(), bug != "deletes-nothing", "{bug}: {left:?}");
 }
 
-/// Starts a run and waits until it has a VM and the CPI is at work on the next call.
+/// Starts a run and waits until it has a VM and the next call is held.
 fn held(author: &Author) -> Child {
     let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -252,7 +252,7 @@ fn what_a_killed_run_left_is_deleted_by_the_next() {
     author.world.write("go", "");
     let left = author.cloud();
     assert_eq!(left.len(), 2);
-    // Of another CPI, by its arguments, nothing is touched.
+    // Resources of another CPI, told apart by its arguments, stay untouched.
     let other = Author { world: author.world, bug: "" };
     other.check(&["--contract", "v2"]).0.success();
     assert_eq!(other.cloud(), left);
@@ -298,7 +298,7 @@ fn a_run_on_record_can_be_played_without_the_cloud() {
     let call: Value = serde_json::from_str(&author.world.run(call).success().stdout).unwrap();
     assert!(call["answer"].as_str().unwrap().contains("\"result\":true"), "{call}");
 
-    // As the executable of a CPI, a process per call.
+    // The transcript serves as a CPI executable, with one process per call.
     let as_cpi = |rewound: bool| {
         let path = ["cpi", "check", "--path", MONOPILE, "--path-arg", "cpi", "--path-arg", "replay"];
         let more = ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
@@ -368,7 +368,7 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
     assert_eq!(author.world.leftovers(), Vec::<String>::new());
 }
 
-/// No exception for our own: the manifest's CPI, its real VMs, both contracts.
+/// The manifest's CPI with real VMs must pass both contracts too.
 #[test]
 fn the_local_cpi_passes() {
     let hello = Hello::new();
@@ -393,7 +393,7 @@ fn the_local_cpi_passes() {
     assert!(run.stdout.contains("API version"), "{}", run.stdout);
 }
 
-/// Under contract v1 the local CPI puts settings into the registry that the manifest configures: it is there.
+/// Under contract v1, the local CPI writes settings to the registry that the manifest configures.
 #[test]
 fn the_local_cpi_passes_with_a_registry() {
     let mut hello = Hello::new();

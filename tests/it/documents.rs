@@ -1,10 +1,10 @@
-//! Every command in README.md and the book is run, and the book is whole.
+//! Runs every command in README.md and the book, and checks that the book is complete.
 //!
-//! A fenced block marked `sh` is run with `sh -e`, the blocks of a page one after the other in one directory that has
-//! `examples` in it and the program on its path. Where a block cannot be run here, its mark says what it takes:
-//! `` ```sh needs=a cloud ``. A command that goes on until somebody ends it is marked `sh until=Ctrl-C`; it is ended so when it
-//! has said something, and must end well. Commands anywhere else would not be run, so there are none: indented blocks and blocks
-//! without a mark may not begin with the program's name.
+//! A fenced block marked `sh` runs with `sh -e`. The blocks of a page run one after the other in one
+//! directory, which contains `examples`; the program is on the path. A block that cannot run here names what
+//! it needs: `` ```sh needs=a cloud ``. A command that runs until it is interrupted is marked `sh
+//! until=Ctrl-C`: it is interrupted after its first output and must exit with success. Indented blocks and
+//! blocks without a mark are not run, so they may not begin with the program's name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// README.md and the pages of the book, the generated one apart.
+/// Returns README.md and the pages of the book, without the generated one.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![repository().join("README.md")];
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
@@ -33,12 +33,12 @@ fn pages() -> Vec<PathBuf> {
 
 struct Block {
     line: usize,
-    /// What follows the backticks.
+    /// The text after the backticks.
     mark: String,
     text: String,
 }
 
-/// The fenced blocks of a page, and its lines outside them.
+/// Returns the fenced blocks of a page, and its lines outside them.
 fn blocks(page: &str) -> (Vec<Block>, Vec<(usize, &str)>) {
     let (mut blocks, mut outside, mut open) = (Vec::new(), Vec::new(), None::<Block>);
     for (index, line) in page.lines().enumerate() {
@@ -72,7 +72,7 @@ fn finished(world: &World, command: Command) -> (i32, String) {
     (run.code, format!("{}\n{}", run.stdout, run.stderr))
 }
 
-/// Ends a command as Ctrl-C does, as soon as it has printed a line.
+/// Interrupts a command like Ctrl-C as soon as it has printed a line.
 fn until_interrupted(mut command: Command) -> (i32, String) {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -90,7 +90,7 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
 #[test]
 fn every_command_runs() {
     let mut ran = 0;
-    // The generated page has usages, not commands.
+    // The generated page has usage lines, not commands.
     for path in pages().into_iter().filter(|path| !path.ends_with("reference.md")) {
         let page = std::fs::read_to_string(&path).unwrap();
         let (blocks, outside) = blocks(&page);
@@ -124,7 +124,7 @@ fn every_command_runs() {
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
             let (code, said) = if endless { until_interrupted(command) } else { finished(&world, command) };
             if code != 0 {
-                // The page would have deleted it further down.
+                // The rest of the page would have deleted the environment.
                 let mut command = network.command(MONOPILE);
                 let manifest = "examples/hello/manifest.yml";
                 command.args(["delete-env", manifest, "--no-env-file", "--skip-drain", "--allow-missing"]);

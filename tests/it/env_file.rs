@@ -1,11 +1,11 @@
-//! The env file: what it says stands beneath the command line.
+//! The env file: its settings apply unless the command line overrides them.
 
 use crate::support::World;
 use crate::support::hello::Hello;
 
 const MANIFEST: &str = "name: ((name))\nvalues: [((a)), ((b)), ((c)), ((d))]\n";
 
-/// A world whose env file names all that a manifest is made of.
+/// Returns a world whose env file names all inputs of a manifest.
 fn world() -> World {
     let world = World::new();
     world.write("env/bosh.yml", MANIFEST);
@@ -53,7 +53,8 @@ fn every_kind_of_flag_wins_over_every_kind_of_the_file() {
         let args: Vec<&str> = ["int", "--path", path].iter().chain(flags).copied().collect();
         world.finish(inside(&world, "env", &args)).success().stdout
     };
-    // A vars file given beats a value of the file, although among flags it is the other way round.
+    // A vars file on the command line overrides values of the env file, although a value overrides a vars
+    // file among flags.
     assert_eq!(value(&["-l", "mine.yml"], "/values/0"), "mine\n");
     assert_eq!(value(&["--vars-env", "ZZ"], "/values/0"), "5\n");
     assert_eq!(value(&["-v", "c=1"], "/values/2"), "1\n");
@@ -74,7 +75,7 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
     );
     let args = ["int", "other.yml", "--env-file", ".monopile.yml"];
     assert_eq!(world.finish(inside(&world, "env", &args)).success().stdout, "from: file\nname: 'x: y'\n");
-    // The same one by another path is the same one.
+    // The same manifest by another path still matches.
     let absolute = world.path("env/../env/bosh.yml");
     let run = world.finish(inside(&world, "env", &["int", absolute.to_str().unwrap()])).success();
     assert!(run.stdout.contains("from: file"), "{}", run.stdout);
@@ -93,7 +94,7 @@ fn without_it_a_manifest_is_required_as_ever() {
     }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
-    // One that names no manifest does not make it optional.
+    // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
     world.finish(inside(&world, "env", &["int"])).failure(2);
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
@@ -132,7 +133,7 @@ fn what_it_cannot_mean_is_told_with_its_place() {
 #[test]
 fn a_file_of_somebody_else_is_not_used() {
     let world = world();
-    // Only root can give a file away; elsewhere nobody can put one here.
+    // Only root can change a file's owner, so the rest needs root.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -161,7 +162,7 @@ fn vars_and_state_commands_use_it() {
     world.run(["vars", "rotate", "p"]).success();
     assert_ne!(world.read("creds.yml"), before);
     world.write("creds.yml", "p: {not: a password}\n");
-    // The manifest of the file says what the value is to be.
+    // The manifest of the env file declares the value.
     world.run(["vars", "check"]).failure(3);
     let run = world.run(["state", "show"]).failure(3);
     assert!(run.stderr.contains("dir/s.json"), "{}", run.stderr);
@@ -182,7 +183,7 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
         world.write(".monopile.yml", format!("manifest: bosh.yml\n{text}\n"));
         world.run(args).failure(code).stderr
     };
-    // Each is checked as the flag is.
+    // Each value is validated like the flag.
     for (text, expected) in [
         ("update_strategy: never", "invalid value 'never' for '--update-strategy <STRATEGY>'"),
         ("log_format: xml", "invalid value 'xml' for '--log-format <FORMAT>'"),
@@ -206,7 +207,7 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
             "stemcells": [], "releases": []}"#,
     );
     world.write("key", "");
-    // The way to the VM; a flag, and a variable, win.
+    // The gateway to the VM. A flag or variable overrides it.
     let said = refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
     assert!(said.contains("is not one plain word"), "{said}");
     let said = refused(
@@ -215,7 +216,7 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
         255,
     );
     assert!(!said.contains("is not one plain word"), "{said}");
-    // A secret in it is one.
+    // A secret in the env file is redacted.
     world.write("secret.yml", "name: ((secret))\ninstance_groups: ((secret))\n");
     world.write(".monopile.yml", "manifest: secret.yml\nvars: {secret: s3cret-in-env-file}\n");
     let said = world.run(["create-env"]).failure(3);

@@ -1,4 +1,5 @@
-//! `docs/events.schema.json`: what real runs emit is what it says, and no more than it names.
+//! Validates the events of real runs against `docs/events.schema.json`, and checks that the schema names all
+//! their fields.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::support::{Run, World};
 
 const SCHEMA: &str = include_str!("../../docs/events.schema.json");
 
-/// Reads the fields of a definition, through its references.
+/// Returns the fields of a definition, including those of its references.
 fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
     let referred = definition["$ref"].as_str().map(|reference| {
         let name = reference.strip_prefix("#/$defs/").unwrap();
@@ -19,7 +20,7 @@ fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
     own.chain(referred.into_iter().flatten()).collect()
 }
 
-/// Checks every line; returns the events that were seen.
+/// Validates every line, and collects the names of the events.
 fn check(run: &Run, seen: &mut BTreeSet<String>) {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -28,7 +29,7 @@ fn check(run: &Run, seen: &mut BTreeSet<String>) {
         let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let problems: Vec<String> = validator.iter_errors(&event).map(|error| error.to_string()).collect();
         assert!(problems.is_empty(), "{line}\n{problems:?}");
-        // A reader is to skip what it does not know; the schema is to know all there is.
+        // Readers skip unknown fields, but the schema must be complete.
         let name = event["event"].as_str().unwrap();
         let known = fields(&schema, &schema["$defs"][name]);
         let header = ["v", "time", "event"].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The examples that a machine without a cloud can only look at: manifests are complete. `pipelines` runs the others.
+//! The examples that need a cloud: their manifests are complete. `pipelines` runs the others.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn example(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(path)
 }
 
-/// A copy of an example's directory.
+/// Returns a copy of an example's directory.
 fn world(directory: &str) -> World {
     let world = World::new();
     for entry in std::fs::read_dir(example(directory)).unwrap() {
@@ -38,7 +38,7 @@ fn the_director_is_complete_with_what_its_env_file_names() {
     for job in manifest["instance_groups"][0]["jobs"].as_array().unwrap() {
         assert!(releases.iter().any(|release| release["name"] == job["release"]), "{job}");
     }
-    // What it generates is what it declares.
+    // The generated values match their declarations.
     world.run(["vars", "check"]).success();
     let mut with_tunnel = world.monopile(["int", "--path", "/cloud_provider/ssh_tunnel/host"]);
     with_tunnel.args(["-o", "tunnel.yml", "-v", "private_key=x"]);
@@ -50,7 +50,7 @@ fn bare_metal_is_complete_with_what_it_says_it_takes() {
     let world = world("bare-metal");
     world.write("versions.yml", "os_conf: {version: 1, sha1: a}\nstemcell: {version: 1, sha1: b}\n");
     let text = world.read("jumpbox.yml");
-    // The flags of its own comment.
+    // The flags in the example's own comment.
     let flags: Vec<&str> = text
         .lines()
         .take_while(|line| !line.starts_with("name:"))
@@ -70,7 +70,7 @@ fn the_cpi_in_python_passes_the_check() {
     let mut command = world.monopile(["cpi", "check", "--contract", "v2", "--json", "--path"]);
     command.arg(example("cpi/cpi.py")).arg("--stemcell").arg(example("hello/stemcell"));
     world.finish(command).success();
-    // Its cloud is empty again.
+    // The cloud is empty again.
     assert_eq!(std::fs::read_dir(world.path("cloud")).unwrap().count(), 0);
     let lines = std::fs::read_to_string(example("cpi/cpi.py")).unwrap();
     assert!(lines.lines().filter(|line| !line.trim().is_empty()).count() <= 65, "sixty lines or so");

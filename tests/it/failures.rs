@@ -1,11 +1,13 @@
-//! A CPI that fails: at every call of a life (create, redeploy with a disk migration, recreate, delete) under both
-//! contracts it errs, hangs, talks nonsense or says nothing, also after it did the work. Then the same command is run
-//! again: it must end in the environment of an undisturbed life, with nothing leaked and nothing needed gone.
+//! A CPI that fails: at every call of a life (create, redeploy with a disk migration, recreate, delete) under
+//! both contracts, it returns an error, hangs, answers garbage or nothing, also after it did the work. The
+//! same command then runs again and must reach the environment of an undisturbed life, without leaks and
+//! without losing anything needed.
 //!
-//! What a creating call made before it failed is nobody's but the operator's: it must be on record, be told with its
-//! request id and agent id, and be met by the next run where it can be. The test then does what it says.
+//! Only the operator can delete what a failed creating call made. It must be on record and reported with its
+//! request ID and agent ID, and the next run must notice it if it can. The test then follows the reported
+//! advice.
 //!
-//! The default run takes a sample; with `MONOPILE_SWEEP=full` every call fails in every way.
+//! By default the test takes a sample; with `MONOPILE_SWEEP=full` every call fails in every way.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -18,7 +20,7 @@ use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Deed, Script, Speaks, When};
 
-/// How a call fails.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Failure {
     Error,
@@ -27,7 +29,7 @@ enum Failure {
     Hang,
     Garbage,
     Nothing,
-    /// After the work was done, like the ones that follow.
+    /// This failure and the following ones occur after the work is done.
     DoneError,
     DoneGarbage,
     DoneNothing,
@@ -50,7 +52,7 @@ const FAILURES: [Failure; 10] = [
 const ERROR: &str = r#"{"result": null, "error": {"type": "Bosh::Clouds::CloudError", "message": "it broke", "ok_to_retry": false}}"#;
 
 impl Failure {
-    /// The script in which a call fails: the one with this number, which is the `nth` of its method.
+    /// Returns the script that makes this call fail.
     fn script(self, speaks: Speaks, call: &Point) -> Script {
         let fail = |ok_to_retry| Deed::Fail {
             error_type: "Bosh::Clouds::CloudError".to_owned(),
@@ -73,7 +75,7 @@ impl Failure {
         Script::speaking(speaks).on(&call.method, (call.nth, last), deed)
     }
 
-    /// Whether the work may be done and only the answer is not to be had, or not to be used.
+    /// Returns true if the work may be done without a usable answer.
     fn leaves_no_answer(self) -> bool {
         use Failure::*;
         matches!(self, Garbage | Nothing | DoneGarbage | DoneNothing | DoneWrongType)
@@ -84,9 +86,9 @@ impl Failure {
 #[derive(Debug, Clone)]
 struct Point {
     method: String,
-    /// Among all calls of the stage, from 1.
+    /// The number among all calls of the stage, from 1.
     number: usize,
-    /// Among those of its method, from 1.
+    /// The number among the calls of its method, from 1.
     nth: usize,
 }
 
@@ -139,7 +141,7 @@ impl Life {
         self.hello.world.finish(self.command(stage, more))
     }
 
-    /// What the manifest wants from this stage on.
+    /// Changes the manifest as the stage requires.
     fn begin(&mut self, stage: usize) {
         if stage == 1 {
             let larger = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
@@ -157,7 +159,7 @@ impl Life {
         };
         self.hello.script(failure.script(self.speaks, point));
         self.hello.requests();
-        // A hanging CPI is left at work; any other one is quicker than that.
+        // A hanging CPI is left running. Any other one is faster than this timeout.
         let patience: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
         let run = self.run(stage, patience);
         match failure {
@@ -166,7 +168,7 @@ impl Life {
         }
         let failed = run.code == 1;
         if *failure == Failure::Hang {
-            // The next run may meet it at work.
+            // The next run may meet the call at work.
             self.hello.go();
         } else {
             self.hello.wait_until_idle();
@@ -179,13 +181,13 @@ impl Life {
         if failed {
             self.again(stage, point, *failure);
         } else if *failure != Failure::RetryOnce && self.hello.world.exists("state.json") {
-            // What is superseded could not be deleted: that is for the next run.
+            // A superseded resource could not be deleted, so the next run deletes it.
             let run = self.run(if stage == 2 { 0 } else { stage }, &[]);
             self.expect(&run, 0);
         }
     }
 
-    /// The request of the call that failed in the disturbed run, and the one to the same method that came last there.
+    /// Returns the requests of the failed call and of the last call to the same method in the disturbed run.
     fn requests(&self, point: &Point) -> [Value; 2] {
         let text = self.hello.world.read("requests.jsonl");
         let requests = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -193,7 +195,7 @@ impl Life {
         [mine[point.nth - 1].clone(), mine.pop().unwrap()]
     }
 
-    /// What a creating call may have made is told and on record.
+    /// Checks that anything a creating call may have made is reported and on record.
     fn check_what_may_exist(&self, point: &Point, run: &Run) {
         let requests = self.requests(point);
         let id = |request: &Value| request["context"]["request_id"].as_str().unwrap().to_owned();
@@ -211,7 +213,7 @@ impl Life {
         }
     }
 
-    /// Nothing exists that neither state nor journal tells of.
+    /// Checks that state or journal know every existing resource.
     fn check_all_is_known(&mut self, point: &Point) {
         let known = self.hello.known();
         for cid in self.hello.cloud() {
@@ -226,7 +228,7 @@ impl Life {
         self.requests(point)[0]["context"]["request_id"].as_str().unwrap().to_owned()
     }
 
-    /// The same command again, with what an operator does in between where the run asks for it.
+    /// Runs the command again, with the steps that the run asks of the operator.
     fn again(&mut self, stage: usize, point: &Point, failure: Failure) {
         let mut run = self.run(stage, &[]);
         if point.creates() && failure.leaves_no_answer() {
@@ -237,7 +239,7 @@ impl Life {
             self.delete_unknown();
             run = self.run(stage, &["--forget-open-calls"]);
         } else if point.method == "create_vm" && failure == Failure::DoneError {
-            // Its agent answers, sooner or later.
+            // The agent of the untracked VM answers sooner or later.
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();
                 for needed in ["a VM that is not on record is there", &agent_id, &self.request_id(point)] {
@@ -250,7 +252,7 @@ impl Life {
         self.expect(&run, 0);
     }
 
-    /// What an operator does who was told to look in the IaaS.
+    /// Deletes unknown resources, as an operator does after looking in the IaaS.
     fn delete_unknown(&self) {
         let known = match self.hello.world.exists("state.json") {
             true => self.hello.recorded(),
@@ -286,7 +288,7 @@ impl Life {
             self.run(3, &[]).success();
         }
         for left in self.hello.leftovers() {
-            // Scratch directories of runs that left a CPI at work are swept after a day.
+            // A later run sweeps these scratch directories when they are a day old.
             if !left.contains("/tmp/monopile-") {
                 self.leaks.push(format!("{}: {left} is left", self.place));
             }
@@ -297,7 +299,7 @@ impl Life {
     }
 }
 
-/// An undisturbed life: the states after each deploy, and the calls of each stage.
+/// Runs an undisturbed life, and returns the state after each deploy and the calls of each stage.
 fn reference(speaks: Speaks) -> ([Value; 3], [Vec<Point>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
     let mut points: [Vec<Point>; 4] = Default::default();
@@ -326,7 +328,7 @@ fn sweep(speaks: Speaks) {
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();
         match full {
             true => all,
-            // Spread over calls and failures, and not the same ones in each stage.
+            // The sample is spread over calls and failures, and differs between stages.
             false => {
                 (0..6).map(|at| all[(at * all.len() / 6 + at + stage * 3) % all.len()].clone()).collect()
             }

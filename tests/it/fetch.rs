@@ -1,4 +1,4 @@
-//! Downloads as a run makes them: verified, resumed, shared, through proxies, and never twice.
+//! Downloads of a run: verified, resumed, shared, through proxies, and never repeated.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use crate::support::process::{Ending, Outcome, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
 
-/// An environment whose manifest names a job that its release does not have: a run of it fetches everything,
-/// looks into it, and goes no further.
+/// An environment whose manifest names a job that its release lacks. A run fetches and inspects everything,
+/// and then stops.
 struct Fetching {
     world: World,
     release: Vec<u8>,
@@ -58,7 +58,7 @@ impl Fetching {
         self.world.monopile(["create-env", "e.yml", "--insecure-agent"].iter().chain(more))
     }
 
-    /// A run that must get everything.
+    /// Runs a command that must fetch everything.
     #[track_caller]
     fn fetches(&self, command: Command) -> Run {
         let run = self.world.finish(command).failure(3);
@@ -74,7 +74,7 @@ impl Fetching {
 fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
     let fetching = Fetching::new();
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
-    // Neither answer comes before both were asked for.
+    // The server answers only after both files were requested.
     let asked = AtomicUsize::new(0);
     let server = Server::start(move |request, _| {
         asked.fetch_add(1, Ordering::SeqCst);
@@ -95,7 +95,7 @@ fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
     let again = fetching.fetches(fetching.command(&[]));
     assert!(!again.stdout.contains("Downloading"), "{}", again.stdout);
     assert_eq!(server.requests().len(), 2);
-    // The cache is where the user said.
+    // The cache is in the directory that the user chose.
     fetching.fetches(fetching.command(&["--cache-dir", "elsewhere"]));
     assert_eq!(server.requests().len(), 4);
     assert!(fetching.world.exists("elsewhere/downloads"));
@@ -119,7 +119,7 @@ fn a_wrong_status_and_a_wrong_digest_are_told_apart() {
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
     assert!(run.stderr.contains(&sha1(&fetching.release)), "{}", run.stderr);
 
-    // A file on this machine is held to its digest as well.
+    // A local file must match its digest as well.
     let path = fetching.world.write("x.tgz", &fetching.release);
     fetching.manifest(&format!("file://{}", path.display()), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).failure(3);
@@ -156,7 +156,7 @@ fn a_killed_download_is_resumed() {
     let fetching = Fetching::with_release(&release);
     let content = fetching.release.clone();
     let half = content.len() / 2;
-    // The first answer stops half way, and does not end.
+    // The first answer stops half way and does not end.
     let (server, wedge) = slow_server(content, half);
     fetching.manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
     let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -174,8 +174,8 @@ fn a_killed_download_is_resumed() {
     assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 0);
 }
 
-/// Answers the first request with half of the content and then nothing, the next as it should. Returns its
-/// port and the ranges it was asked for.
+/// Answers the first request with half of the content and then stalls; answers later ones in full. Returns
+/// the port and the requested ranges.
 fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
     use std::io::{BufRead, BufReader, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -241,7 +241,7 @@ fn https_trusts_what_the_system_trusts_and_nothing_else() {
     let bundle = fetching.world.write("ca.pem", certificate);
     let proxy = Proxy::http();
     let mut command = fetching.command(&[]);
-    // This machine's own addresses never go through such a proxy.
+    // Requests to this machine's own addresses never use such a proxy.
     command.env("SSL_CERT_FILE", &bundle).env("HTTPS_PROXY", format!("http://localhost:{}", proxy.port()));
     fetching.fetches(command);
     assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
@@ -268,7 +268,7 @@ fn the_proxy_variables_are_honoured() {
     }
     assert_eq!(http.targets(), [format!("GET {url}")]);
     assert_eq!(socks.targets(), [format!("releases.test:{}", server.port())]);
-    // Both at once: the way to the HTTP proxy leads through the other one.
+    // With both settings, the HTTP proxy is reached through the SOCKS proxy.
     let mut command = fetching.command(&["--cache-dir", "cache-both"]);
     command
         .env("HTTP_PROXY", format!("http://proxy.test:{}", http.port()))
@@ -282,14 +282,14 @@ fn the_proxy_variables_are_honoured() {
     assert!(run.stderr.contains("BOSH_ALL_PROXY"), "{}", run.stderr);
 }
 
-/// A real SSH server on loopback, stopped when it is dropped.
+/// A real SSH server on loopback. It stops on drop.
 struct Sshd {
     process: Child,
     port: u16,
 }
 
 impl Sshd {
-    /// One that lets in whoever has the key that is left in `client_key`.
+    /// Starts a server that accepts the key in `client_key`.
     fn start(world: &World) -> Self {
         for name in ["host_key", "client_key"] {
             let mut command = prepare("ssh-keygen");
@@ -357,11 +357,11 @@ fn a_jumpbox_leads_to_what_only_it_can_reach() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// Runs a command under a shell that afterwards tells how many bytes it and its children have read.
+/// Runs a command under a shell that then reports the bytes read by it and its children.
 fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
     let mut shell = prepare("bash");
     hello.world.enter(&mut shell);
-    // The accounts of a child are added to its parent's when that has waited for it.
+    // The kernel adds a child's counters to its parent after the parent has waited for it.
     shell.args(["-c", "\"$@\" >&2; code=$?; sed -n 's/^rchar: //p' /proc/$$/io; exit $code", "-"]);
     shell.arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -384,7 +384,7 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     let content = std::fs::read(hello.world.path("stemcell.tar")).unwrap();
     let digest = sha1(&content);
     drop(content);
-    // `hello/` is the directory of the manifest.
+    // `hello/` is the manifest's directory.
     let ops = |digest: &str| {
         format!(
             "- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://../stemcell.tar', sha1: {digest}}}}}\n"
@@ -404,7 +404,7 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
     assert!(read < PADDING / 8, "{read} bytes were read");
 
-    // A file that was touched is read, and found to be the same.
+    // A touched file is read again, and its content is unchanged.
     let file = std::fs::File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
     let (run, read) = bytes_read(&hello, &create);
@@ -436,7 +436,7 @@ fn a_failure_stops_what_else_is_under_way() {
         std::thread::sleep(Duration::from_millis(500));
         answer("404 Not Found", &[], b"")
     });
-    // It never gets further than half.
+    // No attempt gets further than half.
     let (port, _) = slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
     fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));

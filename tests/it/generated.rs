@@ -1,7 +1,6 @@
-//! What derives from the command line's grammar and is checked in: the man pages of `docs/man` and the reference of
-//! the book.
+//! Files generated from the command-line definitions: the man pages of `docs/man` and the book's reference.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it generated` writes them anew.
+//! `MONOPILE_UPDATE=1 cargo test --test it generated` writes them again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +14,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
 }
 
-/// The files of a directory by name.
+/// Returns the files of a directory by name.
 fn files(directory: &Path) -> BTreeMap<String, String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap());
     entries

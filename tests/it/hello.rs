@@ -1,4 +1,4 @@
-//! The whole life of an environment, as README tells it.
+//! The whole life of an environment, as README describes it.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     let durations = regex::Regex::new(r"\[\s*\d+\s*\]").unwrap();
     insta::assert_snapshot!("state", durations.replace_all(&state, "[<ms>]"));
 
-    // The same again touches nothing: not even a CPI process is started.
+    // An unchanged run does nothing, and starts no CPI process.
     let before = hello.state();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
@@ -49,14 +49,14 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     assert_eq!(hello.state(), before);
     assert_eq!(hello.ask().1, 3);
 
-    // A changed property comes to the VM that runs.
+    // A changed property reaches the running VM.
     hello.ops("greeting.yml", GREETING);
     hello.create(&[]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 4));
     assert_eq!(Hello::methods(&hello.requests()), ["info"]);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
 
-    // A new VM comes where one is asked for, and the counter is still there.
+    // `--recreate` makes a new VM, and the counter survives.
     hello.create(&["--recreate"]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 5));
     let requests = hello.requests();
@@ -66,7 +66,7 @@ fn an_environment_lives_and_leaves_nothing_behind() {
     );
     check_requests(&requests, &hello.state());
 
-    // So is a changed release.
+    // A changed release is deployed too.
     let packaging = hello.world.read("hello/release/src/greeting/greeting.txt");
     hello.world.write("hello/release/src/greeting/greeting.txt", format!("{packaging}more\n"));
     let run = hello.create(&[]).success();
@@ -124,11 +124,11 @@ fn a_missing_program_is_named_before_anything_is_made() {
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("this machine lacks 'no-such-perl' (package 'perl')"), "{}", run.stderr);
     assert!(run.stderr.contains("`apt-get install perl`"), "{}", run.stderr);
-    // Nothing was made, and nothing is suspected.
+    // Nothing was created, and there are no suspects.
     assert_eq!(Hello::methods(&hello.requests()), ["info", "create_stemcell"]);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 
-    // With the program, the same command succeeds.
+    // With the program in place, the same command succeeds.
     hello.world.write(stemcell, manifest);
     let run = hello.create(&[]).success();
     assert!(!run.stderr.contains("may have made"), "{}", run.stderr);
@@ -137,7 +137,7 @@ fn a_missing_program_is_named_before_anything_is_made() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// DESIGN's table: one `info` with a bare context, and everything a later request must carry.
+/// Checks the context of requests: bare for the only `info`, complete for every later call.
 fn check_requests(requests: &[Value], state: &Value) {
     let director = &state["director_id"];
     assert_eq!(requests.iter().filter(|request| request["method"] == "info").count(), 1);
@@ -230,7 +230,7 @@ fn the_same_from_tarballs() {
     assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
     assert!(hello.requests().is_empty());
 
-    // A new stemcell replaces the VM, and the old stemcell goes when nothing uses it any more.
+    // A new stemcell replaces the VM, and the unused old stemcell is deleted.
     let stemcell = StemcellTarball { version: "1.11".into(), ..StemcellTarball::default() }.build();
     hello.world.write("stemcell.tgz", &stemcell);
     let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));

@@ -1,4 +1,5 @@
-//! `ctl` of examples/hello: start and stop in every order, one after the other and at once, alone and under monit.
+//! `ctl` of examples/hello: starts and stops in every order, sequential and concurrent, alone and under
+//! monit.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +18,7 @@ use crate::support::scripted::until;
 
 const MONIT_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 
-/// The job rendered and installed below a directory of its own, without a VM.
+/// The job, rendered and installed in a directory without a VM.
 struct Job {
     hello: Hello,
     vcap: PathBuf,
@@ -49,7 +50,7 @@ impl Job {
         path
     }
 
-    /// Makes the service take this many seconds from its start until it listens.
+    /// Delays the service by this many seconds before it listens.
     fn slow_down(&self, seconds: f64) {
         let script = format!("#!/bin/sh\nsleep {seconds}\nexec /usr/bin/perl \"$@\"\n");
         self.install("slow/perl", &script, 0o755);
@@ -78,14 +79,14 @@ impl Job {
         finish(self.spawn(action));
     }
 
-    /// Starts a command, and returns when it is at work.
+    /// Starts a command, and returns once it is running.
     fn spawn_and_wait_for_turn(&self, action: &str) -> Child {
         let child = self.spawn(action);
         until("the command is at work", || self.is_busy());
         child
     }
 
-    /// True while a command is at work.
+    /// Returns true while a command is running.
     fn is_busy(&self) -> bool {
         let Ok(lock) = fs::File::open(self.vcap.join("sys/run/hello/ctl.lock")) else { return false };
         flock(&lock, FlockOperation::NonBlockingLockShared).is_err()
@@ -99,7 +100,7 @@ impl Job {
         fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
     }
 
-    /// Every process of the service, those included that are only just starting.
+    /// Returns every process of the service, including those that are starting.
     fn processes(&self) -> Vec<i32> {
         let counter = self.vcap.join("packages/counter/bin/counter").display().to_string();
         let is_service = |pid: &i32| {
@@ -114,7 +115,7 @@ impl Job {
         kill_process(Pid::from_raw(self.pid().unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Kills the service and waits until it is gone.
+    /// Kills the service and waits for its end.
     fn crash(&self) {
         self.signal(Signal::KILL);
         until("the service is gone", || self.processes().is_empty());
@@ -159,7 +160,7 @@ fn outcome(child: Child) -> (ExitStatus, String) {
 fn any_order_one_after_the_other() {
     let job = Job::new();
     let mut before = None;
-    // Every sequence of three commands is in here (de Bruijn).
+    // This sequence contains every series of three commands (de Bruijn).
     for action in "stop stop stop start stop start start start stop stop".split(' ') {
         job.run(action);
         if action == "start" {
@@ -191,7 +192,7 @@ fn a_start_that_comes_as_soon_as_the_process_is_gone_brings_up_a_new_one() {
     let job = Job::new();
     job.run("start");
     for _ in 0..10 {
-        // monit 5.2.5, which real stemcells have, does not wait for the stop program.
+        // monit 5.2.5, the version in real stemcells, does not wait for the stop program.
         let old = job.assert_running();
         let stop = job.spawn("stop");
         while job.processes().contains(&old) {
@@ -220,7 +221,7 @@ fn a_start_waits_for_a_stop_that_takes_long() {
     finish(start);
     assert_ne!(job.assert_running(), old);
 
-    // A service that does not end by itself is killed.
+    // A service that does not stop by itself is killed.
     job.signal(Signal::STOP);
     job.run("stop");
     job.assert_stopped();
@@ -236,7 +237,7 @@ fn a_stop_that_comes_while_the_service_starts_stops_it() {
     finish(stop);
     job.assert_stopped();
 
-    // Also if the start was killed in the middle.
+    // This also works if the start was killed half way.
     let mut start = job.spawn_and_wait_for_turn("start");
     until("the service is starting", || !job.processes().is_empty());
     start.kill().unwrap();
@@ -256,7 +257,7 @@ fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
     job.run("stop");
     job.assert_stopped();
 
-    // The number now belongs to another process, whose command line even names the job's configuration.
+    // The PID now belongs to another process, whose command line even names the job's configuration.
     let config = job.vcap.join("jobs/hello/config/hello.conf");
     let mut other = prepare("sh").args(["-c", "sleep 60; :"]).arg(&config).spawn().unwrap();
     let stale = format!("{}\n", other.id());
@@ -333,7 +334,7 @@ fn whatever_comes_at_once_there_is_one_process_at_most() {
     job.assert_stopped();
 }
 
-/// A monit of its own, with the job's monit file.
+/// A private monit with the job's monit file.
 struct Monit {
     config: PathBuf,
     daemon: Child,

@@ -1,5 +1,5 @@
-//! Hostile archives through every way into the program: refused with the reason, or taken where that is harmless;
-//! nothing is written outside, nothing stays, memory is flat, and nothing hangs or panics.
+//! Hostile archives through every entry point of the program: rejected with the reason, or accepted if
+//! harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or panics.
 
 use crate::support::process::{Ending, Outcome, PATIENCE};
 use std::collections::BTreeMap;
@@ -14,11 +14,10 @@ use crate::support::hostile::{self, Case, VICTIM};
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 use crate::support::{Run, World, peak_kib};
 
-/// More than any of this may take, a debug build on a busy machine included.
-/// The program with its code, its threads' stacks and what an archive may cost, in KiB.
+/// The memory limit in KiB: the program's code, the stacks of its threads, and the cost of an archive.
 const MEMORY: u64 = 160 << 10;
 
-/// A world with something in it to be destroyed.
+/// Returns a world with files that a hostile archive could destroy.
 fn world() -> World {
     let world = World::new();
     for place in [world.root().to_owned(), world.root().join("tmp"), world.home(), world.path("")] {
@@ -27,7 +26,7 @@ fn world() -> World {
     world
 }
 
-/// Every file, directory and link below a directory, but for the caches' own.
+/// Returns every file, directory and link below a directory, without the caches' own.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in walkdir::WalkDir::new(root).into_iter().flatten() {
@@ -45,7 +44,7 @@ fn tree(root: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Runs the program to its end and returns the most memory that it had, in KiB.
+/// Runs the program and returns its peak memory in KiB.
 fn run(world: &World, args: &[&str]) -> (Run, u64) {
     let (out, err) = (world.path("out.txt"), world.path("err.txt"));
     let mut command = world.monopile(args);
@@ -55,7 +54,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
     let begun = Instant::now();
     let mut peak = 0;
     let code = loop {
-        // The kernel keeps the peak, so it is enough to look shortly before the end.
+        // The kernel keeps the peak, so one look shortly before the end is enough.
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
@@ -74,8 +73,8 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
     (run, peak)
 }
 
-/// Drives a case through a command that reads `archive` from `it.tgz`; `whole`: all of it. Returns the most memory
-/// that the program had, in KiB.
+/// Runs a case through a command that reads `archive` from `it.tgz`, and returns the peak memory in KiB.
+/// `whole` is true if the command reads all of it.
 fn drive(
     world: &World,
     case: &Case,
@@ -97,7 +96,7 @@ fn drive(
         problem("it drives the terminal".to_owned());
     }
     match case.said {
-        // A reader that needs only the first entries need not see what is wrong with the others.
+        // A command that reads only the first entries may miss defects in later ones.
         _ if !whole && run.code == 0 => {}
         Some(reason) if run.code != 3 || !said.contains(reason) => {
             problem(format!("it is not refused because '{reason}'"));
@@ -180,7 +179,7 @@ fn stemcells() {
     none(problems);
 }
 
-/// The image of a stemcell, unpacked by the built-in CPI.
+/// The built-in CPI unpacks the images of stemcells.
 #[test]
 fn images_of_stemcells() {
     let world = world();
@@ -227,7 +226,7 @@ fn images_of_stemcells() {
     none(problems);
 }
 
-/// A package's source, a compiled package and rendered templates, unpacked by the built-in agent.
+/// The built-in agent unpacks sources of packages, compiled packages and rendered templates.
 #[cfg(target_os = "linux")]
 #[test]
 fn blobs_of_the_agent() {
@@ -258,9 +257,9 @@ fn blobs_of_the_agent() {
             let problem = outcome.as_ref().err().cloned().unwrap_or_default();
             let wanted = match case.said {
                 Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),
-                // A job that is not there ends it, after all was unpacked.
+                // The missing job is reported after everything was unpacked.
                 _ if what == "templates" => problem.contains("no directory"),
-                // Scripts with holes and links to nowhere are compiled and packed like any.
+                // Sparse scripts and dangling links are compiled and packed like any other.
                 _ => outcome.is_ok() || what == "compiled" && !problem.contains("refused"),
             };
             if !wanted {
@@ -300,7 +299,7 @@ fn bombs_and_crowds_take_no_memory() {
     for (name, archive, command, said) in [
         ("bomb", bomb, "inspect-local-release", Some("per compressed byte")),
         ("bomb in a release", nested, "inspect-local-release", Some("per compressed byte")),
-        // Only the CPI looks into an image.
+        // Only the CPI reads an image.
         ("bomb in a stemcell", stemcell, "inspect-local-stemcell", None),
         (
             "a million entries",

@@ -1,4 +1,4 @@
-//! Jobs on the VM: what is compiled and what is not, and what is shown when jobs do not come up.
+//! Jobs on the VM: which packages are compiled, and the report when jobs do not start.
 
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ fn what_went_bad_or_changed_is_compiled_again() {
     hello.create(&["--recreate"]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 0);
 
-    // `counter` is compiled with `greeting`.
+    // `counter` depends on `greeting`, so both are compiled.
     hello.world.write("hello/release/src/greeting/greeting.txt", "Good morning\n");
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);

@@ -1,7 +1,7 @@
-//! The layers: the crates and their modules stand in the order of the table in `docs/architecture.md`, and each uses
-//! only those before it.
+//! Checks the layers: crates and their modules use only those before them in the table of
+//! `docs/architecture.md`.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the graph of crates there anew.
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes its graph of crates again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,11 +17,11 @@ struct Member {
     name: String,
     /// The crates of the workspace in its `[dependencies]`.
     dependencies: BTreeSet<String>,
-    /// Path below the crate's root (`eval/calls.rs`) and text.
+    /// The texts by path below the crate's root (`eval/calls.rs`).
     files: BTreeMap<PathBuf, String>,
 }
 
-/// A row of the table: a crate and its modules in their order.
+/// A row of the table: a crate and its modules in order.
 struct Layer {
     name: String,
     modules: Vec<String>,
@@ -36,7 +36,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The text between `<!-- name -->` and `<!-- /name -->`.
+/// Returns the text between `<!-- name -->` and `<!-- /name -->`.
 fn section<'t>(document: &'t str, name: &str) -> &'t str {
     let (start, end) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
     let (_, rest) = document.split_once(&start).unwrap_or_else(|| panic!("{DOCUMENT} has no '{start}'"));
@@ -53,7 +53,8 @@ fn layers(document: &str) -> Vec<Layer> {
     .collect()
 }
 
-/// The workspace: the members' folders of `src/`, and the root package with what is left.
+/// Returns the crates of the workspace: the members below `src/`, and the root package with the remaining
+/// files.
 fn members() -> Vec<Member> {
     let manifest = read("Cargo.toml");
     let list = manifest.lines().find(|line| line.starts_with("members = ")).expect("a workspace");
@@ -88,7 +89,7 @@ fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
         .collect()
 }
 
-/// The Rust files below a folder, without those that hold tests alone.
+/// Returns the Rust files below a folder, without files of tests.
 pub(crate) fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
     walkdir::WalkDir::new(folder)
         .into_iter()
@@ -103,19 +104,19 @@ pub(crate) fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap
         .collect()
 }
 
-/// The text without the tests at its end.
+/// Returns the text without the tests at its end.
 pub(crate) fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
 }
 
-/// The text without comments, string literals and the tests at its end.
+/// Returns the text without comments, string literals and the tests at its end.
 fn code(text: &str) -> String {
     let text = without_tests(text);
     let noise = regex::Regex::new(r##"(?m)//.*$|r#"[\s\S]*?"#|"(?:[^"\\]|\\[\s\S])*""##);
     noise.unwrap().replace_all(text, " ").into_owned()
 }
 
-/// The paths that a `use` tree names, each in full.
+/// Returns the full paths that a `use` tree names.
 fn expand(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((prefix, rest)) = tree.split_once('{') else {
@@ -140,7 +141,7 @@ fn expand(tree: &str) -> Vec<String> {
     paths
 }
 
-/// The first name below the crate's root that a path leads to, seen from the module `from`.
+/// Returns the top-level name of a path, seen from the module `from`.
 fn top(path: &str, from: &[String]) -> Option<String> {
     let mut parts = path.split("::").peekable();
     let mut at = match *parts.peek()? {
@@ -157,7 +158,7 @@ fn top(path: &str, from: &[String]) -> Option<String> {
     at.into_iter().chain(parts.map(str::to_owned)).find(|part| !part.is_empty())
 }
 
-/// The names that a crate's root re-exports, with the modules they come from.
+/// Returns the names that a crate's root re-exports, with their modules.
 fn exports(files: &BTreeMap<PathBuf, String>) -> BTreeMap<String, String> {
     let text = files.get(Path::new("lib.rs")).map(|text| code(text)).unwrap_or_default();
     let uses = regex::Regex::new(r"\bpub(?:\([^)]*\))? use ([^;]*);").unwrap();
@@ -175,7 +176,7 @@ fn exports(files: &BTreeMap<PathBuf, String>) -> BTreeMap<String, String> {
     exports
 }
 
-/// The top-level modules of a crate that each top-level module uses, with a file that does.
+/// Returns the uses between top-level modules of a crate, each with a file that contains it.
 fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
     let exports = exports(&member.files);
     let trees = regex::Regex::new(r"\buse ((?:crate|super)::[^;]*);").unwrap();
@@ -206,7 +207,7 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
     found
 }
 
-/// Lists what violates the table, one sentence each.
+/// Returns one sentence for each violation of the table.
 fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
     let mut wrong = Vec::new();
     let place = |name: &str| layers.iter().position(|layer| layer.name == name);
@@ -274,7 +275,7 @@ fn the_graph_of_crates_is_not_stale() {
     assert_eq!(section(&read(DOCUMENT), "crates"), graph, "the graph in {DOCUMENT} is stale; {hint}");
 }
 
-/// Each way to break the table is found.
+/// Every kind of violation is found.
 #[test]
 fn a_broken_order_is_found() {
     let layer = |name: &str, modules: &[&str]| Layer {

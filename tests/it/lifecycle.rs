@@ -14,7 +14,7 @@ fn start(hello: &Hello, more: &[&str]) -> Run {
     hello.world.finish(hello.command("start-env", more))
 }
 
-/// Kills the VM behind the program's back.
+/// Kills the VM's processes without the program.
 fn kill_vm(hello: &Hello) {
     for process in hello.world.leftovers().iter().filter_map(|line| line.strip_prefix("process ")) {
         let pid = process.split(' ').next().unwrap();
@@ -50,7 +50,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
         ["ping", "get_state", "run_script", "drain", "stop", "run_script"],
         "no disk is unmounted"
     );
-    // Once more is no harm.
+    // Repeating the command is harmless.
     stop(&hello, &["--skip-drain"]).success();
     assert_eq!(methods(proxy.take()), ["ping", "get_state", "stop", "run_script"]);
 
@@ -125,7 +125,7 @@ fn another_vms_agent_is_left_alone() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Replaces the drain script by one that also writes down how it was called.
+/// Replaces the drain script by one that also logs its arguments.
 fn drain_with(hello: &Hello, script: &str) {
     hello.world.write(
         "hello/release/jobs/hello/templates/drain.erb",
@@ -176,14 +176,14 @@ fn a_drain_that_does_not_end_is_ended() {
     assert!(run.stderr.contains("--drain-timeout"), "{}", run.stderr);
     assert!(!hello.answers());
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
-    // A recreate goes the same way.
+    // A recreate drains in the same way.
     start(&hello, &[]).success();
     hello.create(&["--recreate", "--drain-timeout", "300ms"]).success();
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Has every script of the job, and its start and stop, write down that they run and what they are told.
+/// Makes every script of the job log its runs and arguments.
 fn noted(hello: &Hello) {
     for script in ["pre-stop", "drain", "post-stop", "pre-start", "ctl", "post-start"] {
         let path = format!("hello/release/jobs/hello/templates/{script}.erb");
@@ -197,7 +197,7 @@ fn noted(hello: &Hello) {
     }
 }
 
-/// What ran since the last time, in its order.
+/// Returns the log since the last call.
 fn ran(hello: &Hello) -> Vec<String> {
     let logs = hello.find("work/cloud", "scripts.log");
     let text: String = logs.iter().map(|log| std::fs::read_to_string(log).unwrap()).collect();
@@ -214,12 +214,12 @@ fn an_update_in_place_runs_the_scripts_as_a_director_does() {
     let property = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
     hello.ops("greeting.yml", &format!("- {{type: replace, path: {property}, value: Ahoy}}"));
     hello.create(&["-n"]).success();
-    // The old scripts stop, the new ones start.
+    // The old scripts stop the jobs, and the new ones start them.
     assert_eq!(
         ran(&hello),
         [
             "pre-stop  vm=keep instance=keep deployment=keep none",
-            // No package changed: those that the VM compiled are those that it has.
+            // No package changed, so the VM keeps its compiled ones.
             "drain job_changed hash_changed none",
             "ctl stop none",
             "post-stop  none",

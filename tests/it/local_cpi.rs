@@ -1,5 +1,5 @@
-//! The built-in `local` CPI, driven as any CPI is: `monopile cpi-exec local`, a request on stdin, an
-//! answer on stdout. VMs are real ones, with the real agent in them.
+//! The built-in `local` CPI, driven like any CPI: `monopile cpi-exec local` with a request on stdin and an
+//! answer on stdout. It creates real VMs with the real agent.
 
 #![cfg(target_os = "linux")]
 
@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 
 const NOBODY: u32 = 65534;
 
-/// A cloud in a directory of its own, and the CPI for it.
+/// A cloud in a directory of its own, with its CPI.
 struct Cloud {
     dir: tempfile::TempDir,
     executable: PathBuf,
-    /// Whether calls are made as `nobody`.
+    /// True if calls are made as user `nobody`.
     as_nobody: bool,
     port: u16,
 }
@@ -49,7 +49,7 @@ impl Cloud {
         Cloud { dir, executable, as_nobody: false, port }
     }
 
-    /// The same for `nobody`, who may not see the build directory.
+    /// Creates a cloud for user `nobody`, who cannot read the build directory.
     fn of_nobody() -> Cloud {
         let mut cloud = Cloud::new();
         let copy = cloud.dir.path().join("monopile");
@@ -130,7 +130,7 @@ impl Cloud {
         result[0].as_str().unwrap().to_owned()
     }
 
-    /// The pid of a VM's init.
+    /// Returns the PID of a VM's init.
     fn init(&self, vm: &str) -> i32 {
         let text = fs::read_to_string(self.root().join("vms").join(vm).join("process.json")).unwrap();
         serde_json::from_str::<Value>(&text).unwrap()["pid"].as_i64().unwrap() as i32
@@ -149,7 +149,7 @@ impl Cloud {
         until("the agent listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
-    /// Processes whose command line names this cloud.
+    /// Returns the processes whose command line names this cloud.
     fn processes(&self) -> Vec<String> {
         let root = self.root().display().to_string();
         let all = fs::read_dir("/proc")
@@ -161,7 +161,7 @@ impl Cloud {
     }
 }
 
-/// A test that fails must not leave its VMs running.
+/// A failed test must not leave its VMs running.
 impl Drop for Cloud {
     fn drop(&mut self) {
         let Ok(vms) = fs::read_dir(self.root().join("vms")) else { return };
@@ -179,12 +179,12 @@ fn request(method: &str, arguments: Value, version: u64) -> Value {
     })
 }
 
-/// The pid namespace of this process.
+/// Returns the PID namespace of a process.
 fn namespace_of(pid: i32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
 }
 
-/// How many processes live there; zombies, which only wait for the machine's init, do not.
+/// Counts the processes in a namespace, without zombies that only wait for the machine's init.
 fn members(namespace: &Path) -> usize {
     let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| fs::read_link(path.join("ns/pid")).is_ok_and(|link| link == namespace))
@@ -196,7 +196,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// From nothing to nothing: every method once, in the order of a life.
+/// Calls every method once in the order of a life. The cloud is empty before and after.
 fn life(cloud: &Cloud) {
     let mounts = fs::read("/proc/self/mountinfo").unwrap();
     let host_vcap = fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok();
@@ -263,7 +263,7 @@ fn life(cloud: &Cloud) {
     cloud.call("delete_vm", json!([vm]));
     assert_eq!(cloud.call("has_vm", json!([vm])), json!(false));
 
-    // delete_vm gave the disk back, with what the VM wrote.
+    // `delete_vm` detached the disk, with the data of the VM.
     let home = cloud.root().join("disks").join(disk.as_str().unwrap()).join("data/counter");
     assert_eq!(fs::read_to_string(home).unwrap(), "7\n");
     assert_eq!(cloud.call("has_disk", json!([disk])), json!(true));
@@ -301,7 +301,7 @@ fn a_whole_life_as_an_ordinary_user() {
 
 #[test]
 fn without_user_namespaces_the_error_says_what_is_missing() {
-    // Namespaces are counted: inside one with a limit of 0 nobody can make another.
+    // The number of namespaces is limited: with a limit of 0, no process inside can create another.
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
@@ -364,7 +364,7 @@ fn wrong_requests_get_typed_errors() {
         assert_eq!(cloud.call("has_disk", json!([disk])), json!(false));
         assert_eq!(cloud.error("create_disk", json!(["1", {}])).0, "InvalidCall");
         assert_eq!(cloud.error("create_disk", json!([1, {}, "vm", 4])).0, "InvalidCall");
-        // Once more with a cloud that exists.
+        // The second round uses an existing cloud.
         cloud.stemcell();
     }
 }
@@ -434,7 +434,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
         if known == 0 {
             killed += 1;
         } else {
-            // Too late: it was made, and answered or about to.
+            // The kill came too late: the VM exists, and the answer was sent or about to be.
             finished += 1;
             let vms = fs::read_dir(cloud.root().join("vms")).unwrap();
             for vm in vms {
@@ -445,7 +445,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
                 cloud.call("delete_vm", json!([vm]));
             }
         }
-        // Any changing call clears what is left, VMs that were on probation included.
+        // Any changing call removes leftovers, including VMs on probation.
         let disk = cloud.call("create_disk", json!([1, {}]));
         cloud.call("delete_disk", json!([disk]));
         assert!(
@@ -466,7 +466,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
 #[test]
 fn a_boot_that_fails_says_why_and_leaves_nothing() {
     let cloud = Cloud::new();
-    // /var is the VM's own and must not be a way out of it.
+    // /var is the VM's own, and a link there must not lead out of it.
     std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
     let stemcell = cloud.stemcell();
     let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
@@ -499,7 +499,7 @@ fn concurrent_calls_do_not_meet() {
     cloud.call("delete_vm", json!([vm]));
     cloud.call("delete_stemcell", json!([stemcell]));
     assert!(!cloud.root().exists());
-    // The root comes and goes under the feet of others.
+    // Concurrent calls create and remove the root directory.
     let cids = thread::scope(|scope| {
         let calls: Vec<_> = (0..6)
             .map(|_| {
