@@ -445,7 +445,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
                 cloud.call("delete_vm", json!([vm]));
             }
         }
-        // Any changing call removes leftovers, including VMs on probation.
+        // Any changing call removes leftovers, including VMs that were being created.
         let disk = cloud.call("create_disk", json!([1, {}]));
         cloud.call("delete_disk", json!([disk]));
         assert!(

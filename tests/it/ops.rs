@@ -1,4 +1,4 @@
-//! Ops files: the tables say what each path does, and what is said when it does not.
+//! Ops files: tables with the effect or the error of each path.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "the helpers of tests fail the test")]
 
@@ -138,7 +138,7 @@ const REPLACED: &[(&str, &str, &str)] = &[
     ("/list/01", "x", "list:\n- a\n- x\n- c\n"),
 ];
 
-/// Path, and the top-level keys that a `remove` changes: `-` marks one that is gone.
+/// Path, and the top-level keys that a `remove` changes. `-` marks a removed key.
 const REMOVED: &[(&str, &str)] = &[
     ("/name", "-name\n"),
     ("/map/one", "map:\n  two:\n    three: 3\n"),
@@ -162,7 +162,7 @@ const REMOVED: &[(&str, &str)] = &[
     ("/none", "-none\n"),
 ];
 
-/// Path, and what stands there.
+/// Path, and the value at it.
 const FOUND: &[(&str, &str)] = &[
     ("/name", "bosh\n"),
     ("/map", "one: 1\ntwo:\n  three: 3\n"),
@@ -207,14 +207,14 @@ fn op(kind: &str, path: &str, value: Option<&str>) -> String {
     format!("- type: {kind}\n  path: '{path}'\n{value}")
 }
 
-/// The error of an ops file: message, causes and hints.
+/// Returns message chain and hints of an ops file's error.
 fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
     let error = apply(ops).expect_err(ops);
     assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
     (error.chain(), error.hints().to_vec())
 }
 
-/// Which top-level keys differ, written out.
+/// Returns the changed top-level keys as YAML.
 fn changes(after: &Node) -> String {
     let before = document();
     let (Some(old), Some(new)) = (before.as_map(), after.as_map()) else { return yaml::emit(after) };
@@ -281,7 +281,7 @@ fn test_passes_or_fails() {
         ("/map/one", "value: '1'"),
         ("/map/one", "value: 1.0"),
         ("/list", "value: [a, c, b]"),
-        // Only the last step may be what is missing.
+        // Only the last token may be missing.
         ("/nope/deeper", "absent: true"),
         ("/releases/name=nope", "absent: true"),
         ("/nope?", "absent: true"),
@@ -502,7 +502,7 @@ fn path_text() -> impl Strategy<Value = String> {
     let suffix = proptest::sample::select(vec![
         "", "", "", "?", ":prev", ":next", ":before", ":after", "?:next", ":x",
     ]);
-    // `0?` and `-?` are keys, which nothing but the `?` tells.
+    // `0?` and `-?` are keys, and only the `?` tells so.
     let piece = (token, suffix).prop_filter("a key", |(token, suffix)| {
         !(suffix.starts_with('?')
             && token.starts_with(|first: char| "-+".contains(first) || first.is_ascii_digit()))
@@ -525,14 +525,14 @@ proptest! {
         let _ = apply(&op(kind, &path, (kind != "remove").then_some("{a: [1]}")));
     }
 
-    /// What a `replace` put in, its inverse takes out again.
+    /// The inverse of a `replace` restores the document.
     #[test]
     fn an_operation_and_its_inverse_change_nothing(path in path_text()) {
         let before = document();
         let Ok(parsed) = path.parse::<ops::Path>() else { return Ok(()) };
         let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
         let inverse = match (concrete(&before, &parsed), inserts(&parsed)) {
-            // Something was there: put it back.
+            // The value existed, so the inverse puts it back.
             (Some(place), false) => {
                 let old = ops::find(&before, &place).unwrap().to_json().unwrap();
                 op("replace", &place.to_string(), Some(&old.to_string()))
@@ -545,7 +545,7 @@ proptest! {
     }
 }
 
-/// A path that exists, in keys and indices alone, which stay true when what it leads to changes.
+/// Returns an existing path in keys and indices alone, which stay valid when the value changes.
 fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
     use ops::{Modifier, Token};
     let mut tokens: Vec<Token> = Vec::new();
@@ -585,7 +585,7 @@ fn inserts(path: &ops::Path) -> bool {
     )
 }
 
-/// Where an inserted item stands, `beside` being the one it was inserted next to.
+/// Returns the path of an inserted item; `beside` is its neighbour.
 fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
     use ops::{Modifier, Token};
     let after = path.to_string().ends_with(&Modifier::After.to_string());
@@ -596,14 +596,14 @@ fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
     ops::Path::from(tokens).to_string()
 }
 
-/// The first thing on the way of a path that a `replace` had to make.
+/// Returns the path of the first node that a `replace` had to create.
 fn first_made(document: &Node, path: &ops::Path) -> String {
     let there =
         (0..path.tokens().len()).rev().find_map(|count| concrete(document, &path.prefix(count))).unwrap();
     let mut tokens = there.tokens().to_vec();
     tokens.push(match &path.tokens()[tokens.len()] {
         ops::Token::Key { key, .. } => ops::Token::Key { key: key.clone(), optional: true },
-        // An item is made at the end.
+        // A new item is the last one.
         _ => ops::Token::Index { index: -1, modifiers: Vec::new() },
     });
     ops::Path::from(tokens).to_string()

@@ -1,5 +1,5 @@
-//! `.ci/package`, with the binary of the tests in the place of a release build, behind a script because a debug build takes
-//! minutes to compress.
+//! Tests `.ci/package` with the binary of the tests in place of a release build. A script wraps it, because
+//! compressing a debug build takes minutes.
 
 use crate::support::process::prepare;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
     for path in ["usr/bin/monopile", "share/doc/monopile/copyright", "examples/director/.monopile.yml"] {
         assert!(listed.contains(path), "{path} is not in the package:\n{listed}");
     }
-    // dpkg itself takes it, into a root of its own.
+    // dpkg installs it into a root of its own.
     shell(
         "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i *.deb",
     );

@@ -1,7 +1,7 @@
 //! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes and ids differ from run to run: a
-//! picture is stale if anything else differs.
+//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes and IDs differ from run
+//! to run; a picture is stale if anything else differs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const CELL: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 16.0;
 const COLUMNS: u16 = 80;
 
-/// Colours 1 to 6 and 8 of a terminal, on light and on dark ground; black and white are left as the text is.
+/// Terminal colours 1 to 6 and 8, on light and dark ground. Black and white become the text colour.
 const PALETTE: [(u8, &str, &str); 7] = [
     (1, "#cf222e", "#ff7b72"),
     (2, "#116329", "#7ee787"),
@@ -49,11 +49,11 @@ impl Studio {
         rows
     }
 
-    /// Draws what a command prints.
+    /// Draws the output of a command.
     fn draw(&self, line: &str) -> String {
         let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
         rows.extend(self.run(line));
-        // A path of the same length, so that lines wrap where they did.
+        // A path of the same length keeps the line breaks.
         let root = self.world.root().display().to_string();
         let home = "/home/operator";
         assert_eq!(root.len(), home.len());
@@ -69,7 +69,7 @@ impl Studio {
                 if !shown.trim().is_empty() {
                     let class = class(pen);
                     let shown = shown.trim_end();
-                    // Keeps the columns where a font of another width stands in.
+                    // Keeps the columns when another font is substituted.
                     let length = CELL.0 * shown.chars().count() as f64;
                     write!(
                         svg,
@@ -127,12 +127,12 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The text of a picture without what differs from run to run: times, sizes, ids, and where lines wrap.
+/// Returns the text of a picture without what differs from run to run: times, sizes, IDs and line breaks.
 fn masked(svg: &str) -> String {
     let body = svg.split_once("</style>").map_or("", |(_, body)| body);
     let text = Regex::new("<[^>]*>").unwrap().replace_all(body, "");
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
-    // Which stages are long enough to be listed differs as well.
+    // The list of slow stages differs as well.
     let (before, rest) = text.split_once("Howlongittook").unwrap_or((&text, ""));
     let rest = rest.split_once("Wheretolook").map_or("", |(_, after)| after);
     let mut text = format!("{before}{rest}");

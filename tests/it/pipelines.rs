@@ -1,5 +1,5 @@
-//! The pipelines of `examples/pipelines`: their own commands are run, on the hello environment in the place of the
-//! director, as the CI system would run them: each run in a directory of its own, which is gone afterwards.
+//! Runs the commands of the pipelines in `examples/pipelines` on the hello environment, in place of the
+//! director's. As in the CI system, each run has a directory of its own that is deleted afterwards.
 
 use crate::support::process::{Ending, lines, next, prepare};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn pipeline(name: &str) -> Value {
     serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// An environment, and the repository that its state is kept in.
+/// An environment, and the repository of its state.
 struct Ci {
     hello: Hello,
     repository: PathBuf,
@@ -53,7 +53,7 @@ impl Ci {
         self.hello.world.finish(command)
     }
 
-    /// A working directory as a CI system makes it: the code, and the state as it was kept.
+    /// Creates a working directory like a CI system: the code, and the state from the repository.
     fn checkout(&self, directory: &str, code: &str, branch: &str) {
         self.hello.world.write(
             format!("{directory}/{code}examples/director/.monopile.yml"),
@@ -63,7 +63,7 @@ impl Ci {
         self.shell(&clone, directory).success();
     }
 
-    /// Sends a signal while a call is at work that the script holds; returns the exit code.
+    /// Sends a signal while the script holds a call, and returns the exit code.
     fn interrupted(&self, mut command: Command, signal: Signal) -> Option<i32> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let output = lines(child.stderr.take().unwrap());
@@ -82,13 +82,13 @@ impl Ci {
         std::fs::remove_dir_all(self.hello.world.path(directory)).unwrap();
     }
 
-    /// What the repository has.
+    /// Returns the head of a branch of the repository.
     fn head(&self, branch: &str) -> String {
         self.shell(&format!("git -C remote.git rev-parse {branch}"), ".").success().stdout
     }
 }
 
-/// The step of a job that has this name or id.
+/// Returns the step of a job with this name or ID.
 fn step<'w>(workflow: &'w Value, name: &str) -> &'w Value {
     let steps = workflow["jobs"]["deploy"]["steps"].as_array().unwrap();
     steps
@@ -98,7 +98,7 @@ fn step<'w>(workflow: &'w Value, name: &str) -> &'w Value {
 }
 
 impl Ci {
-    /// Makes the command of a step, as GitHub runs `run` with `shell: bash`.
+    /// Builds the command of a step, as GitHub runs `run` with `shell: bash`.
     fn github(&self, workflow: &Value, name: &str, values: &[(&str, &str)]) -> Command {
         assert_eq!(workflow["defaults"]["run"]["shell"], "bash");
         let step = step(workflow, name);
@@ -132,7 +132,8 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     ];
     let run = |name: &str| ci.hello.world.finish(ci.github(&workflow, name, &values));
 
-    // The run is killed while the CPI makes the VM, which goes on for a second. Its answer is kept, too.
+    // The run is killed while the CPI makes the VM, which takes one more second. The CPI's answer is kept
+    // too.
     ci.checkout("work", "", "state");
     run("decrypt").success();
     ci.hello.script(Script::at(3, When::Slow));
@@ -144,7 +145,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     let listed = ci.shell("git -C remote.git ls-tree --name-only state", ".").stdout;
     assert_eq!(listed, "state.tar.age\n");
 
-    // A signal as GitHub sends it to the step: it reaches the program, not a shell before it.
+    // GitHub's signal reaches the program itself, not a shell before it.
     ci.checkout("work", "", "state");
     run("decrypt").success();
     ci.hello.script(Script::at(3, When::Hold));
@@ -162,7 +163,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
     ci.remove("work");
 
-    // What cannot be read is not replaced by nothing.
+    // An unreadable state is not replaced by an empty one.
     let head = ci.head("state");
     ci.checkout("work", "", "state");
     let mut wrong = ci.github(&workflow, "decrypt", &values);
@@ -175,7 +176,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     ci.checkout("work", "", "state");
     run("decrypt").success();
     ci.shell("monopile delete-env -n", "work/examples/director").success();
-    // Then there is the vars store alone.
+    // Only the vars store remains.
     run("keep").success();
     ci.remove("work");
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
@@ -205,14 +206,14 @@ fn concourse_keeps_a_state_that_the_next_build_can_go_on_from() {
         ci.remove(directory);
     };
 
-    // Killed when the CPI has made the VM, and before that is on record.
+    // The run is killed after the CPI has made the VM, before that is on record.
     ci.checkout("build-1", "code/", "main");
     ci.hello.script(Script::at(3, When::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
     ci.hello.script(Script::speaking(Speaks::Local));
     keep("build-1");
 
-    // The next build is elsewhere. An abort's SIGTERM ends it in order.
+    // The next build has another directory. It ends in order on an abort's SIGTERM.
     ci.checkout("build-2", "code/", "main");
     ci.hello.script(Script::at(3, When::Hold));
     assert_eq!(ci.interrupted(task(create, "build-2"), Signal::TERM), Some(143));

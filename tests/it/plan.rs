@@ -1,4 +1,4 @@
-//! What `plan` says is what `create-env` then does: every kind of change is planned, executed, and compared.
+//! `create-env` does what `plan` shows: every kind of change is planned, executed and compared.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::hello::Hello;
 
 const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
 
-/// An environment that is changed again and again.
+/// An environment that changes repeatedly.
 struct Life {
     hello: Hello,
     changes: usize,
@@ -18,21 +18,21 @@ impl Life {
         Life { hello: Hello::new(), changes: 0, told: String::new() }
     }
 
-    /// An environment that is deployed.
+    /// Returns a deployed environment.
     fn deployed() -> Life {
         let life = Life::new();
         life.hello.create(&["-n"]).success();
         life
     }
 
-    /// Changes the manifest by these operations, and what it leads to is planned and done.
+    /// Changes the manifest by these operations, then plans and applies the change.
     fn ops(&mut self, kind: &str, ops: &str) {
         self.changes += 1;
         self.hello.ops(&format!("change-{}.yml", self.changes), ops);
         self.happens(kind, &[]);
     }
 
-    /// Plans and does what is to be done now; both must be the same steps.
+    /// Plans and applies the current change. Both must have the same steps.
     fn happens(&mut self, kind: &str, flags: &[&str]) {
         self.hello.requests();
         let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
@@ -157,7 +157,7 @@ fn changes_of_disk_and_stemcell() {
     life.over("plan_disk");
 }
 
-/// A property whose value makes `pre-start` fail, or not.
+/// Changes a property so that `pre-start` fails or succeeds.
 fn failing(life: &mut Life, fails: bool) {
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
     let text = life.hello.world.read(script);
@@ -174,11 +174,11 @@ fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
     let run = life.hello.create(&["-n"]).failure(1);
     assert!(run.stderr.contains("in place failed") && run.stderr.contains("the way back"), "{}", run.stderr);
     assert!(!life.hello.answers());
-    // The way back.
+    // The failed update is reverted.
     failing(&mut life, false);
     life.happens("the way back after a failed update", &[]);
     assert!(life.hello.answers());
-    // And once more, with another property on the way.
+    // The same with another changed property.
     failing(&mut life, true);
     life.hello.create(&["-n"]).failure(1);
     failing(&mut life, false);
@@ -188,7 +188,7 @@ fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
     );
     assert_eq!(life.hello.ask().0, "Ahoy");
     assert_eq!(life.hello.state()["current_vm_cid"], vm, "no VM was made for that");
-    // A template that cannot be rendered costs nothing.
+    // A template that cannot be rendered has no effect.
     let conf = life.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
     life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "<%= p('nope') %>");
     let run = life.hello.world.finish(life.hello.command("plan", &[])).failure(3);
@@ -225,7 +225,7 @@ fn a_saved_plan_is_carried_out_or_refused() {
     let plan =
         |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();
     plan(&life);
-    // A plan generates no credentials that stay: the manifest that is deployed has others.
+    // Credentials generated for a plan are discarded, so the deployed manifest has others.
     assert!(!life.hello.world.exists("creds.yml"));
     life.hello.create(&["--plan", "plan.json"]).failure(3);
     life.hello.create(&["-n"]).success();

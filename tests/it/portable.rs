@@ -1,4 +1,5 @@
-//! Templates that bosh renders as well: the names it lacks are in a table of docs/templates.md, and hello uses none.
+//! Templates that bosh renders too: docs/templates.md has a table of the names that bosh lacks, and hello
+//! uses none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,8 +10,8 @@ use crate::support::hello::Hello;
 
 const TEMPLATES: &str = "hello/release/jobs/hello/templates";
 
-/// The evaluation context of `bosh create-env` (bosh-cli, `templatescompiler/job_evaluation_context.go`): these keys
-/// and no other.
+/// Returns the evaluation context of `bosh create-env` (bosh-cli,
+/// `templatescompiler/job_evaluation_context.go`): exactly these keys.
 fn upstream_context(hello: &Hello) -> Value {
     let spec: Value = serde_yaml::from_str(&hello.world.read("hello/release/jobs/hello/spec")).unwrap();
     let default = |property: &Value| property.get("default").cloned().unwrap_or_default();
@@ -36,7 +37,7 @@ fn upstream_context(hello: &Hello) -> Value {
     })
 }
 
-/// The example in an availability zone, with a network that is not called `default`.
+/// Returns the example in an availability zone, with a network that is not called `default`.
 fn hello() -> Hello {
     let mut hello = Hello::new();
     hello.ops(
@@ -59,7 +60,7 @@ fn render_template(hello: &Hello, context: &Value, template: &Path) -> String {
     hello.world.run(["render-template", "--context", "context.json", template]).success().stdout
 }
 
-/// The files that `render` makes.
+/// Returns the files that `render` writes.
 fn render(hello: &Hello, more: &[&str]) -> BTreeMap<String, String> {
     let mut flags = vec!["--job", "hello", "--out", "files"];
     flags.extend(more);
@@ -95,7 +96,7 @@ fn hello_renders_with_the_names_that_bosh_has() {
     assert!(theirs["config/hello.conf"].contains(&format!("address={}\n", hello.ip())));
 }
 
-/// The names in the first column of the table.
+/// Returns the names in the first column of the table.
 fn table() -> BTreeSet<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/templates.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -119,7 +120,7 @@ fn the_table_has_the_names_that_bosh_lacks() {
     let mut differences = BTreeSet::new();
     for (name, value) in ours.as_object().unwrap() {
         match name.as_str() {
-            // Each of its own, with values that are the manifest's.
+            // Each network counts by itself, and its values come from the manifest.
             "networks" => {
                 for (network, value) in value.as_object().unwrap() {
                     if theirs["networks"].get(network) != Some(value) {

@@ -1,5 +1,5 @@
-//! Contract v1: the registry, and the ssh tunnel through which a VM that has no other way reaches it. The sshd is a
-//! real one; the VM is one of the `local` CPI, in a network namespace of its own.
+//! Contract v1: the registry, and the SSH tunnel for VMs that cannot reach it otherwise. The sshd is a real
+//! one; the VM is one of the `local` CPI in a network namespace of its own.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
 
-/// The hello environment with a stemcell of version 1.
+/// Returns the hello environment with a stemcell of version 1.
 fn v1() -> Hello {
     old_stemcell(Hello::new())
 }
@@ -29,7 +29,7 @@ fn old_stemcell(hello: Hello) -> Hello {
     hello
 }
 
-/// An ops file with a registry.
+/// Returns an ops file with a registry.
 fn registry(port: u16) -> String {
     format!(
         "- type: replace\n  path: /cloud_provider/properties/registry?\n  \
@@ -39,7 +39,7 @@ fn registry(port: u16) -> String {
 
 /// An environment whose VM is on an island.
 struct Far {
-    // Before the island, which its VM is on.
+    // Dropped before the island that its VM is on.
     hello: Hello,
     island: Island,
     port: u16,
@@ -65,7 +65,7 @@ impl Far {
         far
     }
 
-    /// Writes the ops file of the tunnel, with this key.
+    /// Writes the ops file of the tunnel with this key.
     fn tunnel_with(&self, key: &str) {
         let user = prepare("id").arg("-un").outcome().stdout;
         let tunnel = serde_json::json!({
@@ -88,7 +88,7 @@ impl Far {
         self.hello.delete(&["-o", "tunnel.yml"])
     }
 
-    /// What the registry holds on disk: ids and settings.
+    /// Returns the IDs and settings of the registry on disk.
     fn stored(&self) -> Vec<(String, Value)> {
         let path = self.hello.world.path("state.json.journal/registry.json");
         let Ok(text) = std::fs::read(&path) else { return Vec::new() };
@@ -100,12 +100,12 @@ impl Far {
             .collect()
     }
 
-    /// Checks that nothing is left, of the environment or of the island.
+    /// Checks that nothing is left of the environment and the island.
     fn gone(mut self) {
         self.island.stop_sshd();
         assert!(!self.hello.world.exists("state.json.journal"), "the registry outlives its VM");
         let mut left = self.hello.leftovers();
-        // Runs that are killed leave scratch files for the next one in their place.
+        // Killed runs leave scratch files, which a later run removes.
         left.retain(|left| !left.starts_with("file "));
         assert_eq!(left, Vec::<String>::new());
     }
@@ -137,7 +137,7 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     let disk = state["disks"][0]["cid"].as_str().unwrap();
     assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
 
-    // The settings came through the tunnel: the CPI gave the VM none, and it has no other way.
+    // The settings came through the tunnel: the CPI gave the VM none, and the VM has no other connection.
     assert!(far.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
     assert!(!far.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
     for host in ["127.0.0.1", &far.island.ip(), &far.island.ip().replace(".2", ".1")] {
@@ -146,7 +146,7 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     assert!(far.island.reaches(&far.island.ip(), 22), "the island is not cut off as a whole");
     assert!(far.island.log().contains("Accepted publickey"), "{}", far.island.log());
 
-    // Nothing changed: neither registry nor tunnel is needed.
+    // An unchanged run needs neither registry nor tunnel.
     let run = far.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
 
@@ -157,7 +157,7 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
     command("start-env");
     assert_eq!(far.hello.ask().1, 2);
 
-    // Another VM and another disk: the agent asks the registry again for each of them.
+    // With a new VM and a new disk, the agent queries the registry again.
     far.hello
         .world
         .write("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
@@ -186,7 +186,7 @@ fn an_sshd_that_comes_late_is_waited_for() {
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
-            // So long after the VM is there.
+            // The signal follows this long after the VM exists.
             until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
@@ -207,7 +207,7 @@ fn an_sshd_that_comes_late_is_waited_for() {
 fn what_the_registry_holds_survives_a_kill() {
     let mut far = Far::new();
     far.island.start_sshd("");
-    // The calls are info, create_stemcell, create_vm.
+    // The third call is `create_vm`, after `info` and `create_stemcell`.
     far.hello.script(Script::at(3, When::After));
     assert_eq!(far.create(&[]).code, -1);
     let stored = far.stored();
@@ -226,7 +226,7 @@ fn what_the_registry_holds_survives_a_kill() {
     assert_eq!(far.hello.ask().1, 1);
     assert_eq!(far.hello.cloud(), far.hello.recorded());
 
-    // Killed in the middle of a deletion, too.
+    // The run is also killed in the middle of a deletion.
     far.hello.script(Script::at(3, When::After));
     assert_eq!(far.delete().code, -1);
     far.hello.script(Script::speaking(Speaks::Local));
@@ -249,10 +249,10 @@ fn answers(port: u16) -> bool {
 fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut hello = v1();
     let port = crate::support::free_port();
-    // Each run makes up a password; the CPI knows that of its own.
+    // Each run generates a password; the CPI learns that of its own run.
     let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, port: PORT}\n";
     hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
-    // The calls are info, create_stemcell, create_vm.
+    // The third call is `create_vm`, after `info` and `create_stemcell`.
     hello.script(Script::at(3, When::Hold));
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -260,16 +260,16 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     killed.end();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the registry outlives its run");
 
-    // At first something else has its port.
+    // Another program holds the port at first.
     let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let run = std::thread::scope(|scope| {
         let hello = &hello;
         scope.spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
             drop(held);
-            // It is not waited for for ever: without it, the call fails.
+            // The wait is limited: without the registry, the call fails.
             let end = Instant::now() + Duration::from_secs(20);
-            // A program that is just being started may hold the port for an instant: only a registry answers.
+            // A starting program may hold the port for a moment, so only a registry's answer counts.
             while !answers(port) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -282,7 +282,7 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
     let (made, deleted) = hello.effects();
     let vms: Vec<&String> = made.iter().filter(|cid| cid.starts_with("vm-")).collect();
-    // No job ever ran on the first one.
+    // No job ever ran on the first VM.
     assert_eq!((vms.len(), vec![vms[0]]), (2, deleted.iter().collect()), "{made:?}");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -309,7 +309,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     assert!(run.stderr.contains(&format!("refuses to forward its port {}", far.port)), "{}", run.stderr);
     assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
 
-    // Now the VM on record has a host key on record; another one is not talked to.
+    // The state has the host key of the VM. A server with another key is rejected.
     assert!(vm(&far.hello.state())["ssh_host_key"].is_string());
     far.island.stop_sshd();
     far.island.keygen("host_key", "-t ed25519 -N ''");
@@ -317,7 +317,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     let run = far.create(&[]).success();
     assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
-    // It was forgotten with its VM, and the new one's was learned.
+    // The host key was forgotten with its VM, and the new VM's was recorded.
     let known = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
     let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
     assert!(known.starts_with(&learned), "{known} {learned}");
@@ -336,7 +336,7 @@ fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
         far.island.keygen(&name, options);
         far.island.admit(&name);
         let path = far.island.file(&name);
-        // Once as a path, the other times in the manifest itself.
+        // The first key is given as a path, the others as text in the manifest.
         let text = std::fs::read_to_string(&path).unwrap();
         far.tunnel_with(if number == 0 { &path } else { &text });
         let run = far.create(&["--recreate", "--verbose", "--verbose"]).success();
@@ -347,8 +347,8 @@ fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
     far.gone();
 }
 
-/// Runs `create-env` on a terminal, types each of `answers` when a passphrase is asked for, and returns what was on
-/// the screen.
+/// Runs `create-env` on a terminal, types one of `answers` at each prompt for a passphrase, and returns the
+/// screen.
 fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
     use std::io::Write;
     let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
@@ -412,7 +412,7 @@ fn a_vm_in_this_machine_s_network_needs_no_tunnel() {
     assert_eq!(hello.ask().1, 1);
     assert!(hello.world.read("state.json.journal/registry.json").contains("agent_id"));
 
-    // A registry of another run holds the port: nothing happens to the environment.
+    // Another run's registry holds the port. The environment stays unchanged.
     let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     hello.requests();
     let run = hello.create(&["--recreate"]).failure(1);
@@ -450,7 +450,7 @@ fn under_v2_neither_is_started_and_a_note_says_so() {
         "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
          value: {host: nowhere.invalid, user: vcap, private_key: /nowhere}\n",
     );
-    // Had the registry been started, it could not have been.
+    // A registry could not start while the port is taken.
     let _held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let run = hello.create(&[]).success();
     let shown = run.stdout + &run.stderr;

@@ -1,4 +1,4 @@
-//! What renders job templates, and `render` and `render-template`, which show it.
+//! Rendering of job templates, and the commands `render` and `render-template`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -7,10 +7,10 @@ use super::support::hello::Hello;
 use super::support::{Run, World};
 
 const TEMPLATE: &str = "hello/release/jobs/hello/templates/hello.conf.erb";
-/// Ruby that no template is rendered with natively.
+/// Ruby that the native renderer does not support.
 const BEYOND: &str = "port=<%= p('port') %>\nobjects=<%= ObjectSpace.count_objects.class %>\n";
 
-/// A `ruby` in front of the `PATH` that says that it was started, and does nothing.
+/// Puts a `ruby` on the `PATH` that only records its start.
 fn with_traced_ruby(world: &World, command: &mut Command) {
     let ruby =
         world.write("bin/ruby", format!("#!/bin/sh\necho ruby >> {}\n", world.path("trace").display()));
@@ -29,7 +29,7 @@ fn render(hello: &Hello, more: &[&str]) -> Run {
     hello.world.finish(hello.render_command(&flags))
 }
 
-/// That nothing happened: no CPI was asked and no state written.
+/// Checks that no CPI was called and no state was written.
 #[track_caller]
 fn assert_no_effect(hello: &Hello) {
     assert_eq!(hello.requests(), Vec::<serde_json::Value>::new());
@@ -46,7 +46,7 @@ fn render_prints_the_files_of_a_job_and_touches_nothing() {
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/hello.conf <==\n"), "{}", run.stdout);
     assert!(run.stdout.contains(&format!("address={}\n", hello.ip())), "{}", run.stdout);
-    // What a variable gave is a secret; what the manifest says in the open is not.
+    // A value from a variable is secret; plain text of the manifest is not.
     assert!(run.stdout.contains("greeting=literal, and <redacted>\n"), "{}", run.stdout);
 
     let shown = render(&hello, &["--show-secrets"]).success().stdout;
@@ -64,7 +64,7 @@ fn render_writes_files_for_this_user_alone() {
     assert_eq!(mode("files/config/hello.conf"), 0o600);
     assert_eq!(mode("files/bin/ctl"), 0o700);
     assert!(hello.world.read("files/config/hello.conf").starts_with("address="));
-    // A second time over the first.
+    // A second run replaces the files of the first.
     render(&hello, &["--out", "files"]).success();
     assert_no_effect(&hello);
 }
@@ -102,7 +102,7 @@ fn native_and_auto_start_no_ruby_where_none_is_needed() {
         hello.world.finish(delete).success();
     }
     assert!(!hello.world.exists("trace"), "Ruby was started");
-    // The trace would have been left.
+    // The stub does leave a trace when Ruby is used.
     let mut render = hello.render_command(&["--job", "hello", "--templates", "ruby"]);
     with_traced_ruby(&hello.world, &mut render);
     hello.world.finish(render).failure(1);
@@ -154,7 +154,7 @@ fn a_file_need_not_be_text() {
     let expected = b"port=8580\n\xfe\xff\0";
     render(&hello, &["--out", "files", "--show-secrets"]).success();
     assert_eq!(std::fs::read(hello.world.path("files/config/keystore")).unwrap(), expected);
-    // Among bytes, a secret could not be told from others.
+    // Secrets in binary data cannot be recognized.
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/keystore <==\n<13 bytes that are not UTF-8: "), "{}", run.stdout);
 
@@ -164,7 +164,7 @@ fn a_file_need_not_be_text() {
     hello.delete(&[]).success();
 }
 
-/// A world with the context of the differential test.
+/// Returns a world with the context of the differential test.
 fn world() -> World {
     let world = World::new();
     world.write("context.json", include_str!("../templates/context.json"));

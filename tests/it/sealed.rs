@@ -1,4 +1,4 @@
-//! State and vars store encrypted with age, for those who keep them in a repository.
+//! State and vars store encrypted with age, for users who keep them in a repository.
 
 use crate::support::process::{Outcome, prepare};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::support::scripted::{Script, Speaks, When};
 
 const ARMOR: &str = "-----BEGIN AGE ENCRYPTED FILE-----\n";
 
-/// Makes an identity in the file `key.txt`; returns its recipient.
+/// Generates an identity in `key.txt` and returns its recipient.
 fn keygen(hello: &Hello) -> String {
     let identity = Identity::generate();
     hello.world.write("key.txt", format!("# mine\n{}\n", identity.to_string().expose_secret()));
@@ -23,7 +23,7 @@ fn create(hello: &Hello, to: &str) -> Run {
     hello.create(&["--encrypt-to", to, "--identity", "key.txt"])
 }
 
-/// The files that a repository would have: the state's and the vars store.
+/// Returns the files that would be in a repository: the state with its documents, and the vars store.
 fn kept(hello: &Hello) -> Vec<PathBuf> {
     let mut files = hello.find("work", "state.json");
     for folder in ["state.json.versions", "state.json.journal"] {
@@ -65,7 +65,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
     let refused = show(&["--identity", "other.txt"]).failure(3);
     assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
 
-    // Whoever can read it does not therefore write it in plain.
+    // An operator who can decrypt the state still does not write it in plain text by accident.
     let before = hello.world.read("state.json");
     let refused = hello.create(&["--identity", "key.txt", "--recreate"]).failure(2);
     assert!(refused.stderr.contains("would be written in plain"), "{}", refused.stderr);
@@ -77,7 +77,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
         hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password", "--identity", "key.txt"]);
     assert!(refused.failure(2).stderr.contains("would be written in plain"));
 
-    // Recipients from a file, both from the environment.
+    // The recipients are in a file; the environment names both files.
     hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
     let mut command = hello.command("create-env", &["--recreate"]);
     command.env("MONOPILE_ENCRYPT_TO", "recipients").env("MONOPILE_IDENTITY", "key.txt");
@@ -138,7 +138,7 @@ fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
 fn a_run_that_is_killed_leaves_nothing_in_plain_and_is_finished() {
     let hello = Hello::new();
     let to = keygen(&hello);
-    // `info`, `create_stemcell`, `create_vm`.
+    // The third call is `create_vm`, after `info` and `create_stemcell`.
     hello.script(Script::at(3, When::After));
     assert_eq!(create(&hello, &to).code, -1);
     hello.wait_until_idle();
@@ -149,7 +149,7 @@ fn a_run_that_is_killed_leaves_nothing_in_plain_and_is_finished() {
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
-    // But for the scratch directory of the run that was killed, in which a CPI might still read.
+    // The scratch directory of the killed run stays, because a CPI might still read it.
     assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
 }
 
@@ -226,7 +226,7 @@ fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
     nothing(&mine, "key.txt");
     assert_eq!(all(), before, "what nothing changed in is not encrypted anew");
 
-    // One more, who reads everything from then on: with the program and with age's own.
+    // A new recipient can read everything from now on, with the program and with age itself.
     let both = format!("{mine},{theirs}");
     hello.world.write("recipients", both.replace(',', "\n"));
     nothing("recipients", "key.txt");
@@ -242,7 +242,7 @@ fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
     nothing("recipients", "other.txt");
     assert_eq!(all(), before);
 
-    // One less, who reads nothing of it any more.
+    // A removed recipient can read nothing any more.
     nothing(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
     let refused = show("key.txt").failure(3);

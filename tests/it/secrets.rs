@@ -1,4 +1,4 @@
-//! What is secret and what is not: the places that see secrets as they are, and runs whose values look like
+//! Secret and public values: the places that see secrets in plain text, and runs whose values look like
 //! names, paths and addresses.
 
 use std::path::Path;
@@ -7,25 +7,25 @@ use super::layers::{sources, without_tests};
 use super::support::hello::Hello;
 use super::support::scripted::{Deed, Script, Speaks};
 
-/// The files that may call `Secret::expose`, by their crate and name: those that hand a secret to a CPI, an
-/// agent, a server or a key reader. Each use is one that a review has seen.
+/// The files that may call `Secret::expose`, by crate and name: those that pass a secret to a CPI, an agent,
+/// a server or a key parser. Every use has been reviewed.
 const EXPOSE: [(&str, &str); 12] = [
-    // Into the settings of the agent and the digests of the state, which a CPI gets as JSON.
+    // For the agent's settings and the digests of the state, which a CPI gets as JSON.
     ("engine", "cpis/source/mod.rs"),
     ("engine", "prepare/deployment.rs"),
     ("manifest", "deployment/mod.rs"),
-    // Into the properties of a CPI; and the check of a key that the manifest holds.
+    // For the properties of a CPI, and to check a key in the manifest.
     ("manifest", "deployment/registry.rs"),
-    // Into requests.
+    // For requests.
     ("engine", "agent/client.rs"),
     ("engine", "agent/endpoint.rs"),
     ("engine", "registry/server.rs"),
     ("ironic", "client.rs"),
     ("ironic", "keystone.rs"),
-    // Into ssh.
+    // For SSH.
     ("engine", "ssh.rs"),
     ("net", "ssh/session.rs"),
-    // The key of the tunnel, to the reader of keys.
+    // For the parser of the tunnel's key.
     ("engine", "registry.rs"),
 ];
 
@@ -47,7 +47,7 @@ fn secrets_are_exposed_where_it_is_known() {
     }
 }
 
-/// A CPI that is asked for `info`, says this and fails.
+/// Makes the CPI fail with this message when it is asked for `info`.
 fn fail_with(hello: &Hello, message: &str) {
     let deed = Deed::Fail {
         error_type: "Bosh::Clouds::CloudError".into(),
@@ -85,7 +85,7 @@ fn names_and_paths_are_shown_although_values_are_the_same() {
     assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
     let state = hello.world.path("state.json").display().to_string();
     assert!(shown.contains(&format!("Deployment state: '{state}'")), "{shown}");
-    // The log has this program's name in its path, and says where the state is.
+    // The log's path contains this program's name, and the log names the state's path.
     let mut logs = hello.find("home", "-create-env-").into_iter();
     let log = logs.rfind(|path| path.display().to_string().contains("/monopile/logs/")).unwrap();
     assert!(shown.contains(&log.display().to_string()), "{shown}");

@@ -1,5 +1,5 @@
-//! The native renderer against Ruby: a corpus of small templates, one for each construct and method, rendered
-//! by both. Outputs must be equal byte for byte, and what is an error in one must be one in the other.
+//! Compares the native renderer with Ruby on a corpus of small templates, one for each construct and method.
+//! Outputs must be equal byte for byte, and both must fail on the same templates.
 
 mod certificates;
 mod generated;
@@ -28,7 +28,7 @@ fn context() -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder().join("context.json")).unwrap()).unwrap()
 }
 
-/// The templates of the corpus: in each file, `#### name` begins one.
+/// Returns the templates of the corpus. In each file, `#### name` begins a template.
 fn corpus() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     let context = context();
@@ -53,7 +53,7 @@ fn corpus() -> Vec<Case> {
     cases
 }
 
-/// What Ruby makes of each, in one process: the output, or the error in words.
+/// Returns Ruby's output or error for each case, from one process.
 fn reference(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
     let input: Vec<Value> =
         cases.iter().map(|case| json!({"source": case.source, "context": case.context})).collect();
@@ -76,12 +76,12 @@ fn reference(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
     answers.into_iter().map(read).collect()
 }
 
-/// Output, fit to be shown.
+/// Returns a printable form of the output.
 fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E> {
     result.as_ref().map(|output| String::from_utf8_lossy(output))
 }
 
-/// `facts.rb` prints what differs. Another Ruby than that of the facts proves nothing: it has other methods.
+/// `facts.rb` prints the differences. A Ruby of another version proves nothing, because it has other methods.
 #[test]
 fn facts_are_those_of_ruby() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/erb/evaluator/methods/names/facts.rb");

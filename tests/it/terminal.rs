@@ -1,5 +1,5 @@
-//! What a person sees: the program on a real pseudo-terminal, looked at through a terminal emulator, at three widths,
-//! at a moment when it stands still and at the end.
+//! The program as users see it: on a real pseudo-terminal, through a terminal emulator, at three widths,
+//! during a pause and at the end.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -14,11 +14,12 @@ use crate::support::pty::{Pty, WRAPPED};
 use crate::support::scripted::{Deed, Script, Speaks};
 use crate::support::tarballs::{PackageTarball, sha1};
 
-/// What the CPI writes while the VM is made: wider than it looks, and longer than any terminal.
+/// A log line of the CPI that is wider than its characters suggest, and longer than any terminal.
 const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
                    i-0123456789abcdef0 is 'pending', waiting for it to be 'running' since 12 attempts of 30";
 
-/// What differs from run to run, replaced by as many columns. A terminal may have wrapped it anywhere.
+/// Masks what differs from run to run with the same number of columns. The terminal may have wrapped it
+/// anywhere.
 fn masked(text: &str) -> String {
     let hex = format!("[0-9a-f](?:{WRAPPED}\n)?");
     let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
@@ -32,11 +33,11 @@ fn masked(text: &str) -> String {
     let text = Regex::new(r"\b\d:\d\d\b").unwrap().replace_all(&text, "0:00");
     let text = Regex::new(r"\b\d+(\.\d)? (s|KiB|B)\b").unwrap().replace_all(&text, "0.0 $2");
     let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
-    // What a cut has left of one.
+    // The rest of a truncated ID.
     Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
 }
 
-/// The end of a run, without what differs from run to run. Which stages are long enough to be named differs as well.
+/// Returns the end of a run without what differs from run to run, such as the list of slow stages.
 fn end(hello: &Hello, text: &str) -> String {
     let text = &text[text.find("What was done").unwrap()..];
     let (done, rest) = text.split_once("How long it took\n").unwrap();
@@ -52,7 +53,7 @@ fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
     Pty::start(command, size)
 }
 
-/// An environment whose CPI stands still while it makes a VM, until it may go on.
+/// Returns an environment whose CPI pauses in `create_vm` until it is released.
 fn standing() -> Hello {
     let hello = Hello::new();
     let go = hello.world.path("go");
@@ -64,7 +65,7 @@ fn standing() -> Hello {
     hello
 }
 
-/// Waits until the CPI's line is shown, which is once the call is a long one, and nothing more happens.
+/// Waits until the CPI's line is visible. It appears when the call takes long, and then the screen is stable.
 fn frozen(pty: &Pty) -> String {
     let screen = pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["));
     let live = screen.lines().rev().take_while(|line| !line.contains('✓'));
@@ -73,7 +74,7 @@ fn frozen(pty: &Pty) -> String {
     screen
 }
 
-/// A first deploy and one with a new VM, which knows how long things usually take.
+/// Runs a first deploy and one with a new VM, which knows the usual durations.
 fn life(name: &str, size: (u16, u16)) {
     let hello = standing();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
@@ -119,7 +120,7 @@ fn a_resize_leaves_nothing_behind() {
             count("Deploying 2/6") == 1 && count("| I, [") == 1 && !screen.ends_with(WRAPPED)
         };
         pty.wait_for("the live part alone", fits);
-        // It stays so when it is drawn again and again.
+        // Redrawing does not change it.
         std::thread::sleep(std::time::Duration::from_millis(300));
         let screen = pty.screen();
         assert!(fits(&screen), "{columns} columns:\n{screen}");
@@ -167,7 +168,7 @@ fn without_colours_there_are_none() {
     let raw = pty.raw();
     let color = Regex::new("\x1b\\[[0-9;]*m").unwrap();
     assert!(!color.is_match(&raw), "{raw:?}");
-    // What the locale cannot show is not used, but for what others have written.
+    // Characters that the locale lacks appear only in foreign text.
     let own: String = screen.lines().filter(|line| !line.contains("| I, [")).collect();
     assert!(own.is_ascii(), "{screen}");
     hello.delete(&[]).success();
@@ -208,7 +209,7 @@ fn verbose_shows_every_line_of_the_log() {
     hello.delete(&[]).success();
 }
 
-/// Serves a file: half of it, and the rest when it may.
+/// Serves half of a file, and the rest when released.
 fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/release.tgz", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Generated variables and `monopile vars`, judged by OpenSSL and OpenSSH.
+//! Generated variables and `monopile vars`, verified with OpenSSL and OpenSSH.
 
 use crate::support::process::{Outcome, prepare};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ variables:
   type: ssh
 ";
 
-/// A world with the manifest and a store made from it.
+/// Returns a world with the manifest and a store generated from it.
 fn generated() -> World {
     let world = World::new();
     world.write("m.yml", MANIFEST);
@@ -47,7 +47,7 @@ fn generated() -> World {
     world
 }
 
-/// Writes the value at `path` of the store to a file of its own.
+/// Writes the value at `path` of the store to a file.
 fn part(world: &World, path: &str) -> PathBuf {
     let text = world.run(["int", "s.yml", "--path", path]).success().stdout;
     world.write(path.trim_start_matches('/').replace('/', "-"), text)
@@ -129,14 +129,14 @@ fn certificates_say_what_upstreams_say() {
     assert!(plain.contains("Digital Signature, Key Agreement\n"), "{plain}");
     assert!(plain.contains("TLS Web Server Authentication\n"), "{plain}");
 
-    // The authority key id of a certificate is the subject key id of its CA.
+    // The authority key ID of a certificate is the subject key ID of its CA.
     let id = |text: &str, which: &str| {
         let after = text.split(which).nth(1).unwrap().trim_start_matches(": \n");
         after.lines().next().unwrap().trim().to_owned()
     };
     assert_eq!(id(&leaf, "Authority Key Identifier"), id(&middle, "Subject Key Identifier"));
 
-    // It is the SHA-1 of the modulus.
+    // The subject key ID is the SHA-1 of the modulus.
     let key = part(&world, "/middle/private_key");
     let modulus = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-noout", "-modulus"]);
     let bytes: Vec<u8> = modulus
@@ -247,7 +247,7 @@ fn a_ca_may_have_any_usual_key() {
     for (kind, args) in kinds {
         let world = World::new();
         tool(&world, "openssl", args);
-        // A name with an attribute twice: the issuer has to be copied, not built again.
+        // A name with repeated attributes: the issuer has to be copied, not rebuilt.
         let subject = "/DC=org/DC=example/OU=one/OU=two/CN=Any CA";
         tool(
             &world,
@@ -359,7 +359,7 @@ fn check_tells_by_its_exit_code() {
     assert!(other.stderr.contains("leaf: its alternative names differ"), "{}", other.stderr);
     check(&["--within", "1y"]).failure(2);
 
-    // A leaf under another CA, and a key of another certificate.
+    // A leaf with another CA, and the key of another certificate.
     let mut stored = store(&world);
     let root = stored["root"].clone();
     stored["leaf"]["ca"] = root["certificate"].clone();
@@ -390,7 +390,7 @@ fn a_ca_is_rotated_in_two_steps() {
     for name in ["password", "short", "rsa", "ssh"] {
         assert_eq!(before[name], between[name], "{name}");
     }
-    // Whoever has the new bundle trusts old certificates and new ones.
+    // The new bundle trusts old and new certificates.
     verify(&world, "/plain/certificate", "/plain/ca", None);
     verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
     let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
@@ -475,7 +475,7 @@ fn one_name_is_rotated_like_it_was_made() {
     world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).failure(3);
     assert!(wrong.stderr.contains("did you mean 'leaf'?"), "{}", wrong.stderr);
-    // Nobody can tell how a text such as this was made.
+    // The origin of such a text cannot be inferred.
     world.write("t.yml", "url: https://a.b/c\n");
     let unknown = world.run(["vars", "rotate", "t.yml", "url"]).failure(3);
     assert!(unknown.stderr.contains("it cannot be told how 'url' was made"), "{}", unknown.stderr);

@@ -96,7 +96,7 @@ fn the_first_apply_brings_networks_only() {
         "{error}"
     );
     assert_eq!(world.call("prepare", spec(json!({}))), Ok(json!("prepared")));
-    // What a killed agent left half unpacked is swept with the next apply.
+    // The next apply removes what a killed agent left half unpacked.
     let scratch = world.base().join("data/jobs/.unpack-x");
     std::fs::create_dir(&scratch).unwrap();
     std::fs::write(scratch.join("file"), "half").unwrap();
@@ -150,7 +150,7 @@ fn a_failed_compilation_shows_the_end_of_its_output() {
 fn packages_compile_side_by_side() {
     let world = World::new();
     let script = |own: &str, other: &str| {
-        // Each waits for the other: one after the other would never end.
+        // Each script waits for the other, so running them in sequence would never end.
         format!(
             "touch {0}/{own}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
             world.dir.path().display()
@@ -212,7 +212,7 @@ fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
         assert_eq!(state, json!({"value": {"agent_task_id": task, "state": "running"}}));
         mark.exists()
     });
-    // The agent answers meanwhile, and what must wait its turn waits.
+    // The agent answers meanwhile, and queued tasks wait.
     assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
     let queued = world.begin("run_script", json!(["post-start", {}]));
     let start = Instant::now();
@@ -254,7 +254,7 @@ fn jobs_start_quickly_are_restarted_and_stop() {
         rustix::process::Signal::KILL,
     )
     .unwrap();
-    // Dead is dead, at once: no cycle has to pass until the state says so.
+    // The state shows the death at once, without waiting for the supervisor's next cycle.
     while std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {}
     assert_eq!(world.state()["job_state"], "failing");
     world.wait_for("running");
@@ -322,7 +322,7 @@ fn drains_are_asked_again_until_they_are_done() {
         calls,
         "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged {\"persistent_disk\":0}\n"
     );
-    // Drained means no longer watched, but still there.
+    // A drained process is no longer supervised, but still runs.
     let state = world.state();
     assert_eq!(
         (&state["job_state"], &state["processes"][0]["state"]),

@@ -1,4 +1,4 @@
-//! The wire: who may talk, what is an answer, what is refused, blobs, limits.
+//! The wire protocol: authentication, answers, rejected requests, blobs and limits.
 
 use crate::support::process::Outcome;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What outlives the agent process, and what a start of the VM brings back.
+//! State that outlives the agent process, and the state after a VM's boot.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    // A process of the new life may have got the id that a pid file of the old one names.
+    // After a boot, another process may have the PID in an old PID file.
     let stranger = std::process::id();
     std::fs::write(world.base().join("sys/run/web/web.pid"), stranger.to_string()).unwrap();
     world.start_agent(true);
@@ -93,7 +93,7 @@ fn a_start_without_the_disk_gives_an_agent_but_no_jobs() {
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert!(world.log().contains("mounting the persistent disk failed"), "{}", world.log());
-    // Nor do jobs come up by themselves, to begin anew on an empty store.
+    // Jobs do not start by themselves either, on an empty store.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(world.state()["job_state"], "failing");
     assert!(!world.base().join("sys/run/web/web.pid").exists());

@@ -17,7 +17,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 pub(crate) const USER: &str = "mbus-user";
 pub(crate) const PASSWORD: &str = "mbus-p@ss";
 
-/// A certificate authority and what it signed for 127.0.0.1.
+/// A certificate authority with a certificate for 127.0.0.1.
 pub(crate) struct Pki {
     pub ca: String,
     pub certificate: String,
@@ -38,7 +38,7 @@ impl Pki {
     }
 }
 
-/// The VM. Ends everything it started when dropped.
+/// The VM. On drop it ends everything that it started.
 pub(crate) struct World {
     pub dir: tempfile::TempDir,
     pub pki: Pki,
@@ -49,7 +49,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A VM whose agent answers.
+    /// Creates a VM whose agent answers.
     pub(crate) fn new() -> World {
         let mut world = World::without_agent();
         world.start_agent(false);
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Settings as the CPI writes them; `extra` replaces top-level keys.
+    /// Writes settings like the CPI; `extra` replaces top-level keys.
     pub(crate) fn write_settings(&self, extra: Value) {
         let mut settings = json!({
             "agent_id": "agent-1",
@@ -93,7 +93,8 @@ impl World {
         self.dir.path().join("vcap")
     }
 
-    /// The agent's command line, in a mount namespace of its own; `under_init`: as the child of another process.
+    /// Returns the agent's command line in a mount namespace of its own. With `under_init`, the agent is the
+    /// child of another process.
     pub(crate) fn command(&self, under_init: bool) -> Command {
         let mut command = prepare("unshare");
         let root = rustix::process::geteuid().is_root();
@@ -137,12 +138,12 @@ impl World {
         });
     }
 
-    /// What the agent wrote so far.
+    /// Returns the agent's log so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Ends the agent with this signal, and answers how long that took.
+    /// Ends the agent with this signal, and returns the time that took.
     pub(crate) fn end_agent(&mut self, signal: rustix::process::Signal) -> Duration {
         let mut agent = self.agent.take().unwrap();
         let start = Instant::now();
@@ -152,7 +153,7 @@ impl World {
         start.elapsed()
     }
 
-    /// A path as the agent's mount namespace shows it.
+    /// Returns a path as seen in the agent's mount namespace.
     pub(crate) fn inside(&self, path: &Path) -> PathBuf {
         let pid = self.agent.as_ref().unwrap().id();
         Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap())
@@ -168,14 +169,14 @@ impl World {
         format!("Basic {text}")
     }
 
-    /// Sends a message; status and body.
+    /// Sends a message, and returns status and body.
     pub(crate) fn post(&self, body: &str) -> (u16, String) {
         let sent =
             self.client.post(self.url("/agent")).header("Authorization", World::auth()).send(body.as_bytes());
         read(sent.unwrap())
     }
 
-    /// Sends a message, and answers the whole answer.
+    /// Sends a message, and returns the whole answer.
     pub(crate) fn message(&self, method: &str, arguments: Value) -> Value {
         let body = json!({"method": method, "arguments": arguments, "reply_to": "director"}).to_string();
         let (status, text) = self.post(&body);
@@ -183,7 +184,8 @@ impl World {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Sends a message and waits for its task, if it is one: the value or the exception's message.
+    /// Sends a message, waits for its task if it starts one, and returns the value or the exception's
+    /// message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.message(method, arguments);
         let begun = Instant::now();
@@ -201,14 +203,14 @@ impl World {
         }
     }
 
-    /// Starts a task and answers its id.
+    /// Starts a task and returns its ID.
     pub(crate) fn begin(&self, method: &str, arguments: Value) -> String {
         let answer = self.message(method, arguments);
         assert_eq!(answer["value"]["state"], "running", "{answer}");
         answer["value"]["agent_task_id"].as_str().unwrap().to_owned()
     }
 
-    /// The end of a task.
+    /// Waits for the end of a task.
     pub(crate) fn finish(&self, task: &str) -> Result<Value, String> {
         self.call("get_task", json!([task]))
     }
@@ -217,7 +219,7 @@ impl World {
         self.call("get_state", json!([])).unwrap()
     }
 
-    /// Waits for the instance to be in this state, and answers how long that took.
+    /// Waits until the instance has this state, and returns the time that took.
     pub(crate) fn wait_for(&self, job_state: &str) -> Duration {
         let start = Instant::now();
         loop {
@@ -245,7 +247,7 @@ impl World {
         (response.status().as_u16(), content)
     }
 
-    /// Uploads a blob; its id and digest.
+    /// Uploads a blob, and returns its ID and digest.
     pub(crate) fn upload(&self, content: &[u8]) -> (String, String) {
         let id = uuid::Uuid::new_v4().to_string();
         assert_eq!(self.blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
@@ -277,7 +279,7 @@ impl World {
         )
     }
 
-    /// The process id a job wrote.
+    /// Returns the PID that a job recorded.
     pub(crate) fn pid(&self, job: &str) -> i32 {
         let path = self.base().join(format!("sys/run/{job}/{job}.pid"));
         std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
@@ -287,7 +289,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if let Some(mut agent) = self.agent.take() {
-            // The whole group: with an init around it, it is not the agent itself.
+            // Kills the whole group, because with an init the child is not the agent itself.
             let pid = rustix::process::Pid::from_child(&agent);
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             agent.stop();
@@ -300,7 +302,7 @@ impl Drop for World {
     }
 }
 
-/// Ends the process a pid file names.
+/// Kills the process that a PID file names.
 pub(crate) fn kill_recorded(pidfile: &Path) {
     let pid = std::fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse().ok());
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
@@ -308,7 +310,7 @@ pub(crate) fn kill_recorded(pidfile: &Path) {
     }
 }
 
-/// A client that trusts this authority; without one it trusts any.
+/// Returns a client that trusts this authority, or any without one.
 pub(crate) fn client(ca: Option<&str>) -> ureq::Agent {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
@@ -331,7 +333,7 @@ pub(crate) fn read(mut response: ureq::http::Response<ureq::Body>) -> (u16, Stri
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
-/// A gzip tarball; names that end in a slash are directories.
+/// Returns a gzip tarball; names that end in a slash are directories.
 pub(crate) fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
@@ -346,7 +348,7 @@ pub(crate) fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-/// The names and contents in a gzip tarball.
+/// Returns the names and contents in a gzip tarball.
 pub(crate) fn untar(content: &[u8]) -> Vec<(String, String)> {
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(content));
     archive

@@ -1,10 +1,10 @@
-//! The same objects, as OpenStack's own client prints them.
+//! Compares the output with that of OpenStack's own client.
 
 use serde_json::Value;
 
 use super::Bench;
 
-/// Both print the same.
+/// Checks that both clients print the same.
 #[track_caller]
 fn same(bench: &Bench, arguments: &[&str]) {
     assert_eq!(bench.json(arguments), bench.ironic.reference_json(&bench.world, arguments), "{arguments:?}");
@@ -27,7 +27,7 @@ fn connectors_and_targets_are_printed_as_openstack_does() {
         same(&bench, &["volume", kind, "show", uuid]);
     }
     same(&bench, &["volume", "target", "show", &target, "--fields", "uuid", "extra"]);
-    // Columns come in the order of the list, however they are named.
+    // Columns are printed in the order of the list, not of the flags.
     let list = ["volume", "target", "list", "--node", &node.name];
     same(&bench, &[&list[..], &["-c", "volume_id", "-c", "uuid"]].concat());
     // Objects in a cell are JSON here, and Python there.
@@ -54,7 +54,7 @@ fn connectors_and_targets_are_printed_as_openstack_does() {
 fn what_is_made_is_printed_as_openstack_does() {
     let bench = Bench::new();
     let node = bench.ironic.node();
-    // The reference takes no name here.
+    // The reference client accepts no name here.
     let make = |node: &str, id: &str| -> Vec<String> {
         let flags = [
             "volume",
@@ -107,7 +107,7 @@ fn nodes_are_printed_as_openstack_does() {
     same(&bench, &[&list[..], &["--fields", "name", "driver"]].concat());
     same(&bench, &["node", "show", &node.name, "--fields", "name", "properties", "provision_state"]);
     same(&bench, &["node", "validate", &node.name]);
-    // Theirs leaves fields out that are newer than it.
+    // The reference client omits fields that are newer than itself.
     let includes = |ours: &Value, theirs: &Value| {
         for (key, value) in theirs.as_object().unwrap() {
             assert_eq!(&ours[key], value, "{key}");

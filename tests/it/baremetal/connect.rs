@@ -1,4 +1,4 @@
-//! How Ironic is reached.
+//! Connections to Ironic: endpoints and authentication.
 
 use base::redact::Redactor;
 use ironic::{AccessSettings, Client, Collection, Filter};
@@ -67,10 +67,10 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
     };
     let list = ["node", "list", "-f", "value", "-c", "name"];
     assert_eq!(run(&[], &list).success().stdout, format!("{}\n", node.name));
-    // The catalogue is not asked for where Ironic is said to be, and has one Ironic per region and interface.
+    // A given endpoint needs no catalogue. The catalogue has one Ironic per region and interface.
     run(&[("OS_REGION_NAME", REGION), ("OS_INTERFACE", "public")], &list).success();
     run(&[("OS_ENDPOINT", &ironic.url()), ("OS_REGION_NAME", "two")], &list).success();
-    // A project sees what is its own.
+    // A project sees only its own resources.
     let in_project = [("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", PROJECT)];
     assert_eq!(run(&in_project, &list).success().stdout, "");
 
@@ -91,7 +91,7 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
     refused(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
     refused(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
     refused(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
-    // Whom Ironic knows may not do everything.
+    // An authenticated user may still lack rights.
     let create = ["volume", "connector", "create", "--type", "iqn", "--connector-id", "iqn.2026-11.test:k"];
     let create = [&create[..], &["--node", &node.name]].concat();
     let as_reader = [("OS_USERNAME", reader.name), ("OS_PASSWORD", reader.password)];
@@ -99,7 +99,7 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
     refused(&as_reader, &create, &["(403)", "role"]);
     run(&[], &create).success();
 
-    // A token that is worth nothing any more is replaced; not so where the password is not good any more, either.
+    // A revoked token is replaced, unless the password is revoked as well.
     let settings = AccessSettings {
         auth_url: Some(keystone.url()),
         username: Some(operator.name.into()),

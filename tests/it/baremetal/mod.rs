@@ -28,20 +28,20 @@ impl Bench {
         self.world.finish(self.ironic.monopile(&self.world, arguments))
     }
 
-    /// The same, to its JSON.
+    /// Runs `monopile baremetal …` and parses its JSON.
     #[track_caller]
     fn json(&self, arguments: &[&str]) -> Value {
         let run = self.run(&[arguments, &["-f", "json"]].concat()).success();
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
     }
 
-    /// Makes something and gives its UUID.
+    /// Creates a resource and returns its UUID.
     #[track_caller]
     fn create(&self, arguments: &[&str]) -> String {
         self.run(&[arguments, &["-f", "value", "-c", "uuid"]].concat()).success().stdout.trim().to_owned()
     }
 
-    /// A target with a login; gives its UUID.
+    /// Creates a target with a login and returns its UUID.
     #[track_caller]
     fn target(&self, node: &str, boot_index: &str) -> String {
         let volume = format!("volume-{boot_index}");
@@ -51,7 +51,7 @@ impl Bench {
         self.create(&[&arguments[..], &login, &["auth_password=s3cretpw1234"]].concat())
     }
 
-    /// Fails with an exit code, and says these words. No run says a password.
+    /// Checks that the command fails with this exit code and these words. No run may print a password.
     #[track_caller]
     fn refused(&self, arguments: &[&str], code: i32, words: &[&str]) {
         let run = self.run(arguments).failure(code);

@@ -1,4 +1,4 @@
-//! What Ironic refuses, case by case, with its reason and what to do.
+//! Requests that Ironic rejects, each with its reason and advice.
 
 use std::time::{Duration, Instant};
 
@@ -90,12 +90,12 @@ fn a_node_that_is_not_off() {
         bench.refused(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
         bench.refused(&["volume", kind, "delete", uuid], 1, &words);
     }
-    // Making one is never refused.
+    // Creating a target is never rejected.
     bench.target(&node.name, "1");
     bench.ironic.power(&node, "power off");
     bench.run(&["volume", "target", "set", &target, "--extra", "a=b"]).success();
     bench.run(&["volume", "target", "delete", &target]).success();
-    // Nor is a power state off that nobody knows.
+    // An unknown power state does not count as off.
     let new = bench.ironic.enrolled("iscsi_boot:true");
     let target = bench.target(&new.name, "0");
     bench.refused(
@@ -157,7 +157,7 @@ fn what_never_reaches_ironic() {
         &["--marker", "several fields"],
     );
     bench.refused(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
-    // Ironic would take it, and no machine would ever boot.
+    // Ironic would accept it, and no machine would ever boot.
     let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
     bench.refused(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
     bench.refused(&["volume", "target", "create", "--node", &node.name], 2, &["--volume-id", "--boot-index"]);

@@ -92,13 +92,13 @@ fn a_list_is_complete_however_many_pages_it_has() {
         uuids.sort();
         uuids
     };
-    // Ironic gives four at once.
+    // Ironic returns four per page.
     assert_eq!(sorted(list(&[])), sorted(uuids.clone()));
     assert_eq!(sorted(list(&["--limit", "0"])), sorted(uuids.clone()));
     assert_eq!(list(&["--sort", "boot_index", "--limit", "8"]), uuids[..8]);
     assert_eq!(list(&["--sort", "boot_index:asc", "--limit", "4"]), uuids[..4]);
     assert_eq!(list(&["--sort", "boot_index", "--marker", &uuids[2]]), uuids[3..]);
-    // By several fields: all nine are of one type.
+    // Sorted by several fields; all nine have the same type.
     let by_both = ["--sort", "volume_type,boot_index:desc", "--limit", "6"];
     assert_eq!(list(&by_both), uuids.iter().rev().take(6).cloned().collect::<Vec<_>>());
     assert_eq!(list(&["--sort", "volume_type:desc,boot_index", "--fields", "uuid"]), uuids);
@@ -125,7 +125,7 @@ fn the_formats_are_those_of_openstack() {
     assert_eq!(words[0], ["UUID", "NODE_UUID", "VOLUME_TYPE", "BOOT_INDEX", "VOLUME_ID"]);
     assert_eq!(words[1], ["<target>", "<node>", "iscsi", "0", "volume-0"]);
 
-    // `--json` is the same, and columns may be named as tables of old were headed.
+    // `--json` gives the same, and columns accept the headings of older tables.
     let mut arguments =
         vec!["volume", "target", "show", &uuid, "--json", "-c", "Volume ID", "-c", "boot_index"];
     let run = bench.run(&arguments).success();

@@ -1,5 +1,5 @@
-//! No secret gets out: every place that can hold one holds a marked one, everything fails in turn as loudly as it
-//! can, and everything that is shown or left behind is searched for the marks.
+//! No secret leaks: every place that can hold a secret holds a marked one, everything fails in turn with
+//! verbose output, and all output and remaining files are searched for the marks.
 
 mod world;
 
@@ -46,7 +46,7 @@ fn properties_of_a_cpi_config() {
     assert!(canary.hello.world.read("state.json").contains("\"cpi\": \"leaky\""));
     let shown = canary.all_that_was_shown();
     assert!(shown.contains("External CPI request"), "{shown}");
-    // Nothing of it can be used: then it is what is in the file that must not be shown.
+    // If the file is invalid, its content must not be shown.
     let text = canary.hello.world.read("cpis.yml");
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "typ: leaky"));
     canary.run("create-env", &config, Show::Plain).failure(3);
@@ -88,7 +88,7 @@ fn answers_that_are_none() {
         canary.mode(mode);
         canary.run("create-env", &[], show).failure(1);
         canary.check(&[]);
-        // The next run says again what is wrong, before it has looked at the manifest.
+        // The next run repeats the problem before it reads the manifest.
         canary.mode("");
         for show in ALL {
             let code = canary.run("create-env", &[], show).code;
@@ -108,8 +108,8 @@ fn killed_runs() {
     canary.mode("kill create_vm");
     for show in [Show::Plain, Show::Json] {
         canary.run("create-env", &[], show).failure(-1);
-        // What the CPI itself wrote is there until the next run has read it, and the scratch space until a later
-        // one sweeps it: in closed directories.
+        // The CPI's own output exists until the next run has read it, and the scratch directory until a later
+        // run removes it. Both are in private directories.
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
     canary.mode("");
@@ -122,7 +122,7 @@ fn killed_runs() {
 fn a_run_killed_while_it_learns_a_secret() {
     let mut canary = Canary::new();
     for show in ALL {
-        // The hint of the disk is in the CPI's log, and nobody knows yet that it holds credentials.
+        // The disk hint is in the CPI's log before any run knows that it contains credentials.
         canary.mode("late attach_disk");
         let run = canary.run("create-env", &["--recreate", "--skip-drain"], show);
         assert!(![0, 1].contains(&run.code), "it was not killed: {run:?}");
@@ -136,7 +136,7 @@ fn a_run_killed_while_it_learns_a_secret() {
 
 #[test]
 fn a_registry_and_the_tunnel_to_it() {
-    // What the registry holds is for the VM: in the journal, which is closed.
+    // The registry's content is in the private journal.
     let registry = &["state.json.journal/"][..];
     let (mut canary, mut island) = Canary::far();
     canary.run("create-env", &[], Show::Plain).success();
@@ -154,7 +154,7 @@ fn a_registry_and_the_tunnel_to_it() {
         canary.check(registry);
     }
     canary.mode("");
-    // Nobody is let in with this key; nothing is forwarded; nobody is there; a key that is none.
+    // Four tunnel failures: an unauthorized key, forbidden forwarding, no server, and an invalid key.
     island.keygen("stranger", "-t rsa -b 2048 -N ''");
     canary.tunnel_with(&island, "stranger");
     canary.run("create-env", &["--agent-timeout", "2s"], Show::Terminal).failure(5);
@@ -174,7 +174,7 @@ fn a_registry_and_the_tunnel_to_it() {
         canary.check(registry);
     }
     canary.tunnel_with(&island, "key");
-    // Somebody else has the registry's port, and then its file is not what it was.
+    // Another process holds the registry's port; then the registry's file is corrupt.
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
@@ -201,7 +201,7 @@ fn an_interrupted_run() {
     canary.mode("hang create_vm");
     let world = canary.hello.world.root().to_owned();
     let hanging = canary.hello.world.path("hanging");
-    // Somebody presses Ctrl-C, and once more.
+    // Ctrl-C is pressed twice.
     let interrupt = std::thread::spawn(move || {
         until("the CPI hangs", || hanging.exists());
         let mut killed = 0;

@@ -1,4 +1,4 @@
-//! An environment with a marked secret in every place that can hold one, and the search for what got out.
+//! An environment with a marked secret in every place that can hold one, and the search for leaks.
 
 use crate::support::process::{Outcome, prepare};
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ use crate::support::hello::Hello;
 use crate::support::island::Island;
 use crate::support::{MONOPILE, Run};
 
-/// What every given secret holds, so that also a part of it is found.
+/// The mark in every given secret, so that a part of a secret is found too.
 const MARK: &str = "cAn4rY";
-/// In the hint of a disk, which the state records.
+/// The secret in a disk hint, which the state records.
 const HINT: &str = "cAn4rY-hint-secret";
 
-/// How a run shows itself.
+/// The output mode of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Show {
     Plain,
@@ -28,12 +28,12 @@ pub(super) enum Show {
 
 pub(super) const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
 
-/// See the module.
+/// The environment of the module.
 pub(super) struct Canary {
     pub hello: Hello,
-    /// All that runs showed so far.
+    /// The output of all runs so far.
     shown: Vec<(String, String)>,
-    /// Files that hold secrets because a person put them there, or because it is what they are for.
+    /// Files that may contain secrets, because the operator wrote them or they exist for that.
     known: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
     unmarked: Vec<String>,
@@ -44,8 +44,8 @@ impl Canary {
         Canary::of(Hello::new())
     }
 
-    /// Under contract v1, with a VM that reaches its registry through an ssh tunnel alone. The key of the tunnel and
-    /// the registry's credentials are secrets.
+    /// Creates an environment under contract v1 whose VM reaches the registry only through an SSH tunnel. The
+    /// tunnel's key and the registry's credentials are secrets.
     pub(super) fn far() -> (Canary, Island) {
         let subnet = crate::support::hello::far_subnet();
         let mut canary = Canary::of(Hello::at(&subnet));
@@ -71,7 +71,7 @@ impl Canary {
         (canary, island)
     }
 
-    /// Gives the tunnel this key of the island, in the manifest itself.
+    /// Puts this key of the island into the manifest as the tunnel's key.
     pub(super) fn tunnel_with(&mut self, island: &Island, key: &str) {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
         let user = prepare("id").arg("-un").outcome().stdout;
@@ -94,7 +94,7 @@ impl Canary {
         world.write("creds.yml", format!("given_secret: {MARK}-store-\"given\"\n"));
         world.write("file.secret", format!("{MARK}-first line\n{MARK}-second line\n\n{MARK}-4th\n"));
         world.write("vars.yml", format!("vars_file_secret: {{deep: [{MARK}-vars-file]}}\n"));
-        // What a job reads, shows and dies of when told to.
+        // Job properties: secrets that it reads and shows, and the point at which it fails.
         let spec = world.read("hello/release/jobs/hello/spec");
         world.write(
             "hello/release/jobs/hello/spec",
@@ -165,19 +165,19 @@ impl Canary {
         Canary { hello, shown: Vec::new(), known, unmarked: Vec::new() }
     }
 
-    /// A file that a test writes secrets into.
+    /// Writes a file with secrets.
     pub(super) fn write(&mut self, name: &str, text: &str) {
         let path = self.hello.world.write(name, text);
         self.known.push(path);
     }
 
-    /// As [`Hello::ops`], with secrets in it.
+    /// Writes an ops file with secrets, otherwise like [`Hello::ops`].
     pub(super) fn ops(&mut self, name: &str, text: &str) {
         self.hello.ops(name, text);
         self.known.push(self.hello.world.path(name));
     }
 
-    /// Has the environment's CPI described by a CPI config whose properties are secrets.
+    /// Describes the environment's CPI in a CPI config with secret properties.
     pub(super) fn with_cpi_config(&mut self) {
         let root = self.hello.world.path("cloud").display().to_string();
         let ip = self.hello.ip();
@@ -208,12 +208,12 @@ cpis:
         );
     }
 
-    /// What the CPI is to do.
+    /// Sets the behaviour of the CPI.
     pub(super) fn mode(&self, mode: &str) {
         self.hello.world.write("mode", mode);
     }
 
-    /// Runs a command with all the noise there is.
+    /// Runs a command with all verbosity.
     pub(super) fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
         let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
@@ -221,7 +221,7 @@ cpis:
         let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
         flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
         flags.extend((show == Show::Json).then_some("--json"));
-        // Nobody is there to agree.
+        // No operator confirms the prompt.
         flags.extend((show == Show::Terminal && command == "create-env").then_some("-n"));
         flags.extend(more);
         let program = self.hello.command(command, &flags);
@@ -252,7 +252,7 @@ cpis:
         self.hello.world.finish(script)
     }
 
-    /// The values that must not be seen: the marker, and what the vars store generated.
+    /// Returns the values that must not be shown: the mark, and generated values.
     fn secrets(&self) -> BTreeSet<String> {
         let mut secrets = BTreeSet::from([MARK.to_owned()]);
         secrets.extend(self.unmarked.iter().cloned());
@@ -274,8 +274,8 @@ cpis:
         secrets
     }
 
-    /// Checks all that was shown and all files left: no secret in any spelling, and no open doors. `also`: files
-    /// whose names contain this may hold secrets, to be found in closed directories.
+    /// Checks all output and remaining files: no secret in any spelling, and no open permissions. Files whose
+    /// names contain one of `also` may hold secrets if their directories are private.
     #[track_caller]
     pub(super) fn check(&self, also: &[&str]) {
         let secrets = self.secrets();
@@ -317,7 +317,7 @@ cpis:
         assert_eq!(mode & 0o077, 0, "creds.yml");
     }
 
-    /// Makes the vars store, so that there is something to look for.
+    /// Generates the vars store, so that there are secrets to search for.
     pub(super) fn generate(&mut self) {
         self.mode("error info");
         self.run("create-env", &[], Show::Plain).failure(1);
@@ -325,12 +325,12 @@ cpis:
         self.mode("");
     }
 
-    /// All that runs showed since.
+    /// Returns all output so far.
     pub(super) fn all_that_was_shown(&self) -> String {
         self.shown.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
     }
 
-    /// Whether something was redacted, so that a check does not pass because nothing was said.
+    /// Checks that something was redacted, so that a check does not pass for lack of output.
     #[track_caller]
     pub(super) fn hid_something(&self) {
         let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
@@ -342,7 +342,7 @@ fn noisy(command: &mut Command) {
     command.env("BOSH_LOG_LEVEL", "debug").env("SECRET_env_secret", format!("{MARK}-env"));
 }
 
-/// State, journal, logs and scratch space are for their owner alone.
+/// Checks that state, journal, logs and scratch directories are private.
 fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
     let private = name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
     let closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
@@ -370,7 +370,7 @@ fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
     found
 }
 
-/// As it is, percent-encoded, and in base64 at the three alignments.
+/// Returns the secret as it is, percent-encoded, and in base64 at the three alignments.
 fn spellings(secret: &str) -> Vec<String> {
     let mut found = vec![secret.to_owned()];
     let percent: String = secret

@@ -1,4 +1,5 @@
-//! The completions that are checked in are the ones the program prints; `shells` types into real shells.
+//! Compares the completions in the repository with those that the program prints. `shells` types into real
+//! shells.
 
 mod shells;
 
@@ -18,7 +19,7 @@ fn checked_in(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(file)
 }
 
-/// `MONOPILE_UPDATE=1 cargo test completions` writes them anew.
+/// `MONOPILE_UPDATE=1 cargo test completions` writes them again.
 #[test]
 fn they_are_not_stale() {
     for (shell, file) in FILES {

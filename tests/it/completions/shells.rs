@@ -1,7 +1,7 @@
-//! Completion as somebody who types sees it: a real shell on a pseudo-terminal, with the script of `completions/`.
+//! Completion as a user sees it: a real shell on a pseudo-terminal, with the script of `completions/`.
 //!
-//! The program is found through a wrapper that lets it answer the shell, and writes down the arguments when the shell
-//! runs it. So a test types a line with tabs in it and Enter, and looks at what was run.
+//! A wrapper takes the program's place. It passes requests of the shell on, and records the arguments when
+//! the shell runs it. A test types a line with tabs and Enter, and checks the recorded arguments.
 
 use crate::support::process::{Ending, prepare};
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ cloud_provider: {template: {name: warden_cpi, release: r}, token: ((token))}
 variables: [{name: admin_password, type: password}]
 ";
 
-/// What is on record of `two.yml`, of two CPIs; CIDs have colons in some clouds.
+/// The state of `two.yml` with two CPIs. CIDs contain colons in some clouds.
 const STATE: &str = r#"{
   "director_id": "d", "installation_id": "i", "current_vm_cid": "vm:1", "current_stemcell_id": "s",
   "current_disk_id": "k", "current_release_ids": [], "current_manifest_sha": "",
@@ -31,7 +31,7 @@ const STATE: &str = r#"{
   "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []
 }"#;
 
-/// A shell that waits for somebody to type.
+/// A shell that waits for input.
 struct Shell {
     world: World,
     child: Child,
@@ -116,11 +116,11 @@ impl Shell {
         }
     }
 
-    /// The arguments that a typed line, with tabs in it, runs the program with.
+    /// Types a line with tabs, and returns the arguments of the program that it runs.
     fn completed(&mut self, line: &str) -> Vec<String> {
         let ran = self.world.home().join("ran");
         let _ = std::fs::remove_file(&ran);
-        // A shell that has more to read may not stop to complete.
+        // A shell with more input to read may not stop to complete.
         for piece in line.split_inclusive('\t') {
             let before = self.screen.lock().unwrap().len();
             self.type_text(piece);
@@ -133,7 +133,7 @@ impl Shell {
         std::fs::read_to_string(ran).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// What a shell offers after a line and two tabs.
+    /// Returns the candidates after a line and two tabs.
     fn offered(&mut self, line: &str, last: &str) -> String {
         let before = self.screen.lock().unwrap().len();
         self.type_text(line);
@@ -143,13 +143,13 @@ impl Shell {
         let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()[before..]).into_owned();
         self.wait(last, || seen().contains(last));
         let text = seen();
-        // Ctrl-C: the line is not run.
+        // Ctrl-C cancels the line.
         self.type_text("\x03");
         self.run("true");
         text
     }
 
-    /// Waits until the screen stands still.
+    /// Waits until the screen stops changing.
     fn settle(&self, before: usize) {
         let mut size = before;
         let mut still = Instant::now();
@@ -169,7 +169,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The end of its input is the end of `script`, and of the shell on its terminal.
+        // Closing the input ends `script` and the shell on its terminal.
         drop(self.child.stdin.take());
         let _ = self.child.kill();
         self.child.stop();
@@ -181,11 +181,11 @@ fn completes(name: &str) {
     for (line, expected) in [
         ("monopile creat\tx", "create-env x"),
         ("monopile create-env --recreate-p\tx", "create-env --recreate-persistent-disks x"),
-        // A manifest is YAML, a state is JSON.
+        // Manifests are YAML, and states are JSON.
         ("monopile create-env boo\t--state boo\t", "create-env boot.yml --state boot.json"),
         ("monopile render boot.yml --job dir\t", "render boot.yml --job director"),
         ("monopile render boot.yml --job war\t", "render boot.yml --job warden_cpi"),
-        // Ops files count.
+        // Ops files are applied.
         ("monopile render -o mor\tboot.yml --job ua\t", "render -o more.yml boot.yml --job uaa"),
         ("monopile int boot.yml --path /inst\t/\t", "int boot.yml --path /instance_groups/name=bosh"),
         (
@@ -196,7 +196,7 @@ fn completes(name: &str) {
             "monopile int boot.yml -v inter\t10.0.0.6 -v tok\tx",
             "int boot.yml -v internal_ip=10.0.0.6 -v token=x",
         ),
-        // A variable that has a value is not offered.
+        // A variable with a value is not offered.
         ("monopile int boot.yml -v token=1 -v tok\tx", "int boot.yml -v token=1 -v tokx"),
         ("monopile int boot.yml --var-file tok\tboot.t\t", "int boot.yml --var-file token=boot.txt"),
         ("monopile cpi call boot.yml has_v\tx", "cpi call boot.yml has_vm x"),
@@ -205,9 +205,9 @@ fn completes(name: &str) {
             "int -o boot.yml -l boot.yml --vars-store boot.yml x",
         ),
         ("monopile logs boot.yml --job hea\t", "logs boot.yml --job health_monitor"),
-        // The CPI's job runs here and has no logs there.
+        // The CPI's job runs on this machine and has no logs on the VM.
         ("monopile logs boot.yml --job war\tx", "logs boot.yml --job warx"),
-        // CPIs of the manifest, of a CPI config, and of what is on record.
+        // CPIs of the manifest, of a CPI config, and of the state.
         ("monopile cpi info two.yml --cpi nor\t", "cpi info two.yml --cpi north"),
         ("monopile cpi call two.yml --cpi sou\thas_vm vm\t", "cpi call two.yml --cpi south has_vm vm:1"),
         (
@@ -222,7 +222,7 @@ fn completes(name: &str) {
     ] {
         assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
     }
-    // So does an env file.
+    // An env file is read, too.
     shell.run("cd sub");
     assert_eq!(shell.completed("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
     shell.run("cd ..");

@@ -1,5 +1,5 @@
-//! Answers that are none: each ends in a clear error, in little time and memory, and leaves a state that says what
-//! is known.
+//! Unusable answers: each ends in a clear error, with little time and memory, and leaves a state with
+//! everything known.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::support::process::{answer, lines, next};
 use crate::support::scripted::{Deed, Script, Speaks};
 use crate::support::{Run, peak_kib};
 
-/// What is done to a good answer of `create_vm`, and what the error says of it.
+/// Name of the case, command that breaks the answer of `create_vm`, and text of the error.
 const BROKEN: &[(&str, &str, &str)] = &[
     ("nothing, exit 0", "exit 0", "it wrote nothing"),
     ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status: 1"),
@@ -100,7 +100,7 @@ fn a_broken_answer_is_a_clear_error() {
     let workers: Vec<Vec<_>> = (0..4).map(|worker| BROKEN.iter().skip(worker).step_by(4).collect()).collect();
     in_parallel(&workers, |cases| {
         let hello = Hello::new();
-        // The stemcell is there in each case.
+        // The stemcell exists in each case.
         hello.script(Script::speaking(Speaks::Local).fail("create_vm", 1, "X", false));
         hello.create(&[]).failure(1);
         let before = hello.state();
@@ -125,7 +125,7 @@ fn a_broken_answer_is_a_clear_error() {
             assert_eq!(hello.state(), before, "{name}");
             assert!(hello.world.exists("state.json.journal"), "{name}");
         }
-        // As long as nobody says that it is settled, nothing is done.
+        // Nothing is done until the operator settles the call.
         hello.script(Script::speaking(Speaks::Local));
         let run = hello.create(&[]).failure(1);
         assert!(told(&run).contains("is not known"), "{}", run.stderr);
@@ -144,7 +144,7 @@ fn an_answer_that_comes_too_late_is_found_by_the_next_run() {
     hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::After(late.to_owned())));
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
-    // Its VM is not forgotten: no job ever ran on it, so it is replaced.
+    // The VM is on record and is replaced, because no job ever ran on it.
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     let (made, deleted) = hello.effects();
@@ -163,7 +163,7 @@ fn how_a_cpi_ends_does_not_matter_when_its_answer_is_good() {
     let script = after(script, "info", "cat; exit 1");
     let script = after(script, "create_stemcell", "cat; exec >&-; sleep 1");
     let script = after(script, "create_vm", "cat; kill -KILL $$");
-    // A child that keeps standard output open.
+    // A child keeps standard output open.
     let script = after(script, "set_vm_metadata", "cat; sleep 5 & exit 3");
     let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
     let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
@@ -193,7 +193,7 @@ fn an_endless_answer_takes_neither_memory_nor_disk() {
         .map(|entry| std::os::unix::fs::MetadataExt::blocks(&entry.unwrap().metadata().unwrap()))
         .sum();
     assert!(blocks * 512 < 1 << 20, "{} bytes are kept", blocks * 512);
-    // The next run comes to the same end.
+    // The next run fails in the same way.
     hello.script(Script::speaking(Speaks::Local));
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
@@ -242,7 +242,7 @@ fn wrong_types_are_refused_method_by_method() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Runs a command; returns the most memory it used, too, in KiB.
+/// Runs a command, and returns its peak memory in KiB too.
 fn watched(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, stderr) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));

@@ -1,4 +1,4 @@
-//! What the program makes of each type of error, and of methods that are not there.
+//! The handling of each type of error, and of missing methods.
 
 use crate::support::hello::Hello;
 use crate::support::scripted::{Script, Speaks};
@@ -42,7 +42,8 @@ fn a_missing_method_is_named_with_who_calls_it_unless_it_may_be_missing() {
     let local = || Script::speaking(Speaks::Local);
     let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
         let script = local().without(method, dialect);
-        // A failed deletion keeps nobody from the next, and the stemcell is to be there for its turn.
+        // A failed deletion does not stop the next one. The stemcell's deletion fails too, because a later
+        // case needs the stemcell.
         let both = method == "delete_disk";
         hello.script(if both { script.without("delete_stemcell", dialect) } else { script });
         let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };

@@ -1,5 +1,5 @@
-//! Every CPI version with every stemcell version: a whole life each, in which every request, the state and every
-//! message to the agent is what the table of contracts says.
+//! Every CPI version with every stemcell version: in a whole life each, every request, the state and every
+//! message to the agent match the table of contracts.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -24,7 +24,7 @@ const CPIS: [Speaks; 8] = [
 /// `api_version` in `stemcell.MF`.
 const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 
-/// What the table says of one combination, for requests up to a version.
+/// The table's entry for one combination, with requests up to a version.
 #[derive(Debug)]
 struct Expected {
     cpi: Speaks,
@@ -34,7 +34,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// The `api_version` of requests.
+    /// Returns the `api_version` of requests.
     fn spoken(&self) -> u32 {
         self.cpi.version().min(3).min(self.cap.unwrap_or(3))
     }
@@ -43,8 +43,9 @@ impl Expected {
         self.spoken() >= 2 && self.stemcell.unwrap_or(1) >= 2
     }
 
-    /// Whether `create_vm` gives networks and `attach_disk` a hint that are to be recorded: always under contract
-    /// v2, and with an old stemcell when the CPI happens to give them, as the scripted one does in even versions.
+    /// Returns true if networks from `create_vm` and the hint from `attach_disk` are recorded: always under
+    /// contract v2, and with an old stemcell if the CPI returns them, as the scripted one does in even
+    /// versions.
     fn recorded(&self) -> bool {
         self.v2() || self.spoken() >= 2 && self.cpi.version().is_multiple_of(2)
     }
@@ -132,7 +133,7 @@ fn live(cell: &Expected) {
     check_registry(cell, &hello);
 }
 
-/// The methods, and in each request what the version and the contract demand.
+/// Checks the methods, and the fields that version and contract require in each request.
 fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
     let requests = hello.requests();
     assert_eq!(Hello::methods(&requests), methods, "{cell:?}");
@@ -147,7 +148,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
         let said = format!("{cell:?}: {request}");
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
         let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
-        // Besides what the manifest says of the CPI.
+        // The keys apart from the CPI's properties in the manifest.
         let mut context =
             ["root", "agent", "registry", "director_uuid", "request_id", "vm"].map(str::to_owned).to_vec();
         if method == "info" {
@@ -193,7 +194,7 @@ fn check_state(cell: &Expected, hello: &Hello) {
     assert_eq!(hello.cloud(), hello.recorded(), "{cell:?}");
 }
 
-/// What the agent was told of disks. Hints are sent under contract v2 only.
+/// Checks the messages to the agent about disks. Hints are sent under contract v2 only.
 fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
     let told: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
@@ -218,7 +219,7 @@ fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
     }
 }
 
-/// The registry is there whenever a VM is made under contract v1, and never under contract v2.
+/// Checks that the registry is up for each VM created under contract v1, and never under contract v2.
 fn check_registry(cell: &Expected, hello: &Hello) {
     let expected = if cell.v2() { "closed\nclosed\n" } else { "open\nopen\n" };
     assert_eq!(hello.world.read("registry"), expected, "{cell:?}");

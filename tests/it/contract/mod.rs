@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::process::waiting;
 
-/// Works through `cases`, a few at a time: most of a case is waiting for processes.
+/// Works through `cases`, several at a time, because a case mostly waits for processes.
 fn in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let _waiting = waiting("the last case");

@@ -1,4 +1,4 @@
-//! `ok_to_retry`: a call that may be made again is, a few times and ever later; any other is not.
+//! `ok_to_retry`: a retryable call is repeated a few times with growing delays; any other call is not.
 
 use crate::support::process::Ending;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ fn retries_end_and_wait_longer_each_time() {
     }
     assert!(told.contains("run the same command again after a while"), "{told}");
 
-    // The same call each time, as a director makes it, under a request id of its own.
+    // Each retry has the same arguments and a request ID of its own, as with a director.
     let requests = hello.requests();
     let made: Vec<&Value> = requests.iter().filter(|request| request["method"] == "create_vm").collect();
     for request in &made[1..] {
@@ -71,7 +71,7 @@ fn retries_end_and_wait_longer_each_time() {
     assert_eq!(hello.cloud(), hello.recorded());
     assert!(!hello.world.exists("state.json.journal"));
 
-    // A last failure that does not allow it ends it at once.
+    // A failure that is not retryable ends the retries at once.
     let once = Script::speaking(Speaks::Local).fail("create_vm", 1, FAILED, true);
     hello.script(once.fail("create_vm", 2, FAILED, false));
     hello.create(&[]).failure(1);

@@ -1,4 +1,5 @@
-//! Compiled packages are shared: by environments, by runs at the same time, or where `--package-dir` says.
+//! Compiled packages are shared by environments and by concurrent runs, and `--package-dir` sets their
+//! directory.
 
 use super::setup::{Env, Machine, files};
 use crate::support::process::Ending;
@@ -20,7 +21,7 @@ fn two_environments_compile_the_cpi_once() {
 fn environments_at_the_same_time_compile_it_once_too() {
     let machine = Machine::new();
     let mut release = machine.release();
-    // Slow enough for the others to come while it is compiled.
+    // Compilation is slow enough for the other runs to arrive meanwhile.
     release.packages[3].files[0].1.push_str("sleep 1\n");
     let envs: Vec<Env> = (0..3).map(|_| Env::new(&machine, &release)).collect();
     std::thread::scope(|scope| {
@@ -41,7 +42,7 @@ fn what_changed_and_what_needs_it_is_compiled_again() {
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
     let mut changed = machine.release();
-    // The same version all the same: content counts.
+    // The version is unchanged, but the content counts.
     changed.packages[1].files.push(("more".into(), "more".into()));
     changed.write(&env.hello.world.path("test-cpi.tgz"));
     env.create(&[]).success();
@@ -113,7 +114,7 @@ fn a_compilation_that_was_killed_is_begun_again() {
     machine.wait_for("recorder");
     child.kill().unwrap();
     child.end();
-    // The script of the killed run lives on. The next run must neither take what it makes for a whole package nor
+    // The script of the killed run goes on. The next run must not take its output for a complete package, nor
     // compile in the same place at the same time.
     std::thread::scope(|scope| {
         let run = scope.spawn(|| env.create(&[]).success());
@@ -177,7 +178,7 @@ fn package_dir_holds_the_packages_themselves() {
     env.create(&["--recreate"]).success();
     assert_eq!(machine.compiled().len(), 4);
 
-    // Another CPI in the same directory replaces what differs.
+    // Another CPI in the same directory replaces changed packages.
     let mut changed = machine.release();
     changed.packages[1].files.push(("more".into(), "more".into()));
     changed.write(&env.hello.world.path("test-cpi.tgz"));

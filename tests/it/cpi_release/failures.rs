@@ -1,4 +1,4 @@
-//! What is wrong with a CPI release is found before anything is created, and said clearly.
+//! Defects of a CPI release are found and reported before anything is created.
 
 use crate::support::process::Ending;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::setup::{Env, Machine, cpi_job, files};
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
-/// Nothing was done and nothing is left.
+/// Checks that nothing was done and nothing is left.
 fn untouched(env: &Env) {
     assert!(!env.hello.world.exists("state.json") && !env.hello.world.exists("requests.jsonl"));
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
@@ -37,7 +37,7 @@ fn a_packaging_script_that_fails() {
     assert!(!files(&cache).iter().any(|path| path.ends_with("bin/recorder")));
     untouched(&env);
 
-    // What succeeded is not compiled again, and the directory is there to be looked at when asked for.
+    // Compiled packages are not compiled again, and `--keep-workdir` keeps the directory.
     let run = env.create(&["--keep-workdir"]).failure(1);
     assert_eq!(machine.compiled()[4..], ["recorder"]);
     let kept = env.hello.world.root().join("tmp");
@@ -59,7 +59,7 @@ fn a_tool_that_is_missing() {
         *text = format!("{script}{text}");
     }
     let env = Env::new(&machine, &release);
-    // A machine with a shell and little more.
+    // A machine with few tools besides a shell.
     let bin = machine.path("bin");
     std::fs::create_dir(&bin).unwrap();
     for tool in ["bash", "cat", "cp", "mkdir", "mv", "chmod", "stat"] {

@@ -27,7 +27,7 @@ fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
             "set_disk_metadata"
         ]
     );
-    // Its configuration is in its files, so requests carry none of it.
+    // The CPI's configuration is in its files, so requests do not contain it.
     for request in &requests {
         assert!(
             request["context"].get("root").is_none() && !request.to_string().contains("hunter2"),
@@ -40,7 +40,7 @@ fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
         assert!(line.starts_with("700 600 700 ") && line.ends_with("/jobs/test_cpi/bin/cpi"), "{line}");
     }
 
-    // Nothing changed: no packaging script, no CPI, no look at the stemcell.
+    // An unchanged run starts no packaging script and no CPI, and does not read the stemcell.
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Nothing changed") && !run.stdout.contains("Installing"), "{}", run.stdout);
     assert!(env.hello.requests().is_empty());
@@ -61,7 +61,7 @@ fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
         ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]
     );
 
-    // A deletion needs the CPI's release, and no other file of the manifest.
+    // A deletion needs the CPI's release, and no other artifact of the manifest.
     std::fs::remove_dir_all(env.hello.world.path("hello/release")).unwrap();
     std::fs::remove_dir_all(env.hello.world.path("hello/stemcell")).unwrap();
     env.delete(&[]).success();
@@ -82,7 +82,7 @@ fn a_plug_in_is_installed_beside_the_cpi() {
         .spec("packages: [plugged]\nproperties:\n  greeting: {default: from the plug-in}\n")
         .template("plug.erb", "config/plug", "<%= p('greeting') %> of <%= spec.deployment %>\n")
         .template("plain", "bin/plain", "#!/bin/sh\ntrue\n");
-    // Its package has the name of one that the CPI is only compiled with, and is another one.
+    // Its package has the name of a build dependency of the CPI, with other content.
     let plugged =
         machine.package("plugged", &["base"], "cp $BOSH_PACKAGES_DIR/base/other $BOSH_INSTALL_TARGET/");
     let base = machine.package("base", &[], "cp other $BOSH_INSTALL_TARGET/").file("other", "other base\n");

@@ -1,4 +1,4 @@
-//! CPIs that come as jobs of releases: installed on this machine, then driven through an environment's life.
+//! CPIs that are jobs of releases: installed on this machine, then used through an environment's life.
 
 mod cache;
 mod failures;

@@ -1,10 +1,10 @@
-//! Every lifecycle with a CPI that comes from a release and the built-in agent, and all that is said on the way.
+//! Every lifecycle with a CPI from a release and the built-in agent, with all requests and messages.
 
 use super::setup::{Env, Machine};
 use super::traffic::{Conversation, Traffic};
 use crate::support::Run;
 
-/// An environment under observation.
+/// An environment whose traffic is recorded.
 struct Stage {
     machine: Machine,
     env: Env,
@@ -12,11 +12,11 @@ struct Stage {
 }
 
 impl Stage {
-    /// Not deployed yet.
+    /// Creates an environment that is not deployed.
     fn new() -> Stage {
         let machine = Machine::new();
         let mut env = Env::new(&machine, &machine.release());
-        // One package after the other, so that all is said in the same order every time.
+        // Packages are compiled one by one, so that the order of messages is the same in every run.
         env.flags = vec!["--parallel".into(), "1".into()];
         let traffic = Traffic::of(&mut env);
         Stage { machine, env, traffic }
@@ -137,10 +137,10 @@ fn drained() {
     stage.env.delete(&["--skip-drain"]).success();
 }
 
-/// The error of a `create-env` whose agent cannot be spoken to, and what was said until then.
+/// Returns the traffic and the error of a `create-env` that cannot talk to the agent.
 fn agent_that_never_answers(ops: &str) -> String {
     let mut stage = Stage::new();
-    // Another CA, whose key signed nothing here.
+    // Another CA, which signed nothing here.
     let other = "- {type: replace, path: /cloud_provider/cert, value: ((other_ssl))}\n\
                  - {type: replace, path: /variables/-, value: {name: other_ssl, type: certificate, options: \
                     {is_ca: true, common_name: other}}}\n";
@@ -158,12 +158,12 @@ fn agent_that_never_answers(ops: &str) -> String {
     stage.env.hello.ops("agent.yml", &ops);
     let run = stage.env.create(&["--agent-timeout", "500ms"]).failure(5);
     let said = stage.traffic.take().text(&stage.env);
-    // The VM is on record, and goes away again.
+    // The VM is on record, and is deleted.
     assert_eq!(stage.env.hello.state()["disks"].as_array().map_or(0, Vec::len), 0);
     stage.env.delete(&["--agent-timeout", "200ms"]).success();
     assert_eq!(stage.env.hello.leftovers(), Vec::<String>::new());
     let error = run.stderr.split_once("error: ").unwrap().1;
-    // What the resolver says depends on the machine.
+    // The resolver's message depends on the machine.
     let error = regex::Regex::new(r"\(DNS\): .*").unwrap().replace(error, "(DNS): <problem>");
     format!("{said}---\n{}", stage.env.hello.normalise(&error))
 }
@@ -189,7 +189,7 @@ fn jobs_that_never_run() {
     let run = stage.env.create(&[]).failure(1);
     let said = stage.traffic.take().text(&stage.env);
     let error = run.stderr.split_once("error: ").unwrap().1;
-    // It is tried again until the time is over.
+    // The number of retries differs from run to run.
     let lines = regex::Regex::new("(?:\n *the key does not open)+").unwrap();
     let error = lines.replace_all(error, "\n    the key does not open").into_owned();
     insta::assert_snapshot!("jobs_never_run", format!("{said}---\n{}", stage.env.hello.normalise(&error)));

@@ -1,4 +1,5 @@
-//! A CPI release whose CPI records each request and hands it to the built-in one, and environments that use it.
+//! A CPI release whose CPI records each request and passes it to the built-in one, and environments that use
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use crate::support::process::until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::support::{MONOPILE, Run};
 
-/// What packaging scripts and caches share: two environments may have the same.
+/// The shared directory of packaging scripts and caches. Two environments may use the same.
 pub(crate) struct Machine {
     directory: tempfile::TempDir,
 }
@@ -21,7 +22,7 @@ impl Machine {
         self.directory.path().join(name)
     }
 
-    /// The packages whose scripts ran, in order.
+    /// Returns the packages whose scripts ran, in order.
     pub(crate) fn compiled(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("compiled")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -34,20 +35,20 @@ impl Machine {
         });
     }
 
-    /// As [`Self::compiled`], in alphabetical order.
+    /// Returns the compiled packages in alphabetical order.
     pub(crate) fn compiled_sorted(&self) -> Vec<String> {
         let mut names = self.compiled();
         names.sort();
         names
     }
 
-    /// A package whose script notes that it ran.
+    /// Returns a package whose script records its run.
     pub(crate) fn package(&self, name: &str, dependencies: &[&str], script: &str) -> PackageTarball {
         let noted = format!("set -e\necho {name} >> {}\n{script}\n", self.path("compiled").display());
         PackageTarball::new(name, &noted, dependencies)
     }
 
-    /// The release: `recorder` needs `left` and `right`, which need `base`.
+    /// Returns the release: `recorder` needs `left` and `right`, which need `base`.
     pub(crate) fn release(&self) -> ReleaseTarball {
         let side = |name: &str| {
             self.package(
@@ -67,7 +68,8 @@ impl Machine {
             )
     }
 
-    /// The package with the program. Like a Ruby it knows where it and its dependencies were at compile time.
+    /// Returns the package with the program. Like a Ruby, it records the compile-time paths of itself and its
+    /// dependencies.
     pub(crate) fn recorder(&self) -> PackageTarball {
         let script = format!(
             r#"mkdir ../built $BOSH_INSTALL_TARGET/bin
@@ -91,7 +93,7 @@ mv ../built/recorder $BOSH_INSTALL_TARGET/bin/"#
     }
 }
 
-/// The job of the CPI.
+/// Returns the CPI's job.
 pub(crate) fn cpi_job(name: &str) -> JobTarball {
     let cpi = r#"#!/bin/bash
 packages=${BOSH_PACKAGES_DIR:-/var/vcap/packages}
@@ -119,7 +121,7 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    /// Not deployed yet; its cache is the machine's.
+    /// Creates an environment that is not deployed and uses the machine's cache.
     pub(crate) fn new(machine: &Machine, release: &ReleaseTarball) -> Env {
         let mut env = Env { hello: Hello::new(), cache: machine.path("cache"), flags: Vec::new() };
         let properties = format!(
@@ -151,7 +153,7 @@ impl Env {
         self.hello.ops(&format!("{name}.yml"), &ops);
     }
 
-    /// Names the CPI's jobs instead of the usual one.
+    /// Replaces the CPI's usual job by these jobs.
     pub(crate) fn templates(&mut self, templates: &str) {
         let ops = format!(
             "- {{type: remove, path: /cloud_provider/template}}\n\
@@ -160,7 +162,7 @@ impl Env {
         self.hello.ops("templates.yml", &ops);
     }
 
-    /// A command with the machine's cache.
+    /// Returns a command with the machine's cache.
     pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
         let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut command = self.hello.command(command, &flags);
@@ -185,7 +187,7 @@ impl Drop for Env {
     }
 }
 
-/// Every file below a directory, by its path from there.
+/// Returns every file below a directory by its relative path.
 pub(crate) fn files(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];

@@ -1,5 +1,5 @@
-//! What is said on the wire, in order: every request to the CPI and its answer, every message to the agent and
-//! its answer, one per line, without what differs from run to run.
+//! The traffic of an environment in order: every request to the CPI and every message to the agent with its
+//! answer, one per line, without what differs from run to run.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::setup::Env;
 use crate::support::proxy::{Exchange, Proxy};
 
-/// Writes down what is said in an environment from now on.
+/// Records an environment's traffic.
 pub(super) struct Traffic {
     log: Arc<Mutex<Vec<Said>>>,
     cpi: PathBuf,
@@ -24,7 +24,7 @@ enum Said {
 }
 
 impl Traffic {
-    /// Stands between the program and the agent of this environment.
+    /// Starts a proxy between program and agent of this environment.
     pub(super) fn of(env: &mut Env) -> Traffic {
         let cpi = env.hello.world.path("requests.jsonl.calls");
         let log = Arc::<Mutex<Vec<Said>>>::default();
@@ -32,7 +32,8 @@ impl Traffic {
             let (log, cpi) = (log.clone(), cpi.clone());
             move |exchange: Exchange| {
                 let mut log = log.lock().unwrap();
-                // Whatever was said to the CPI was said before: the program talks to one at a time.
+                // Calls of the CPI came before this message, because the program talks to one of them at a
+                // time.
                 log.extend(calls(&cpi));
                 log.push(Said::Agent(exchange));
             }
@@ -40,7 +41,7 @@ impl Traffic {
         Traffic { log, cpi, _proxy: proxy }
     }
 
-    /// What was said since this was asked last.
+    /// Returns the traffic since the last call.
     pub(super) fn take(&self) -> Conversation {
         let mut log = self.log.lock().unwrap();
         log.extend(calls(&self.cpi));
@@ -48,26 +49,25 @@ impl Traffic {
     }
 }
 
-/// The calls of the CPI that were written down; forgets them.
+/// Reads and removes the recorded calls of the CPI.
 fn calls(path: &PathBuf) -> Vec<Said> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
     std::fs::remove_file(path).unwrap();
     text.lines().map(|line| Said::Cpi(serde_json::from_str(line).unwrap())).collect()
 }
 
-/// What was said in one run.
+/// The traffic of one run.
 pub(super) struct Conversation(Vec<Said>);
 
 impl Conversation {
-    /// How often the agent was sent this message.
+    /// Counts the messages of this method to the agent.
     pub(super) fn count(&self, message: &str) -> usize {
         let sent = |said: &&Said| matches!(said, Said::Agent(exchange) if exchange.name() == message);
         self.0.iter().filter(sent).count()
     }
 
-    /// One line each. A look that was taken several times in a row is there once, with what was seen last, and a
-    /// task is followed to its end without a word about the way there. Blobs come and go beside all else, so they
-    /// are only counted.
+    /// Returns one line per exchange. Repeated queries appear once with their last answer, and tasks only
+    /// with their result. Blobs are transferred concurrently, so they are only counted.
     pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let (mut put, mut got) = (0, 0);
@@ -130,15 +130,14 @@ fn agent_answer(exchange: &Exchange) -> String {
         return exchange.answer.to_string();
     }
     match exchange.name().as_str() {
-        // Its vitals are never twice the same.
+        // Its vitals differ in every answer.
         "get_state" => format!("job_state={}", value["job_state"]),
         _ if value["state"] == "running" => "running".to_owned(),
         _ => value.to_string(),
     }
 }
 
-/// Ids, digests, times and keys by number, in the order in which they are first seen: what is the same twice has
-/// the same number twice.
+/// Replaces IDs, digests, times and keys by numbers in order of appearance. Equal values get the same number.
 fn normalise(text: &str, env: &Env) -> String {
     let text = text
         .replace(env.hello.ip(), "<ip>")

@@ -1,4 +1,4 @@
-//! What happens to a run, and how it is made to happen.
+//! The disturbances of a run, and how they are produced.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,64 +13,64 @@ use crate::support::Run;
 use crate::support::process::{Ending, PATIENCE, prepare};
 use crate::support::scripted::When;
 
-/// What happens to the program.
+/// One disturbance of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Disturbance {
-    /// Nothing.
+    /// No disturbance.
     Never,
     /// At a call of the CPI, counted from 1; see [`When`].
     Call(usize, When),
-    /// Before this system call of the main thread, counted from 1.
+    /// A kill before this system call of the main thread, counted from 1.
     Syscall(&'static str, usize),
-    /// After so many milliseconds.
+    /// A kill after this many milliseconds.
     After(u64),
-    /// This system call of the main thread, counted from 1, fails with this error: once, or from then on.
+    /// An error of this system call of the main thread, counted from 1: once, or for all later calls too.
     Fault { name: &'static str, number: usize, errno: &'static str, lasting: bool },
-    /// This signal arrives so many times while a call of the CPI, counted from 1, is at work.
+    /// This signal, sent `times` times while a call of the CPI, counted from 1, is held.
     Signal { call: usize, signal: Signal, times: usize },
-    /// Something is done at a place.
+    /// An act at a point of the conversation.
     At(ConversationPoint, Act),
 }
 
-/// A place in the conversation with CPI and agent.
+/// A point in the conversation with CPI and agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConversationPoint {
     /// A call of the CPI, counted from 1.
     Call(usize, Side),
-    /// A message to the agent, counted from 1; what is asked again and again counts once.
+    /// A message to the agent, counted from 1. Repeated queries count once.
     Message(usize, Side),
 }
 
-/// What is done at a place.
+/// An act at a point of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The program is killed.
+    /// Kills the program.
     Kill,
-    /// The agent is killed, and started again by its VM.
+    /// Kills the agent, which its VM starts again.
     KillAgent,
-    /// The VM is booted again.
+    /// Reboots the VM.
     Reboot,
-    /// The VM is switched off and stays so.
+    /// Switches off the VM for good.
     SwitchOff,
-    /// The machine of program, CPI and VM restarts, and the pids of all of them are given to others: in the same
-    /// boot as far as anybody can tell, or not.
+    /// Restarts the machine of program, CPI and VM, and gives all their PIDs to other processes. With
+    /// `booted`, the recorded boot ID differs afterwards.
     Restart { booted: bool },
 }
 
 impl Disturbance {
-    /// Whether the VM may be off afterwards.
+    /// Returns true if the VM may be off afterwards.
     pub(super) fn switches_off(&self) -> bool {
         matches!(self, Disturbance::At(_, Act::SwitchOff | Act::Restart { .. }))
     }
 
-    /// Whether the CPI's process may be at work afterwards, and shall be.
+    /// Returns true if the CPI's process is deliberately left running afterwards.
     pub(super) fn leaves_a_call(&self) -> bool {
         matches!(self, Disturbance::Call(_, When::Slow))
     }
 }
 
 impl Life<'_> {
-    /// Runs a stage's command, disturbed as told, and says whether that kept it from its end.
+    /// Runs a stage's command with the disturbance, and returns whether that stopped it.
     pub(super) fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let mut command = self.command(stage);
         self.speak();
@@ -80,7 +80,7 @@ impl Life<'_> {
                 self.hello.script(self.script().stopped_at(*number, *when));
                 let run = self.hello.world.finish(command);
                 let dies = matches!(when, When::DieBefore | When::DieDuring | When::DieAfter);
-                // A deploy does not fail for what it could not take away.
+                // A deploy succeeds even if it cannot delete what it replaced.
                 let kept = run.stderr.contains("the next run tries again");
                 (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
             }
@@ -111,7 +111,7 @@ impl Life<'_> {
             }
             Disturbance::At(place, act) => {
                 if disturbance.switches_off() {
-                    // Nobody will answer.
+                    // The agent will not answer.
                     command.args(["--agent-timeout", "5s"]);
                 }
                 let run = self.held(command, *place, *act);
@@ -122,7 +122,7 @@ impl Life<'_> {
         }
     }
 
-    /// Runs the command while a system call is tampered with.
+    /// Runs the command under `strace`, which tampers with a system call.
     fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
         let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
@@ -147,19 +147,19 @@ impl Life<'_> {
                 break status;
             }
             assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
-            // Two signals that are pending at once arrive as one, and more than two mean the same as two.
+            // Two pending signals arrive as one, and more than two have the effect of two.
             if times > 1 && sent.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
                 sent = Instant::now();
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        // Whoever insisted has left the call at work: it ends while the next run waits for it.
+        // A run that was signalled twice left the call running. It ends while the next run waits for it.
         self.hello.go();
         self.run_of(status)
     }
 
-    /// Runs the command, and does something when it comes to a place.
+    /// Runs the command, and acts when it reaches a point.
     fn held(&mut self, command: Command, place: ConversationPoint, act: Act) -> Run {
         match place {
             ConversationPoint::Call(number, side) => {
@@ -200,14 +200,14 @@ impl Life<'_> {
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap()
     }
 
-    /// What became of what [`Self::start`] started.
+    /// Returns the result of a command started by [`Self::start`].
     fn run_of(&self, status: ExitStatus) -> Run {
         let read = |name: &str| self.hello.world.read(name);
         Run { code: status.code().unwrap_or(-1), stdout: read("stdout"), stderr: read("stderr") }
     }
 }
 
-/// `command` as the arguments of `wrapper`, which gets its environment and directory.
+/// Turns `command` into the arguments of `wrapper`, with the same environment and directory.
 pub(super) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {

@@ -1,8 +1,8 @@
-//! The disk is full, a file cannot be written, a system call is interrupted: at every such call of a life.
+//! A full disk, an unwritable file, an interrupted system call: at every such call of a life.
 
 use super::{Contract, Disturbance, Sweep, reference};
 
-/// What can go wrong with a call, and whether it stays so.
+/// System call, error, and whether the error lasts.
 const FAULTS: [(&str, &str, bool); 17] = [
     ("openat", "EACCES", false),
     ("openat", "EROFS", false),
@@ -31,7 +31,7 @@ fn failing_system_calls_lose_nothing() {
         let mut points = Vec::new();
         for (name, errno, lasting) in FAULTS {
             for call in reference.syscalls[stage].iter().filter(|call| call.name == name) {
-                // What is not about the state fails once for each kind of file.
+                // A call that does not concern the state fails once for each kind of file.
                 if call.durable || (call.first && (lasting || name == "mkdir")) {
                     points.push(Disturbance::Fault { name, number: call.number, errno, lasting });
                 }

@@ -1,5 +1,5 @@
-//! The file system that holds the state is really full, down to the last page: writes come out short or fail, as
-//! the kernel has it, and the state is the old one or the new one.
+//! The state's file system is full down to the last page: writes are short or fail, and the state is the old
+//! one or the new one.
 
 use crate::support::process::prepare;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,8 @@ use std::process::Command;
 
 use crate::support::hello::Hello;
 
-/// A life with the state on a file system of `pages` free pages during its first run, which then has room again.
-/// Everything happens in a mount namespace of its own, which ends with it. A `long` state has more pages than one, so
-/// that a write of it can come out short.
+/// Runs a life whose first run has `pages` free pages for the state; later runs have room. It uses a mount
+/// namespace of its own. A `long` state has more than one page, so that a write can be short.
 fn live((pages, long): (u64, bool)) -> bool {
     let hello = Hello::new();
     let world = &hello.world;

@@ -1,4 +1,4 @@
-//! A point between the program and the agent at which both are held.
+//! A gate between program and agent that can hold both.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use crate::support::proxy::{Exchange, Listener};
 
-/// On which side of something.
+/// A moment relative to a call or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Before it has come to the other one.
+    /// Before the other side has received it.
     Before,
-    /// While the other one is at work.
+    /// While the other side is working on it.
     During,
-    /// When the other one is done, before its answer has come back.
+    /// When the other side has finished, before its answer has arrived.
     After,
 }
 
-/// Counts messages. As the scripted CPI does at a call, it writes the file `held` at the point and waits for `go`.
+/// Counts messages. Like the scripted CPI at a call, it writes the file `held` at the point and waits for
+/// `go`.
 pub(super) struct Gate {
     directory: PathBuf,
     seen: Mutex<Seen>,
@@ -31,24 +32,24 @@ struct Seen {
 }
 
 impl Gate {
-    /// One without a point, with its files in this directory.
+    /// Creates a gate without a point, with its files in this directory.
     pub(super) fn new(directory: PathBuf) -> Gate {
         Gate { directory, seen: Mutex::default() }
     }
 
-    /// Counts from here on, to this message if any.
+    /// Restarts the count, and sets the message to hold, if any.
     pub(super) fn set(&self, point: Option<(usize, Side)>) {
         *self.seen.lock().unwrap() = Seen { point, ..Seen::default() };
     }
 
-    /// How many messages there were.
+    /// Returns the number of messages.
     pub(super) fn count(&self) -> usize {
         self.seen.lock().unwrap().count
     }
 
     fn hold(&self) {
         self.tell();
-        // A test that failed takes its files with it.
+        // A failed test removes its files.
         while !self.directory.join("go").exists() && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -59,14 +60,14 @@ impl Gate {
     }
 }
 
-/// The one that the proxy has.
+/// The gate's listener for the proxy.
 pub(super) struct Ear(pub std::sync::Arc<Gate>);
 
 impl Listener for Ear {
     fn asked(&self, name: &str) -> usize {
         let (number, side) = {
             let mut seen = self.0.seen.lock().unwrap();
-            // How often something is asked until it is so differs from run to run.
+            // The number of repeated queries differs from run to run.
             let again = ["ping", "get_state", "get_task"].contains(&name) && seen.last == name;
             if again {
                 return 0;

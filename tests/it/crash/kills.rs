@@ -1,4 +1,4 @@
-//! The program is killed at every point of its life.
+//! Kills the program at every point of its life.
 
 use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, reference};
 use crate::support::scripted::When;
@@ -26,7 +26,7 @@ fn killed_at_a_message_to_the_agent_nothing_is_lost() {
             let messages = 1..=reference.messages[stage];
             let sides = [Side::Before, Side::During, Side::After];
             let places = messages.flat_map(|message| sides.map(|side| (message, side)));
-            // Under v1 the agent is told nearly the same: a message has one side each.
+            // Messages are nearly the same under v1, so each is tried at one moment only.
             let taken = places
                 .enumerate()
                 .filter(|(at, _)| contract == Contract::V2 || (at / 3 + index) % 3 == at % 3);
@@ -43,11 +43,11 @@ fn killed_at_a_message_to_the_agent_nothing_is_lost() {
 #[test]
 fn killed_at_a_durable_write_nothing_is_lost() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
-    // The same code writes under v1: a third of its writes.
+    // The same code writes under v1, so a third of its writes is enough.
     for (contract, step) in [(Contract::V2, 1), (Contract::OldCpi, 3)] {
         let reference = reference(contract);
         sweep.add(contract, 1, |stage| {
-            // Before a file is opened is after what was before.
+            // The moment before an open is the same as after the call before it.
             let durable =
                 reference.syscalls[stage].iter().filter(|call| call.durable && call.name != "openat");
             durable.step_by(step).map(|call| Disturbance::Syscall(call.name, call.number)).collect()
@@ -62,7 +62,7 @@ fn killed_at_any_instant_nothing_is_lost() {
     for (contract, instants) in [(Contract::V2, 40), (Contract::OldCpi, 10), (Contract::OldStemcell, 10)] {
         let reference = reference(contract);
         sweep.add(contract, 1, |stage| {
-            // Instants that are spread over the run and the same in every test run.
+            // The moments are spread over the run, and are the same in every test run.
             let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
             let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
             (0..instants).map(|number| Disturbance::After(at(number))).collect()

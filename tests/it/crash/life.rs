@@ -1,4 +1,4 @@
-//! A life of an environment, and what must be true after each of its stages.
+//! A life of an environment, and the checks after each of its stages.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use crate::support::scripted::{Script, Speaks, until};
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] = ["create", "redeploy", "disk migration", "recreate", "delete"];
 const DELETE: usize = 4;
-/// Stages that the others can do without.
+/// Stages that can be skipped.
 pub(super) const NEEDLESS: [usize; 2] = [1, 3];
 
-/// What is in force between program, CPI and stemcell. Where it is v1, a registry is configured.
+/// The contract between program, CPI and stemcell. Under v1, a registry is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contract {
     /// Contract v2.
@@ -32,16 +32,16 @@ pub(super) enum Contract {
     OldCpi,
     /// Contract v1, because of the stemcell.
     OldStemcell,
-    /// Contract v2, the state in a bucket, and what is disturbed on one machine goes on on another.
+    /// Contract v2 with the state in a bucket. After a disturbance, another machine continues.
     Shared,
-    /// The same with contract v1, because of the CPI.
+    /// Like `Shared`, with contract v1 because of the CPI.
     SharedOldCpi,
 }
 
 impl Contract {
-    /// Those with the state beside the manifest.
+    /// Contracts with the state beside the manifest.
     pub(super) const ALL: [Contract; 3] = [Contract::V2, Contract::OldCpi, Contract::OldStemcell];
-    /// Those with the state in a bucket.
+    /// Contracts with the state in a bucket.
     pub(super) const SHARED: [Contract; 2] = [Contract::Shared, Contract::SharedOldCpi];
 
     pub(super) fn is_shared(self) -> bool {
@@ -52,7 +52,7 @@ impl Contract {
         !matches!(self, Contract::V2 | Contract::Shared)
     }
 
-    /// What the CPI is.
+    /// Returns the CPI's dialect.
     fn speaks(self) -> Speaks {
         match self {
             Contract::V2 | Contract::Shared => Speaks::Local,
@@ -67,15 +67,15 @@ pub(super) struct Life<'t> {
     pub hello: Hello,
     pub contract: Contract,
     pub gate: Arc<Gate>,
-    /// Where and how it is disturbed, for messages.
+    /// The stage and its disturbance, for messages.
     pub place: String,
-    /// Those who have got pids that were ours.
+    /// Processes that got PIDs of ours.
     pub bystanders: Vec<Bystander>,
     _proxy: Proxy,
     tally: &'t Tally,
-    /// What an operator found in the cloud and removed, as the program said.
+    /// CIDs that the operator removed from the cloud on the program's advice.
     removed: BTreeSet<String>,
-    /// Whether the removal of the lock's file may have failed: a file that nobody has locked is in nobody's way.
+    /// True if removing the lock file may have failed. An unlocked lock file is harmless.
     lock_may_stay: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'t> Life<'t> {
             hello.ops("registry.yml", &ops);
         }
         if contract.is_shared() {
-            // Long sweeps run beside other work, and are not in a hurry.
+            // Long sweeps share the machine with other work.
             let lease = if full() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
@@ -110,20 +110,20 @@ impl<'t> Life<'t> {
         self.tally.leak(format!("{}: {what}", self.place));
     }
 
-    /// What the CPI does when nothing is asked of it.
+    /// Returns the CPI's script without actions.
     pub(super) fn script(&self) -> Script {
         Script::speaking(self.contract.speaks())
     }
 
-    /// Has the CPI and the agent be themselves, and counts their calls and messages from here on.
+    /// Resets CPI and agent to normal, and restarts the count of calls and messages.
     pub(super) fn speak(&self) {
         self.hello.script(self.script());
         self.gate.set(None);
     }
 
-    /// The command of a stage.
+    /// Returns the command of a stage.
     pub(super) fn command(&self, stage: usize) -> Command {
-        // A machine that is no more leaves a lease behind, which lasts as long as it lasts.
+        // A machine that is gone leaves a lease behind until it runs out.
         let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
@@ -133,7 +133,7 @@ impl<'t> Life<'t> {
         self.hello.command(command, &patience.iter().copied().chain(flag).collect::<Vec<_>>())
     }
 
-    /// What makes the next command another one than the last.
+    /// Makes the change that a stage deploys.
     fn change(&mut self, stage: usize) {
         match stage {
             1 => self.hello.ops(
@@ -148,8 +148,8 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// The whole life, but for stages that are not `lived`. `command` runs a stage's command to its end; `check` sees
-    /// the state after each deploy.
+    /// Lives the whole life without the stages that are not `lived`. `command` runs a stage's command to its
+    /// end; `check` gets the state after each deploy.
     pub(super) fn live(
         &mut self,
         lived: impl Fn(usize) -> bool,
@@ -158,7 +158,7 @@ impl<'t> Life<'t> {
     ) {
         let mut deploys = 0;
         for stage in 0..STAGES.len() {
-            // What a stage changes that is not lived, the next one brings.
+            // The change of a skipped stage is deployed by the next one.
             self.change(stage);
             if !lived(stage) {
                 continue;
@@ -168,16 +168,16 @@ impl<'t> Life<'t> {
                 self.check_nothing_left();
                 break;
             }
-            // A CPI whose registry went with the run that was told to stop may have failed.
+            // The call may have failed because an interrupted run took the registry with it.
             self.hello.forget_suspects();
             self.check_cloud_is_as_recorded();
             check(stage, &self.hello.normalised_state(), &self.place);
-            // A VM that was just booted again brings up its jobs by itself.
+            // A VM that was just rebooted starts its jobs by itself.
             until(&format!("{}: the service answers", self.place), || self.hello.answers());
             deploys += 1;
             assert_eq!(self.hello.ask().1, deploys, "{}: the disk's data is not what it was", self.place);
         }
-        // A stemcell, two disks, and a VM for each deploy but the one that is done in place.
+        // A stemcell, two disks, and a VM for each deploy except the in-place one.
         let in_place = usize::from(lived(1));
         self.check_effects(3 + usize::try_from(deploys).unwrap() - in_place);
         for bystander in &mut self.bystanders {
@@ -185,7 +185,7 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// One stage: the command is disturbed, the cloud looked at, and the same command run again.
+    /// Lives one stage: disturbs the command, checks the cloud, and runs the same command again.
     pub(super) fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
         self.place = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
         let (disturbed, run) = self.disturbed(stage, disturbance);
@@ -203,7 +203,7 @@ impl<'t> Life<'t> {
         self.again(stage, disturbance);
     }
 
-    /// Runs the same command again, and does what it says must be done before it can go on.
+    /// Runs the same command again, with the steps that its output asks for.
     fn again(&mut self, stage: usize, disturbance: &Disturbance) {
         if self.contract.is_shared() {
             self.hello.change_machine();
@@ -211,7 +211,7 @@ impl<'t> Life<'t> {
         let mut run = self.hello.world.finish(self.command(stage));
         let told = run.stdout.clone() + &run.stderr;
         if run.code == 1 && told.contains("--forget-open-calls") {
-            // A call that may have made something and has no answer: the run stops and says what to look for.
+            // A creating call without an answer: the run stops and names what to look for.
             let machine_gone = self.contract.is_shared() && disturbance.switches_off();
             let who = if machine_gone { "it was made by `" } else { "" };
             for needed in ["is not known", "look in the IaaS for", who] {
@@ -223,7 +223,7 @@ impl<'t> Life<'t> {
             run = self.hello.world.finish(command);
         }
         if run.code == 5 && stage != DELETE && disturbance.switches_off() {
-            // Deployed, and switched off: the CPI has the VM, and what to do with it is for the operator to say.
+            // The VM is deployed and switched off, so the operator has to decide.
             assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.place, run.stderr);
             let mut command = self.command(stage);
             if stage != 3 {
@@ -231,12 +231,12 @@ impl<'t> Life<'t> {
             }
             run = self.hello.world.finish(command);
         }
-        // Killed between the removal of the state and its own end: there is nothing left to delete.
+        // A run killed after it removed the state has nothing left to delete.
         let deleted = stage == DELETE && run.code == 3 && run.stderr.contains("there is no state");
         self.check_code(&run, run.code == 0 || deleted);
     }
 
-    /// What the operator does who was told to look.
+    /// Deletes unknown resources, as an operator does on the program's advice.
     fn remove_what_is_unknown(&mut self) {
         let known = self.hello.known();
         for cid in self.hello.cloud().into_iter().filter(|cid| !known.contains(cid.as_str())) {
@@ -246,7 +246,7 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Fails, with all that the run said, unless its exit code is one that it may have.
+    /// Fails with the output of the run if its exit code is not allowed.
     #[track_caller]
     pub(super) fn check_code(&self, run: &Run, may: bool) {
         assert!(
@@ -256,7 +256,7 @@ impl<'t> Life<'t> {
         );
     }
 
-    /// The old state or the new one, whatever happened.
+    /// Checks that the state is the old one or the new one.
     fn check_state_is_whole(&self) {
         self.hello.look();
         let path = self.hello.world.path("state.json");
@@ -265,10 +265,10 @@ impl<'t> Life<'t> {
         assert!(state.is_ok_and(|state| state["director_id"].is_string()), "{}: torn: {text}", self.place);
     }
 
-    /// What exists has its CID on record, or an announced call that has not answered stands for it.
+    /// Checks that every resource has its CID on record, or that an open call accounts for it.
     fn check_all_is_known(&self) {
         if self.contract.is_shared() {
-            // What stayed behind makes known what the calls came to.
+            // The state keeper records the outcomes of the calls.
             self.hello.wait_for_keeper();
         }
         let known = self.hello.known();
@@ -290,7 +290,7 @@ impl<'t> Life<'t> {
         self.check_lock_is_gone();
         let journal = std::fs::read_dir(self.hello.world.path("state.json.journal")).into_iter().flatten();
         let journal = journal.map(|entry| entry.unwrap().path());
-        // What a settled call could not remove, the next run sweeps.
+        // The next run sweeps files that a settled call could not remove.
         let swept = |path: &PathBuf| {
             let kind = path.extension().and_then(|kind| kind.to_str());
             matches!(kind, Some("log" | "answer" | "prepared")) && !path.with_extension("intent").exists()
@@ -316,7 +316,8 @@ impl<'t> Life<'t> {
 
     pub(super) fn check_nothing_left(&self) {
         self.hello.look();
-        // Scratch directories of killed runs are swept after a day, since a CPI may still read there.
+        // A later run sweeps scratch directories of killed runs when they are a day old, because a CPI may
+        // still read them.
         let mut left = self.hello.leftovers();
         left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));
         for left in left {
@@ -328,8 +329,8 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// What was made was taken away once, and nothing was made that an undisturbed life does not need but where a VM
-    /// or disk that no job ever ran on was replaced.
+    /// Checks that every created resource was deleted once, and that only an undisturbed life's resources
+    /// were created, apart from replaced VMs and disks on which no job ever ran.
     fn check_effects(&self, needed: usize) {
         let (made, mut deleted) = self.hello.effects();
         deleted.extend(self.removed.iter().cloned());

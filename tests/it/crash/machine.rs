@@ -1,4 +1,4 @@
-//! What can happen to a machine: processes die, VMs are switched off or booted again, and all of it at once.
+//! Events of a machine: processes die, VMs are switched off or rebooted, and all of that at once.
 
 use crate::support::process::{Ending, prepare};
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::hello::Hello;
 use crate::support::scripted::until;
 
-/// Somebody else's process, whose pid was that of one of ours before. Whoever signals it was fooled.
+/// A foreign process with the former PID of one of ours. It must not be signalled.
 pub(super) struct Bystander(Child);
 
 impl Bystander {
@@ -21,7 +21,7 @@ impl Bystander {
         Bystander(sleep.spawn().unwrap())
     }
 
-    /// Whether nobody has signalled it.
+    /// Returns true if no signal has ended it.
     pub(super) fn is_well(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
@@ -34,7 +34,7 @@ impl Drop for Bystander {
     }
 }
 
-/// The pids of the inits of the VMs.
+/// Returns the PIDs of the VMs' inits.
 fn inits(hello: &Hello) -> Vec<i32> {
     let left = hello.world.leftovers();
     let init = left.iter().filter(|left| left.contains("vm-boot --stage init"));
@@ -45,7 +45,7 @@ fn kill(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-/// Kills the agent; its VM starts it again.
+/// Kills the agent, which its VM starts again.
 pub(super) fn kill_agent(hello: &Hello) {
     for init in inits(hello) {
         let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"));
@@ -58,20 +58,20 @@ pub(super) fn kill_agent(hello: &Hello) {
     }
 }
 
-/// Switches the VM off and on again.
+/// Reboots the VM.
 pub(super) fn reboot(hello: &Hello) {
     let vms = std::fs::read_dir(hello.world.path("cloud/vms")).into_iter().flatten();
     for vm in vms {
         let cid = vm.unwrap().file_name().into_string().unwrap();
         let answer = hello.answer_of("reboot_vm", json!([cid]));
-        // While the agent is at work, the program may go on and delete the VM.
+        // While the agent works on a message, the program may go on and delete the VM.
         let failed = answer["error"]["type"].as_str();
         assert!(failed.is_none_or(|failed| failed == "Bosh::Clouds::VMNotFound"), "{answer}");
     }
 }
 
-/// All processes of program, CPI and VM are gone, and what is on record of them is now of somebody else's: of the
-/// same boot or, with `booted`, of another one in which the start times happen to be the same.
+/// Ends all processes of program, CPI and VM, and gives their recorded PIDs to other processes: in the same
+/// boot, or with `booted` in another one with equal start times.
 pub(super) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
     program.kill().unwrap();
     program.end();

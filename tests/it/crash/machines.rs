@@ -1,10 +1,10 @@
-//! Others than the program come to an end: the CPI's process, the agent, the VM, the whole machine.
+//! Failures outside the program: the CPI's process, the agent, the VM, the whole machine.
 
 use super::{Act, Contract, ConversationPoint, Disturbance, Reference, Side, Sweep, reference};
 use crate::support::scripted::When;
 
-/// Before and after every call, and before every message or while the agent is at work on it, of a stage. With
-/// several acts, each has its turn.
+/// Returns the points of a stage: before and after every call, and before or during every message. Several
+/// acts take turns.
 fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance> {
     let sides = [Side::Before, Side::After];
     let calls =

@@ -1,15 +1,15 @@
-//! Nothing is lost, however a run ends: a real life (create, redeploy, disk migration, recreate, delete) is disturbed
-//! at a point, the same command is run again, and the cloud is compared with what the state says, under contract v2
-//! and both forms of v1, with a registry.
+//! Nothing is lost, however a run ends. A real life (create, redeploy, disk migration, recreate, delete) is
+//! disturbed at a point, the same command runs again, and the cloud is compared with the state: under
+//! contract v2 and both forms of v1, with a registry.
 //!
-//! The built-in `local` CPI is the cloud; the scripted CPI stands before it and kills its caller, or itself, exactly
-//! before, during or after a call. A proxy stands before the agent and does so at a message. Points between are
-//! system calls of the program's main thread (each durable write among them), where `strace` kills it or makes the
-//! call fail, and random instants.
+//! The cloud is the built-in `local` CPI. The scripted CPI before it kills its caller, or itself, exactly
+//! before, during or after a call; a proxy before the agent does so at a message. Between them, `strace`
+//! kills the program at system calls of its main thread (including each durable write) or makes them fail,
+//! and random moments are tried.
 //!
-//! This is the machinery: `life` is what is lived and checked, `disturbance` what happens to it, `sweep` goes through
-//! many lives. `kills`, `moves`, `faults`, `full_disk`, `signals`, `machines` and `shared` say what is disturbed. The default run takes
-//! a sample, `MONOPILE_SWEEP=20` twenty lives of each kind; with `MONOPILE_SWEEP=full` every point is taken.
+//! `life` has the stages and checks, `disturbance` the disturbances, and `sweep` runs many lives. `kills`,
+//! `moves`, `faults`, `full_disk`, `signals`, `machines` and `shared` choose the points. The default run
+//! takes a sample, `MONOPILE_SWEEP=20` twenty lives of each kind, and `MONOPILE_SWEEP=full` every point.
 
 mod disturbance;
 mod faults;

@@ -1,4 +1,4 @@
-//! A life that moves from one CPI to another is killed at calls of its move, and nothing is lost.
+//! A move from one CPI to another is killed at its calls, and nothing is lost.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Script, Speaks, When};
 
-/// Two CPIs with a cloud each, and an AZ for each of them.
+/// Returns an environment with two CPIs, each with a cloud and an availability zone.
 fn hello() -> Hello {
     let mut hello = Hello::new();
     let [a, b] = ["cloud", "cloud-b"].map(|root| {
@@ -36,8 +36,8 @@ fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
 
 const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 
-/// Creates in `a`, is killed while it moves to `b`, moves there with the same command, and is deleted. Returns whether
-/// the kill was met, and how many CPI calls the move makes when nothing disturbs it.
+/// Creates in `a`, is killed while it moves to `b`, repeats the command, and deletes. Returns whether the
+/// kill happened, and the number of CPI calls of an undisturbed move.
 fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();
@@ -88,7 +88,7 @@ fn killed_while_it_moves_nothing_is_lost() {
     let calls = live(None).1;
     let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
     let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
-    // A sample that is spread over the move, with each way to be killed.
+    // The sample is spread over the move, with each kind of kill.
     let points: Vec<(usize, When)> = if full() { every.collect() } else { every.step_by(17).collect() };
     let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
     eprintln!(

@@ -1,5 +1,4 @@
-//! Two machines that share nothing but a bucket (and the cloud): a run is killed on one, and the same command goes on
-//! on the other.
+//! Two machines that share only a bucket and the cloud: a run is killed on one, and the other continues.
 
 use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, reference};
 use crate::support::scripted::When;

@@ -1,4 +1,4 @@
-//! The program is told to stop while a call is at work: once, and again by somebody in a hurry.
+//! Signals stop the program while a call is running: once, and again by an impatient operator.
 
 use rustix::process::Signal;
 

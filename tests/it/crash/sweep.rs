@@ -1,4 +1,4 @@
-//! Many lives at once, and what came of them.
+//! Runs many lives at once and collects their results.
 
 use crate::support::process::{Outcome, prepare, waiting};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,49 +12,50 @@ use serde_json::Value;
 use super::disturbance::{Disturbance, wrapped};
 use super::life::{Contract, Life, NEEDLESS, STAGES};
 
-/// How many lives are lived at a time: most of a life is waiting.
+/// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
 
-/// What makes a write durable or takes something away; of what is opened, what is made by that.
+/// System calls that create, write, make durable or remove files. Only opens that create a file count.
 const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
 
-/// The same where the state is in a bucket: what is asked of the server, and what it answers.
+/// System calls that exchange requests and answers with a bucket.
 const EXCHANGES: [&str; 2] = ["sendto", "recvfrom"];
 
 /// A system call of the program's main thread.
 pub(super) struct Syscall {
     /// One of [`SYSCALLS`].
     pub name: &'static str,
-    /// Its number among those of this name, from 1.
+    /// Its number among calls of this name, from 1.
     pub number: usize,
-    /// Whether it is about state, journal, lock or vars store. Others are about the log, scratch space, packages.
+    /// True if it concerns state, journal, lock or vars store. Others concern the log, scratch directories
+    /// and packages.
     pub durable: bool,
-    /// Whether it is the first of its kind: those of this name about this file, but for what is random in its path.
+    /// True if it is the first of this name for this file, apart from random parts of the path.
     pub first: bool,
 }
 
-/// One disturbance, or none, for each stage.
+/// The disturbances for each stage.
 type Disturbances = [Vec<Disturbance>; STAGES.len()];
 
-/// How an undisturbed life went.
+/// The record of an undisturbed life.
 #[derive(Default)]
 pub(super) struct Reference {
     states: [Value; STAGES.len()],
-    /// How many calls of the CPI each stage has.
+    /// The number of CPI calls of each stage.
     pub calls: [usize; STAGES.len()],
-    /// How many messages to the agent, where what is asked again and again counts once.
+    /// The number of messages to the agent in each stage. Repeated queries count once.
     pub messages: [usize; STAGES.len()],
-    /// What its main thread asks of the file system.
+    /// The file system calls of the main thread in each stage.
     pub syscalls: [Vec<Syscall>; STAGES.len()],
-    /// How long it took.
+    /// The duration of each stage.
     pub times: [Duration; STAGES.len()],
 }
 
-/// Counts what happened in lives.
+/// Counts the outcomes of lives.
 #[derive(Default)]
 pub(super) struct Tally {
     points: AtomicUsize,
-    /// Points at which there was a run to be kept from its end.
+    /// Points at which a run was stopped before its end.
     met: AtomicUsize,
     replaced: AtomicUsize,
     leaks: Mutex<Vec<String>>,
@@ -78,7 +79,7 @@ impl Tally {
     }
 }
 
-/// Lives undisturbed, once for all tests, and notes what there is to disturb.
+/// Returns the record of an undisturbed life, made once for all tests.
 pub(super) fn reference(contract: Contract) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
     let place = Contract::ALL.iter().chain(&Contract::SHARED).position(|known| *known == contract).unwrap();
@@ -122,7 +123,7 @@ fn undisturbed(contract: Contract) -> Reference {
     reference
 }
 
-/// Requests to a bucket, and the first bytes of their answers.
+/// Returns requests to a bucket and the beginnings of their answers.
 fn exchanges(trace: &str) -> Vec<Syscall> {
     let (mut counts, mut found, mut asked) = ([0; EXCHANGES.len()], Vec::new(), false);
     for line in trace.lines() {
@@ -150,7 +151,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
         };
         let count = counts.entry(name).or_default();
         *count += 1;
-        // What is written comes behind the file.
+        // The written text follows the file.
         let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
         let durable = place.contains("state.json") || place.contains("creds.yml");
         let durable = durable && (name != "openat" || line.contains("O_CREAT"));
@@ -160,17 +161,17 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
     found
 }
 
-/// Whether every point is to be taken.
+/// Returns true if every point is to be taken.
 pub(super) fn full() -> bool {
     wanted().is_some_and(|wanted| wanted == "full")
 }
 
-/// `full`, or how many lives of each kind are to be lived instead of the few of an ordinary test run.
+/// Returns `full`, or the number of lives of each kind in place of the default sample.
 fn wanted() -> Option<String> {
     std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
-/// Lives that are to be lived.
+/// The lives of a sweep.
 pub(super) struct Sweep {
     name: &'static str,
     lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
@@ -178,13 +179,13 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// None yet.
+    /// Creates an empty sweep.
     pub(super) fn new(name: &'static str) -> Sweep {
         Sweep { name, lives: Vec::new(), begun: Instant::now() }
     }
 
-    /// Adds the points of each stage, distributed over as few lives as possible; of a sample no more than `sample`
-    /// lives, with points that are spread over all and not the same ones in each stage.
+    /// Adds the points of each stage, distributed over as few lives as possible. A sample has at most
+    /// `sample` lives, with spread points that differ between stages.
     pub(super) fn add(
         &mut self,
         contract: Contract,
@@ -209,7 +210,7 @@ impl Sweep {
         }
     }
 
-    /// Lives the lives, some at a time, and tells what came of them.
+    /// Runs all lives, some at a time, and reports the results.
     pub(super) fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
@@ -246,7 +247,7 @@ impl Sweep {
     }
 }
 
-/// A life; one that fails does not keep the others from being lived.
+/// Runs one life. A failure does not stop the others.
 fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
     let reference = reference(contract);
     let lived = catch_unwind(AssertUnwindSafe(|| {

@@ -1,4 +1,4 @@
-//! `monopile interpolate`: a table of manifests, variables and what comes of them.
+//! `monopile interpolate`: a table of manifests, variables and results.
 
 use crate::support::process::Outcome;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::support::World;
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// None for a case that names its manifest in `args`.
+    /// `None` if the case names its manifest in `args`.
     manifest: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -22,7 +22,7 @@ struct Case {
     environment: BTreeMap<String, String>,
     output: Option<String>,
     error: Option<String>,
-    /// Upstream answers otherwise; for those who compare.
+    /// Marks an answer that differs from upstream's, for comparisons.
     #[serde(default, rename = "ours")]
     _ours: bool,
 }

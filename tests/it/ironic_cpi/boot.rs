@@ -1,5 +1,5 @@
-//! A machine, of software alone, that really boots: QEMU with iPXE carries out the boot script that Ironic made of the
-//! targets, logs in to tgtd and starts what is on the root volume.
+//! A virtual machine that really boots: QEMU with iPXE runs the boot script that Ironic made of the targets,
+//! logs in to tgtd and starts the root volume.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use serde_json::json;
 use super::Metal;
 use crate::support::process::{Ending, pieces, prepare};
 
-/// How long booting may take: every instruction is emulated, on a machine that is compiling.
+/// The time allowed for booting: every instruction is emulated, on a machine that may be compiling.
 const BOOT: Duration = Duration::from_secs(180);
 const FIRMWARE: &str = "/usr/lib/ipxe/ipxe.lkrn";
-/// The machine's way to this one's loopback.
+/// The address of this machine's loopback as seen from the virtual machine.
 const HOST: &str = "10.0.2.2";
 
-/// A disk whose boot sector writes a text to the first serial port, and halts.
+/// Returns a disk whose boot sector writes a text to the first serial port and halts.
 fn disk(text: &str) -> Vec<u8> {
     let mut disk = vec![
         0xfc, // cld
@@ -36,12 +36,12 @@ fn disk(text: &str) -> Vec<u8> {
     disk.extend(text.as_bytes());
     disk.resize(510, 0);
     disk.extend([0x55, 0xaa]);
-    // One cylinder at least.
+    // A disk needs at least one cylinder.
     disk.resize(16 << 20, 0);
     disk
 }
 
-/// A running machine. Ends when it is dropped, and with the test process.
+/// A running machine. It ends on drop, and with the test process.
 struct Machine(Child);
 
 impl Drop for Machine {
@@ -51,12 +51,13 @@ impl Drop for Machine {
     }
 }
 
-/// Waits until a machine whose firmware carries out this script says the words on its serial port. What it says instead.
+/// Boots a machine with this script, and waits for the words on its serial port. Returns the output as an
+/// error if they do not come.
 fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
     metal.world.write("boot.ipxe", script);
     let child = prepare("setpriv")
         .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
-        // The firmware talks there, too.
+        // The firmware prints to the serial port too.
         .args(["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio"])
         .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net,romfile="])
         .args(["-kernel", FIRMWARE, "-initrd"])
@@ -92,11 +93,11 @@ fn a_machine_boots_from_the_root_volume() {
     let stemcell = metal.stemcell();
     let vm = metal.vm(&stemcell, &node);
 
-    // What machines are told first, whichever they are; then the script of this one.
+    // The first script is the same for all machines; it loads the script of this one.
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
     let script = format!("#!ipxe\ndhcp\n{}", script.strip_prefix("#!ipxe\n").unwrap());
     wait_for(&metal, &script, &words).unwrap_or_else(|said| panic!("it does not boot:\n{script}\n{said}"));
-    // With another login it gets nothing to start.
+    // With other credentials, it gets no volume to boot from.
     let password = metal.password(&format!("root-{vm}"));
     let wrong = script.replace(&password, "wr0ngpassw0rd");
     wait_for(&metal, &wrong, "Failed to attach iSCSI volume").unwrap();

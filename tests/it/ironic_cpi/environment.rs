@@ -1,6 +1,6 @@
-//! `create-env` on a machine of Ironic's: while its power is on, the agent runs with the settings that are on its
-//! config drive. Logging in to the storage needs the kernel of a machine: in its place a disk that tgtd shows is a
-//! directory at the path where the machine's udev would put its device.
+//! `create-env` on an Ironic machine: while its power is on, the agent runs with the settings on its config
+//! drive. Logging in to storage needs a real machine's kernel. Here, a volume that tgtd exports is a
+//! directory at the path at which udev would put its device.
 
 use crate::support::process::{Ending, Outcome, prepare};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::support::scripted::until;
 use crate::support::tarballs::{StemcellTarball, sha1};
 use crate::support::{MONOPILE, Run};
 
-/// What a machine would do, if there were one.
+/// Simulates a machine.
 struct Machine {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -67,11 +67,11 @@ impl Drop for Machine {
     }
 }
 
-/// How often disks are looked for, and how often between two looks at the power.
+/// The intervals of looking for disks and for the power state.
 const PLUG_PAUSE: Duration = Duration::from_millis(20);
 const PLUGS_PER_POLL: u32 = 20;
 
-/// What is shown has a path, and nothing else has.
+/// Creates a path for each exported volume, and removes all others.
 fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
     let names = |directory: &Path| -> BTreeSet<String> {
         let entries = std::fs::read_dir(directory).into_iter().flatten();
@@ -92,7 +92,7 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
     }
 }
 
-/// Reads the volume that target 1 names, and starts the agent, with a `/var` and processes of its own.
+/// Reads the config drive, which is target 1, and starts the agent with a `/var` and processes of its own.
 fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<Child> {
     let path = format!("/v1/volume/targets?node={node}&detail=true&sort_key=boot_index");
     let targets = ironic.call("GET", &path, None);
@@ -130,7 +130,7 @@ fn end(machine: &mut Child) {
     machine.end();
 }
 
-/// The hello environment, on this machine.
+/// The hello environment on this machine.
 fn hello_on(metal: &Metal, node: &Node) -> Hello {
     let mut hello = Hello::new();
     let image = [&[7; 512][..], &vec![0; 1 << 20]].concat();
@@ -183,7 +183,7 @@ fn an_environment_is_created_updated_and_deleted() {
     let secret: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!format!("{}{}", run.stdout, run.stderr).contains(secret));
-    // The disk is the third target, and what the state says of it has a path.
+    // The disk is the third target, and its hint in the state has a path.
     let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
     assert_eq!(metal.targets(&node)[2]["volume_id"], json!(disk));
     assert_eq!(metal.call("get_disks", json!([cid])), json!([disk]));
@@ -200,7 +200,7 @@ fn an_environment_is_created_updated_and_deleted() {
     metal.assert_clean(&node, &[]);
 }
 
-/// Kills the program while its CPI makes the VM.
+/// Kills the program while its CPI creates the VM.
 fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
     let mut command = hello.command("create-env", &[]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -210,7 +210,7 @@ fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
     run.end();
 }
 
-/// The CPI's processes of this environment.
+/// Returns the CPI processes of this environment.
 fn cpis(hello: &Hello) -> Vec<Pid> {
     let world = format!("MONOPILE_TEST_WORLD={}", hello.world.root().display());
     let read = |pid: i32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -229,7 +229,7 @@ fn a_run_that_is_killed_while_its_vm_is_made_leaks_nothing() {
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
     let vm = || metal.node(&node)["instance_uuid"].clone();
-    // Its CPI lives on, and the next run reads its answer.
+    // Its CPI survives, and the next run reads its answer.
     kill_while_the_vm_is_made(&metal, &node, &hello);
     created(&metal, &hello, &[]);
     assert_eq!(hello.state()["current_vm_cid"], vm());
@@ -237,7 +237,7 @@ fn a_run_that_is_killed_while_its_vm_is_made_leaks_nothing() {
     hello.delete(&[]).success();
     metal.assert_clean(&node, &[]);
 
-    // Nor does its CPI live: what it did is not known, until the next VM is made.
+    // Its CPI is killed too, so the outcome is unknown until the next VM is created.
     kill_while_the_vm_is_made(&metal, &node, &hello);
     let killed = cpis(&hello);
     assert_eq!(killed.len(), 1);

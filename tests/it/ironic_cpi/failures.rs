@@ -1,4 +1,4 @@
-//! Whichever step of `create_vm` fails, nothing is left.
+//! Whichever step of `create_vm` fails, nothing is left behind.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::Metal;
 const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
 const CLOUD: &str = "Bosh::Clouds::CloudError";
 
-/// Fails and leaves nothing but the stemcell.
+/// Checks that the call fails and leaves only the stemcell.
 #[track_caller]
 fn fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: &str) {
     let stemcell = metal.stemcell();
@@ -35,7 +35,7 @@ fn a_node_that_does_not_fit() {
     let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
     metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
 
-    // After both volumes and targets are made.
+    // Both volumes and targets exist at this point.
     let ports = metal.ironic.call("GET", &format!("/v1/ports?node={}", node.uuid), None);
     metal.ironic.call("DELETE", &format!("/v1/ports/{}", ports["ports"][0]["uuid"].as_str().unwrap()), None);
     fails(&metal, &node, FAILED, "does not have any port");
@@ -85,7 +85,7 @@ fn a_target_that_somebody_else_made() {
 fn a_deployment_that_fails() {
     let metal = Metal::new();
     let node = metal.ironic.node();
-    // Where the boot script of this node is to be, there is something else.
+    // Another file is in the place of this node's boot script.
     metal.ironic.obstruct(&format!("httpboot/{}", node.uuid));
     fails(&metal, &node, FAILED, "deploy failed");
 }
@@ -100,7 +100,7 @@ fn a_storage_that_does_not_answer() {
     broken["storage"]["ipc_socket"] = json!(metal.world.path("nobody"));
     metal.world.write("ironic.json", broken.to_string());
     let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
-    // It cannot be undone either, and says how to go on.
+    // It cannot be undone either, and the error names the next step.
     assert!(
         message.contains("is tgtd running?") && message.contains("undoing it failed as well"),
         "{message}"

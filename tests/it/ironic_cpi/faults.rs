@@ -1,8 +1,10 @@
-//! Any request to Ironic and any command of the storage tool may fail, its answer may be lost, and the CPI may be killed
-//! before or after it. A call that fails leaves nothing; one that was killed is made good by the next.
+//! Any request to Ironic and any command of the storage tool may fail or lose its answer, and the CPI may be
+//! killed before or after it. A failed call leaves nothing behind, and the next call cleans up after a killed
+//! one.
 //!
-//! A proxy stands before Ironic, and `support/tgt/faulty` before the storage tool's programs. Counted is what changes
-//! something. The default run takes some of the points, `MONOPILE_SWEEP=full` every fault at each.
+//! A proxy stands before Ironic, and `support/tgt/faulty` before the storage tool's programs. Only changing
+//! requests and commands count as points. The default run takes some of them, `MONOPILE_SWEEP=full` every
+//! fault at each.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +15,12 @@ use super::Metal;
 use crate::support::http::{Server, answer};
 use crate::support::ironic::Node;
 
-/// What happens.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// It is not done, and said so.
+    /// It is rejected with an error and has no effect.
     Refused,
-    /// It is done, but the answer is lost.
+    /// It takes effect, but the answer is lost.
     Lost,
     KilledBefore,
     KilledAfter,
@@ -27,7 +29,7 @@ enum Fault {
 const OF_REQUESTS: [Fault; 4] = [Fault::Lost, Fault::KilledAfter, Fault::Refused, Fault::KilledBefore];
 const OF_COMMANDS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::KilledBefore];
 
-/// Where.
+/// A point for a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum FaultPoint {
     Request(usize),
@@ -37,7 +39,7 @@ enum FaultPoint {
 #[derive(Default)]
 struct Plan {
     at: Option<(usize, Fault)>,
-    /// From this request on, so many are refused; with none, all are, and those that only look.
+    /// The number of requests to reject from this one on. `None` rejects all of them, reads included.
     outage: Option<(usize, Option<usize>)>,
     requests: usize,
     met: bool,
@@ -115,7 +117,7 @@ impl Faulty {
         self.metal.world.write("faults/count", "0\n");
     }
 
-    /// The answer; none from one that was killed.
+    /// Returns the answer; `None` if the CPI was killed.
     fn answer(&self, method: &str, arguments: Value) -> Option<Value> {
         let path =
             format!("{}:{}", self.metal.world.path("faulty").display(), std::env::var("PATH").unwrap());
@@ -135,13 +137,13 @@ impl Faulty {
         answer["result"].clone()
     }
 
-    /// How many requests and commands the last call made.
+    /// Returns the number of requests and commands of the last call.
     fn counted(&self) -> [usize; 2] {
         let commands = self.metal.world.read("faults/count").trim().parse().unwrap();
         [self.plan.lock().unwrap().requests, commands]
     }
 
-    /// The call with a fault; its answer, if it was not killed.
+    /// Makes the call with a fault, and returns its answer unless it was killed.
     #[track_caller]
     fn disturbed(
         &self,
@@ -190,7 +192,7 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
     answer(&format!("{} X", response.status().as_u16()), &headers, &body)
 }
 
-/// The points to try, of as many as there are: all, or `few`, with every kind of fault in turn.
+/// Returns the points to try: all, or `few` of them with every kind of fault in turn.
 fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     let places =
@@ -198,7 +200,7 @@ fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Faul
             let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
             match full {
                 true => all.collect(),
-                // Spread over all points; the last among them.
+                // The sample is spread over all points, and includes the last.
                 false => (0..few.min(count))
                     .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
                     .collect(),
@@ -229,13 +231,13 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
             assert!(!message.contains("undoing it failed"), "{point:?}: {message}");
             metal.assert_clean(node, &[&left]);
         } else {
-            // The only machine there is was claimed by the call that was killed.
+            // The killed call has claimed the only machine.
             let made = faulty.call("create_vm", create());
             faulty.call("delete_vm", json!([made[0]]));
             metal.assert_clean(node, &[&left]);
         }
     }
-    // One that is whole is nobody's to delete, even if the answer with its CID never came; but it is told.
+    // A complete VM is not deleted, even if the answer with its CID was lost, but it is reported.
     assert_eq!(faulty.disturbed(last, "create_vm", create()), None);
     let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
@@ -243,7 +245,7 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     assert!(message.contains(&told), "{message}");
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&left]);
-    // What nobody has a CID of also goes when something else is deleted.
+    // A resource without a known CID is removed when something else is deleted.
     let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
     assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
@@ -256,7 +258,7 @@ fn an_ironic_that_fails_for_a_while_is_waited_for_and_what_is_left_is_told_and_f
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
     let left = format!("stemcell-{stemcell}");
-    // The second target is refused, and then whatever is asked in order to undo the first.
+    // The second target is rejected, and then all requests that would undo the first.
     let fails_for = |requests: Option<usize>, outage_timeout: u64| {
         metal.reconfigure(|config| config["outage_timeout"] = json!(outage_timeout));
         faulty.plan(None);
@@ -303,7 +305,7 @@ fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
             let by_ironic = matches!(point, (FaultPoint::Request(_), _));
             assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
         }
-        // Who asks now and is told no will not ask for it to be deleted again.
+        // After a negative answer, the caller will not ask to delete it again.
         if metal.call("has_vm", json!([vm])) == json!(false) {
             metal.assert_clean(node, &[&left]);
         }
@@ -323,7 +325,7 @@ fn disks_are_attached_and_detached_by_the_same_call_again() {
     let disks = || metal.call("get_disks", json!([vm]));
     for power in ["power on", "power off"] {
         metal.ironic.power(node, power);
-        // Off, it first lets go of what was detached before.
+        // With its power off, the machine first releases what was detached before.
         faulty.call("attach_disk", both());
         faulty.call("detach_disk", both());
         let hint = faulty.call("attach_disk", both());

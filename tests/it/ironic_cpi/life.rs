@@ -1,4 +1,4 @@
-//! Every method, from stemcell to the end.
+//! Every CPI method in the order of a life.
 
 use crate::support::process::{Outcome, prepare};
 
@@ -23,7 +23,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     assert_eq!((&seen["instance_uuid"], &seen["allocation_uuid"]), (&json!(cid), &json!(cid)));
     assert_eq!(metal.call("has_vm", json!([cid])), json!(true));
 
-    // Ironic knows where to boot from.
+    // Ironic has the boot volume.
     let targets = metal.targets(&node);
     let (root, config) = (format!("root-{cid}"), format!("config-{cid}"));
     for (target, index, volume, role) in
@@ -51,7 +51,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
         assert!(script.contains(&line), "'{line}' is missing:\n{script}");
     }
 
-    // Exactly this initiator with exactly this login gets in.
+    // Only this initiator with these credentials has access.
     let inquire = |initiator: &str, password: &str| {
         metal.tgtd.inquire(initiator, &format!("{IQN}:{name}"), &name, password)
     };
@@ -59,7 +59,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     assert!(inquire(&node.initiator, "wr0ngpassw0rd").is_err());
     assert!(inquire("iqn.2026-11.test.monopile:stranger", &password).is_err());
 
-    // What is on the volumes.
+    // The content of the volumes.
     let image = std::fs::read(metal.world.path("image")).unwrap();
     let volume = |name: &str| metal.world.path(format!("volumes/{name}.img"));
     assert_eq!(std::fs::read(volume(&root)).unwrap(), image);
@@ -86,7 +86,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
     assert_eq!(metal.targets(&node), Vec::<Value>::new());
     let connectors = metal.ironic.call("GET", &format!("/v1/volume/connectors?node={}", node.uuid), None);
     assert_eq!(connectors["connectors"][0]["connector_id"], json!(node.initiator));
-    // Again, and of what never was.
+    // Repeats the deletion, and deletes things that never existed.
     metal.call("delete_vm", json!([cid]));
     metal.call("delete_stemcell", json!([stemcell]));
     metal.call("delete_stemcell", json!([stemcell]));
@@ -110,7 +110,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
         8 << 20
     );
 
-    // On: Ironic takes a target, but lets none go.
+    // With the power on, Ironic accepts new targets but releases none.
     let hint = metal.call("attach_disk", json!([vm, disk]));
     let name = short(&format!("disk-{disk}"));
     let iqn = format!("{IQN}:{name}");
@@ -124,7 +124,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     let login = |password: &str| metal.tgtd.inquire(&node.initiator, &iqn, &name, password);
     login(&metal.password(&format!("disk-{disk}"))).unwrap();
     assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
-    // Again is the same.
+    // Repeating the call gives the same result.
     assert_eq!(metal.call("attach_disk", json!([vm, disk])), hint);
     assert_eq!(metal.targets(&node).len(), 3);
     let message = metal.error("Bosh::Clouds::CloudError", "delete_disk", json!([disk]));
@@ -139,7 +139,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     assert_eq!(metal.node(&node)["extra"]["monopile_detached"], json!([attached[2]["uuid"]]));
     metal.call("detach_disk", json!([vm, disk]));
 
-    // Attached again before Ironic let go: another target.
+    // A disk that is attached again before Ironic released it gets another target.
     metal.call("attach_disk", json!([vm, disk]));
     assert_eq!(metal.targets(&node).len(), 4);
     assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
@@ -149,7 +149,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     assert_eq!(metal.node(&node)["extra"], json!({}));
     assert_eq!(metal.node(&node)["power_state"], "power on");
 
-    // Off: both at once.
+    // With the power off, both are released at once.
     metal.ironic.power(&node, "power off");
     metal.call("attach_disk", json!([vm, disk]));
     assert_eq!(metal.targets(&node).len(), 3);
@@ -167,7 +167,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
     metal.error("Bosh::Clouds::NotSupported", "resize_disk", json!([disk, 4]));
     metal.call("delete_snapshot", json!([snapshot]));
 
-    // A VM goes, its disk stays.
+    // The VM is deleted, and its disk stays.
     metal.call("attach_disk", json!([vm, disk]));
     metal.call("delete_vm", json!([vm]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}"), &format!("disk-{disk}")]);
@@ -211,7 +211,7 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
     assert!(message.contains("`extra.bosh_metadata.job` must not have control characters"), "{message}");
     assert_eq!(metal.node(&node)["extra"], json!({}));
     metal.call("delete_vm", json!([vm]));
-    // What the operator's own program says is no better.
+    // An operator's own program is checked as strictly.
     metal.reconfigure(|config| {
         config["storage"] = json!({
             "tool": "command", "program": "/bin/sh", "arguments": ["-c", r#"
@@ -256,7 +256,7 @@ fn a_program_of_the_operator_s_may_keep_the_volumes() {
     let hint = metal.call("attach_disk", json!([vm, disk]));
     let device = format!("ip-{}-iscsi-{IQN}:disk-{disk}-lun-1", metal.tgtd.portal);
     assert_eq!(hint, json!({"path": format!("/dev/disk/by-path/{device}")}));
-    // The boot script has the login; it is the only place that shows it.
+    // Only the boot script contains the credentials.
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
     let name = short(&format!("root-{vm}"));
     let login = script.lines().skip_while(|line| *line != format!("set username {name}")).nth(1).unwrap();
@@ -309,7 +309,7 @@ fn an_image_may_be_in_an_archive_and_must_be_raw() {
 fn a_machine_may_boot_over_fibre_channel() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
-    // To Ironic it boots from its own disk, which fake hardware cannot.
+    // Ironic lets it boot from its own disk, which fake hardware cannot do.
     let replace = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
     let changes = json!([
         replace("/driver", "manual-management"),
@@ -320,7 +320,7 @@ fn a_machine_may_boot_over_fibre_channel() {
     ]);
     metal.ironic.call("PATCH", &format!("/v1/nodes/{}?reset_interfaces=true", node.uuid), Some(changes));
     let stemcell = metal.stemcell();
-    // The initiator of iSCSI that it has does not count.
+    // Its iSCSI initiator does not count.
     let message =
         metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
     assert!(message.contains("no volume connector of type 'wwpn'"), "{message}");
@@ -356,7 +356,7 @@ fn a_machine_may_boot_over_fibre_channel() {
     metal.call("delete_disk", json!([disk]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 
-    // tgt knows iSCSI alone.
+    // tgt supports iSCSI only.
     metal.configure(&json!({}));
     let stemcell = metal.stemcell();
     let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));

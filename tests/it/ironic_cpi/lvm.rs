@@ -1,4 +1,4 @@
-//! The storage tool `lvm+targetcli`: a real LVM and the target of a real kernel, which is user-mode Linux.
+//! The storage tool `lvm+targetcli` with a real LVM and the iSCSI target of a real kernel (user-mode Linux).
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::uml::Uml;
 
 const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
 
-/// The CPI and its storage, in a kernel of their own; Ironic is outside.
+/// The CPI and its storage in a separate kernel; Ironic is outside.
 struct Island {
     uml: Uml,
     metal: Metal,
@@ -52,13 +52,13 @@ impl Island {
         run.stdout
     }
 
-    /// The volumes beside the pool.
+    /// Returns the volumes apart from the pool.
     fn volumes(&self) -> Vec<String> {
         let names = self.sh("lvs --noheadings -o lv_name vg");
         names.lines().map(|line| line.trim().to_owned()).filter(|name| name != "pool").collect()
     }
 
-    /// What the kernel shows, or what it will after the next boot.
+    /// Returns the targets of the kernel, or those after its next boot.
     fn shown(&self, saved: bool) -> Value {
         let save = if saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
         let file = if saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
@@ -86,7 +86,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
     let island = Island::new();
     let node = island.metal.ironic.node();
     let image = island.metal.world.path("image");
-    // What a call that was killed was filling.
+    // A volume that a killed call was filling.
     island.sh("lvcreate -q -y -T vg/pool -V 4M -n stemcell-x.partial");
     let stemcell = island.call("create_stemcell", json!([image, {}]));
     let stemcell = stemcell.as_str().unwrap();
@@ -101,7 +101,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
     let label = island.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
     assert_eq!(label.trim(), "config-2");
 
-    // Several ways to one volume.
+    // Several portals to one volume.
     let target = &island.metal.targets(&node)[0]["properties"];
     let iqn = format!("{IQN}:{}", short(&root));
     assert_eq!((&target["target_portal"], &target["target_iqn"]), (&json!(PORTALS[0]), &json!(iqn)));
@@ -127,7 +127,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
     let name = short(&volume);
     let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{name}-lun-0", PORTALS[0]);
     assert_eq!(island.call("attach_disk", json!([vm, disk])), json!({"path": path}));
-    // Again, with a login of its own.
+    // The second attachment has credentials of its own.
     let secret = |shown: &Value| {
         let targets = shown["targets"].as_array().unwrap().iter();
         let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{name}")));
@@ -146,7 +146,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
     assert_eq!(island.sh(&format!("blockdev --getsize64 /dev/vg/{volume}")).trim(), (16 << 20).to_string());
     island.call("resize_disk", json!([disk, 16]));
 
-    // A stemcell may go while clones of it live.
+    // A stemcell may be deleted while its clones exist.
     island.call("delete_stemcell", json!([stemcell]));
     island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
     island.call("delete_vm", json!([vm]));
@@ -163,7 +163,7 @@ fn what_cannot_be_shown_leaves_nothing() {
     let node = island.metal.ironic.node();
     let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
     let stemcell = stemcell.as_str().unwrap();
-    // Somebody else listens there.
+    // Another server listens there.
     island.sh(
         "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 3999)); time.sleep(3600)' \
          </dev/null >/dev/null 2>&1 & sleep 3",
@@ -175,7 +175,7 @@ fn what_cannot_be_shown_leaves_nothing() {
     assert!(!message.contains("undoing it failed") && !message.contains("password="), "{message}");
     island.assert_clean(&[&format!("stemcell-{stemcell}")]);
 
-    // Nor is there a pool of another name.
+    // The other pool does not exist either.
     island.sh("lvrename -q vg pool other");
     let answer = island.answer("create_disk", json!([8, {}, null]));
     let message = answer["error"]["message"].as_str().unwrap();

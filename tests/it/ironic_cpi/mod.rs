@@ -1,4 +1,4 @@
-//! The built-in `ironic` CPI, driven as any CPI is, against a real Ironic and a real iSCSI target.
+//! The built-in `ironic` CPI, driven like any CPI, with a real Ironic and a real iSCSI target.
 
 #![cfg(target_os = "linux")]
 
@@ -21,7 +21,7 @@ use crate::support::World;
 use crate::support::ironic::{Node, Shared, shared};
 use crate::support::tgt::Tgtd;
 
-/// A request as callers of contract 2 write it.
+/// Returns a request in the format of contract 2.
 fn request(method: &str, arguments: Value) -> String {
     let context = json!({"director_uuid": "d", "request_id": "r", "vm": {"stemcell": {"api_version": 3}}});
     json!({"method": method, "arguments": arguments, "context": context, "api_version": 2}).to_string()
@@ -29,17 +29,17 @@ fn request(method: &str, arguments: Value) -> String {
 
 const IQN: &str = "iqn.2026-11.test.monopile";
 
-/// What machines know a volume by: its kind, and the end of its UUID.
+/// Returns the name of a volume on machines: its kind, and the end of its UUID.
 fn short(volume: &str) -> String {
     let (kind, uuid) = volume.split_once('-').unwrap();
     format!("{kind}-{}", uuid.rsplit('-').next().unwrap())
 }
 
-/// A storage of its own beside the Ironic that tests share.
+/// Separate storage, with the Ironic that tests share.
 struct Metal {
     world: World,
     tgtd: Tgtd,
-    // Last, so that the turn ends when all else is gone.
+    // Dropped last, so that the exclusive use ends after everything else.
     ironic: Shared,
 }
 
@@ -53,7 +53,7 @@ impl Metal {
         metal
     }
 
-    /// Has a program keep the volumes, in place of the CPI itself.
+    /// Configures a program that manages the volumes in place of the CPI.
     fn with_command() -> Metal {
         let metal = Metal::new();
         metal.reconfigure(|config| {
@@ -96,7 +96,7 @@ impl Metal {
         self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"])
     }
 
-    /// Asks a CPI that `started` is told of before; all that it answers.
+    /// Calls a CPI whose process `started` receives first, and returns its whole answer.
     fn exchange(mut command: Command, method: &str, arguments: Value, started: impl FnOnce(Pid)) -> String {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -117,7 +117,7 @@ impl Metal {
         answer["result"].clone()
     }
 
-    /// Fails with this type; the message.
+    /// Checks that the call fails with this error type, and returns the message.
     #[track_caller]
     fn error(&self, kind: &str, method: &str, arguments: Value) -> String {
         let answer = self.answer(method, arguments);
@@ -152,21 +152,21 @@ impl Metal {
         self.ironic.call("GET", &path, None)["targets"].as_array().unwrap().clone()
     }
 
-    /// The volumes there are.
+    /// Returns all volumes.
     fn volumes(&self) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.world.path("volumes")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter_map(|name| name.strip_suffix(".img").map(str::to_owned)).collect()
     }
 
-    /// The password of a volume's export, from the file that tgt-admin reads.
+    /// Returns the password of a volume's export, from the file of tgt-admin.
     fn password(&self, volume: &str) -> String {
         let conf = self.world.read(format!("volumes/exports/{volume}.conf"));
         let line = conf.lines().find(|line| line.trim().starts_with("incominguser")).unwrap();
         line.split_whitespace().last().unwrap().to_owned()
     }
 
-    /// Checks that nothing is left but these volumes, and that the node is as it was.
+    /// Checks that only these volumes are left, and that the node is as before.
     #[track_caller]
     fn assert_clean(&self, node: &Node, volumes: &[&str]) {
         assert_eq!(self.volumes(), volumes.iter().map(ToString::to_string).collect());

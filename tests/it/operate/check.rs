@@ -1,4 +1,4 @@
-//! `cloud-check`: what happens behind the program's back, told and put right.
+//! `cloud-check`: detects and repairs changes made outside the program.
 
 use crate::support::process::prepare;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
     hello.call("detach_disk", json!([vm, disk]));
     hello.requests();
 
-    // Nobody can be asked here, so nothing is done unless that is told.
+    // Without a terminal nothing is done unless flags ask for it.
     for more in [&["--report", "--json"][..], &["--json"], &["-n", "--json"]] {
         let told = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
         let problems = document(&told);
@@ -96,7 +96,7 @@ fn a_lost_disk_is_forgotten_only_when_that_is_said() {
     hello.call("delete_disk", json!([disk]));
     let before = hello.state();
 
-    // A new VM could not have the disk that is on record, so that is not tried either.
+    // A new VM could not have the disk on record, so it is not created.
     let told = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
     let problems = document(&told);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
@@ -120,7 +120,7 @@ fn at_a_terminal_each_repair_is_asked_for() {
     let command = hello.command("cloud-check", &QUICK);
     let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
-    // No to the reboot, yes to a new VM.
+    // The answers are no to the reboot, and yes to a new VM.
     let mut script = prepare("bash");
     hello.world.enter(&mut script).env("TERM", "xterm").args([
         "-c",

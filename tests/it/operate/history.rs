@@ -1,4 +1,4 @@
-//! `history`: every run leaves a record, also one that was killed.
+//! `history`: every run leaves a record, even a killed one.
 
 use super::{document, run};
 use crate::support::hello::Hello;
@@ -33,7 +33,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
     let good = &runs[1]["end"];
     assert!(good["elapsed_ms"].as_u64().unwrap() > 0 && good["exit_code"] == 0);
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
-    // What it was going to do is known of a killed run, too.
+    // The record of a killed run has its plan too.
     let headline = |run: &serde_json::Value| run["plan"]["headline"].as_str().unwrap().to_owned();
     assert!(headline(&runs[2]).starts_with("A VM is created: "), "{}", runs[2]);
     assert!(headline(&runs[1]).ends_with("a new one created: the last deploy did not finish"), "{}", runs[1]);
@@ -59,14 +59,14 @@ fn each_run_is_on_record_with_its_end_or_without() {
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!history(&["--json", "--steps"]).stdout.contains(secret));
 
-    // Another environment has none of them; without a name, all are shown.
+    // Another environment has none of these runs. Without a name, all are shown.
     hello.world.write("other-state.json", "");
     let other = hello.world.run(["history", "other.yml"]).success();
     assert_eq!(other.stdout, none("other-state.json"));
     let all = hello.world.run(["history"]).success();
     assert!(all.stdout.starts_with("20") && all.stdout.contains("work/state.json\t"), "{}", all.stdout);
 
-    // An env file names the environment, too.
+    // An env file names the environment as well.
     hello.world.write("named/.monopile.yml", "manifest: ../hello/manifest.yml\nstate: ../state.json\n");
     let in_there = |words: &[&str]| {
         let mut command = hello.world.monopile(words);
@@ -83,7 +83,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
     assert_eq!(deleted[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
     let mut left = hello.leftovers();
-    // The killed run's scratch files are the next one's to remove.
+    // The next run removes the killed run's scratch files.
     left.retain(|left| !left.starts_with("file "));
     assert_eq!(left, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! `logs`: printed, saved, followed; of jobs, agent and system.
+//! `logs`: printed, saved and followed; of jobs, agent and system.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -67,7 +67,7 @@ fn logs_of_each_kind_are_printed_and_saved() {
     );
     run(&hello, "logs", &["--job", "../x"]).failure(2);
 
-    // Saved as the agent packed them, for their owner alone, and never over something else.
+    // The archive is saved as the agent packed it, private to its owner, and never replaces another file.
     let saved = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
     let path = std::path::PathBuf::from(saved["path"].as_str().unwrap());
     let metadata = fs::metadata(&path).unwrap();
@@ -105,7 +105,7 @@ fn logs_are_followed_until_a_signal_comes() {
 fn logs_that_are_not_what_the_agent_packed_are_not_used() {
     let mut hello = Hello::new();
     let cloud = hello.world.path("cloud");
-    // Between the agent's answer and its delivery somebody changes the blob.
+    // The blob changes between the agent's answer and its delivery.
     let _proxy = hello.listen_with(move |exchange: Exchange| {
         let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
         let packed = exchange.message["method"] == "get_task";

@@ -1,5 +1,5 @@
-//! Looking into an environment and putting it right: `status`, `history`, `logs`, `ssh`, `scp`, `restart`, `recreate`
-//! and `cloud-check`, against the built-in CPI and its agent.
+//! Inspecting and repairing an environment: `status`, `history`, `logs`, `ssh`, `scp`, `restart`, `recreate`
+//! and `cloud-check`, with the built-in CPI and its agent.
 
 #![cfg(target_os = "linux")]
 
@@ -23,13 +23,13 @@ fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
     hello.world.finish(hello.command(command, more))
 }
 
-/// The whole of standard output as one JSON document.
+/// Parses standard output as one JSON document.
 #[track_caller]
 fn document(run: &Run) -> serde_json::Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
-/// A command that goes on until it is told to stop, and whose lines are read meanwhile.
+/// A command that runs until it is stopped; its lines are read meanwhile.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -43,7 +43,7 @@ impl Running {
         Running { child, lines }
     }
 
-    /// Waits for a line with this text in it.
+    /// Waits for a line with this text.
     #[track_caller]
     fn until(&self, text: &str) -> String {
         let mut seen = Vec::new();
@@ -56,14 +56,14 @@ impl Running {
         panic!("no line with '{text}': {seen:?}");
     }
 
-    /// Sends a signal; returns the exit code.
+    /// Sends a signal, and returns the exit code.
     fn end(mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         self.child.end().code()
     }
 }
 
-/// Gives the VM on record another agent than the one that answers; returns the state as it was.
+/// Records another agent for the VM than the one that answers, and returns the previous state.
 fn make_it_a_stranger(hello: &Hello) -> String {
     let recorded = hello.world.read("state.json");
     let mut state = hello.state();
@@ -116,7 +116,7 @@ fn what_needs_an_environment_says_that_there_is_none() {
         let run = run(&hello, command, more).failure(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
-    // A slip in the manifest's name is told as that.
+    // A misspelt manifest name is reported as such.
     for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
         let run = hello.world.run([command, "helo/manifest.yml"]).failure(3);
         assert!(
@@ -161,7 +161,7 @@ fn a_recreate_makes_a_new_vm_for_what_is_deployed_and_nothing_else() {
     assert_ne!(after["current_vm_cid"], before);
     assert_eq!(hello.ask().1, 2, "the disk is the same");
 
-    // A change in the manifest does not slip in.
+    // A change of the manifest is not deployed along with it.
     hello.requests();
     hello.ops("change.yml", "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n");
     let refused = run(&hello, "recreate", &[]).failure(3);

@@ -1,6 +1,6 @@
-//! `ssh` and `scp` to a VM on which a job runs a real sshd, as a user whom the agent makes.
+//! `ssh` and `scp` to a VM whose job runs a real sshd, as a user that the agent creates.
 //!
-//! They need root: only then does a VM have users of its own.
+//! The tests need root, because only then a VM has users of its own.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::island::Island;
 
 const PORT: &str = "--opts=-o Port=2222";
 
-/// Adds a job that is an sshd, with a host key of the VM's own.
+/// Adds a job that runs sshd with the VM's own host key.
 fn with_sshd(hello: &mut Hello) {
     let job = "hello/release/jobs/sshd";
     let templates = "templates:\n  ctl.erb: bin/ctl\n  pre-start.erb: bin/pre-start\n  sshd_config.erb: config/sshd_config\n";
@@ -49,7 +49,7 @@ fn with_sshd(hello: &mut Hello) {
     );
 }
 
-/// The users for a session that the VM has.
+/// Returns the session users on the VM.
 fn users(hello: &Hello) -> Vec<String> {
     let vm = hello.world.path("cloud/vms").join(hello.state()["current_vm_cid"].as_str().unwrap());
     let passwd = std::fs::read_to_string(vm.join("root/etc/passwd")).unwrap();
@@ -77,17 +77,17 @@ fn a_session_has_a_user_of_its_own_and_the_exit_code_of_its_command() {
     assert!(user.starts_with("bosh_") && user.len() == 20, "{}", session.stdout);
     assert!(lines.next().unwrap().contains("vcap"), "{}", session.stdout);
     assert_eq!(run(&hello, "ssh", &[PORT, "-c", "exit 7"]).code, 7);
-    // Words stay words: nothing here makes another command of them.
+    // Arguments stay separate: special characters start no other command.
     let quoted = run(&hello, "ssh", &[PORT, "-c", "echo", "-c", "'$(touch x);'"]).success();
     assert_eq!(quoted.stdout, "$(touch x);\n");
     assert!(!hello.world.exists("x"));
     assert_eq!(users(&hello), Vec::<String>::new(), "users outlive their session");
 
-    // Files there and back.
+    // Copies files in both directions.
     hello.world.write("here/a:b", "content");
     run(&hello, "scp", &[PORT, "here/a:b", ":/tmp/there"]).success();
     run(&hello, "scp", &[PORT, "-r", "./here", "hello/0:/tmp/tree"]).success();
-    // Another session is another user, who may read what that one left.
+    // Another session has another user, which can read the files of the first.
     run(&hello, "scp", &[PORT, ":/tmp/there", "back"]).success();
     assert_eq!(hello.world.read("back"), "content");
     let listed = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
@@ -95,14 +95,14 @@ fn a_session_has_a_user_of_its_own_and_the_exit_code_of_its_command() {
     let none = run(&hello, "scp", &["a", "b"]).failure(2);
     assert!(none.stderr.contains("no path is on the VM"), "{}", none.stderr);
 
-    // Somebody else's sshd is not taken for the VM's.
+    // A foreign sshd is not taken for the VM's.
     let keys = hello.find("work/cloud", "ssh_host_rsa_key.pub");
     let other = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 other\n";
     std::fs::write(&keys[0], other).unwrap();
     let refused = run(&hello, "ssh", &[PORT, "-c", "echo in"]).failure(255);
     assert!(refused.stdout.is_empty(), "{}", refused.stdout);
     assert_eq!(users(&hello), Vec::<String>::new());
-    // One without a key cannot be told from others.
+    // A server without a known host key cannot be verified.
     std::fs::write(&keys[0], "").unwrap();
     let nameless = run(&hello, "ssh", &[PORT, "-c", "echo in"]).failure(1);
     assert!(nameless.stderr.contains("which host key"), "{}", nameless.stderr);
@@ -157,7 +157,7 @@ fn the_way_leads_through_jump_hosts_and_proxies() {
     hello.world.write("file", "content");
     run(&hello, "scp", &[&jump[..], &[PORT, "file", ":/tmp/"]].concat()).success();
     assert_eq!(logins(&island), 2);
-    // It can be switched off where it comes from the environment.
+    // The command line can disable a setting from the environment.
     let mut direct = hello.command("ssh", &[PORT, "-c", "echo there", "--gw-disable"]);
     direct.env("BOSH_GW_HOST", "nowhere.invalid");
     assert_eq!(hello.world.finish(direct).success().stdout, "there\n");

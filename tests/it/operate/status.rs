@@ -1,4 +1,4 @@
-//! `status`: all of an environment at a glance, well or not.
+//! `status`: the overview of an environment, healthy or not.
 
 use crate::support::process::prepare;
 use rustix::process::Signal;
@@ -55,7 +55,7 @@ fn an_environment_that_is_well() {
     }
     assert!(hello.requests().is_empty(), "--no-cpi");
 
-    // Less can be told of the state alone, and nobody is asked.
+    // The state alone tells less, and neither agent nor CPI is contacted.
     let alone = hello.world.run(["status", "state.json", "--json"]).success();
     let alone = document(&alone);
     assert_eq!((&alone["vm"]["cid"], &alone["agent"]["answers"]), (&told["vm"]["cid"], &json!("not_asked")));

@@ -1,4 +1,4 @@
-//! A dead agent, a VM that is gone, an agent that nobody vouches for.
+//! A dead agent, a missing VM, and an agent that cannot be verified.
 
 use crate::support::hello::Hello;
 
@@ -11,7 +11,7 @@ fn a_dead_environment_is_never_called_unchanged() {
     hello.requests();
     proxy.take();
 
-    // Alive: one message, no CPI process.
+    // A healthy agent takes one message, and no CPI process starts.
     let run = hello.create(&[]).success();
     assert!(
         run.stdout.contains("Nothing changed") && run.stdout.contains("the agent answers"),
@@ -24,13 +24,13 @@ fn a_dead_environment_is_never_called_unchanged() {
     assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
     assert!(proxy.take().is_empty() && hello.requests().is_empty());
 
-    // Stopped jobs are no reason to fail, but are told.
+    // Stopped jobs are reported, but are no failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("start-env"), "{}", run.stderr);
     hello.world.finish(hello.command("start-env", &[])).success();
 
-    // The VM is there, and its agent is dead.
+    // The VM exists, and its agent is dead.
     hello.kill_vm();
     let before = hello.state();
     let run = hello.create(&[]).failure(5);
@@ -48,7 +48,7 @@ fn a_dead_environment_is_never_called_unchanged() {
     assert!(run.stdout.contains("agent") && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     hello.requests();
 
-    // A VM that is gone is replaced.
+    // A missing VM is replaced.
     hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).failure(6);
@@ -68,7 +68,7 @@ fn an_agent_that_nobody_vouches_for_is_spoken_to_only_on_request() {
     let mut hello = Hello::new();
     hello.ops("nobody.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
     hello.ops("cert.yml", "[]\n");
-    // The certificate itself stays: the VM needs it.
+    // The certificate itself stays, because the VM needs it.
     hello.world.write(
         "nobody.yml",
         "- type: replace\n  path: /cloud_provider/cert\n  value:\n    certificate: ((mbus_bootstrap_ssl.certificate))\n    \

@@ -1,4 +1,4 @@
-//! What could not be deleted stays on record and is tried again; what is gone already is no failure.
+//! Undeleted resources stay on record and are deleted later. A resource that is already gone is no failure.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn an_old_stemcell_that_cannot_be_deleted_does_not_fail_the_deploy() {
     assert!(shown(&hello).contains("the image is busy"));
     assert_eq!(hello.ask().1, 1);
 
-    // It is tried again by every run, also where nothing changed.
+    // Every run tries again, even if nothing changed.
     hello.requests();
     hello.create(&[]).success();
     assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_stemcell"]);
@@ -61,7 +61,7 @@ fn an_old_stemcell_that_cannot_be_deleted_does_not_fail_the_deploy() {
 fn an_untyped_not_found_is_confirmed_where_it_can_be() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    // It failed, and the disk is there: nothing is forgotten.
+    // The deletion failed and the disk exists, so it stays on record.
     hello.answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).failure(1);
     assert!(
@@ -73,7 +73,7 @@ fn an_untyped_not_found_is_confirmed_where_it_can_be() {
     assert_eq!((state["current_vm_cid"].clone(), state["disks"].as_array().unwrap().len()), (json!(""), 1));
     assert!(state["stemcells"].as_array().unwrap().is_empty(), "the rest was deleted");
 
-    // It is gone, and nobody says so but `has_disk`.
+    // The disk is gone, and only `has_disk` tells so.
     hello.requests();
     hello.answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).success();

@@ -1,5 +1,5 @@
-//! An older or foreign agent answers at the VM's address, takes the password and does all it is told: nothing but `ping`
-//! and `get_state` is ever sent to it, and the run says so.
+//! An old or foreign agent answers at the VM's address, accepts the password and obeys every message. It
+//! receives only `ping` and `get_state`, and the run reports it.
 
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
@@ -8,7 +8,7 @@ use crate::support::scripted::{Deed, Script, Speaks};
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
-/// While this file is there, the agent is another one.
+/// While this file exists, the agent has another ID.
 const FILE: &str = "impostor";
 
 fn disguised(hello: &mut Hello) -> Proxy {
@@ -37,7 +37,8 @@ fn at_every_command_it_is_left_alone() {
         hello.world.write(FILE, id);
         let told = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
 
-        // A new VM, twice: the second run takes the first one's VM down without a word to the stranger.
+        // Two runs create a new VM. The second deletes the first one's VM without any other message to the
+        // foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).failure(5);
             for text in ["is not the one of VM", told.as_str(), "find and remove it in the IaaS"] {
@@ -96,7 +97,7 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
     ] {
         hello.ops("disk.yml", ops);
         for (method, nth) in methods {
-            // It comes while the CPI is at work: what was said before is no business of this test.
+            // The foreign agent appears during a CPI call. Earlier messages do not count.
             let arrives = format!("printf %s {OTHER} > {FILE}; cat");
             let script = Script::speaking(Speaks::Local).on(method, (nth, nth), Deed::After(arrives));
             hello.script(script);
@@ -127,7 +128,7 @@ fn an_update_in_place_is_not_for_it() {
     let vm = hello.state()["current_vm_cid"].clone();
     hello.ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
 
-    // It comes after the VM's own agent said that it is there.
+    // The foreign agent appears after the VM's own agent has answered.
     let arrives = format!("printf %s {OTHER} > {FILE}; cat");
     hello.script(Script::speaking(Speaks::Local).first("info", 1, Deed::After(arrives)));
     proxy.take();
@@ -139,7 +140,8 @@ fn an_update_in_place_is_not_for_it() {
     assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
     assert_eq!(hello.state()["current_vm_cid"], vm);
 
-    // The next run sees it at once: there is nothing to update, and a new VM gets the same agent at its address.
+    // The next run notices it at once: there is nothing to update, and a new VM meets the same agent at its
+    // address.
     hello.script(Script::speaking(Speaks::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);

@@ -1,4 +1,4 @@
-//! Two runs at once: one runs, the other says who does; or waits. And a CPI that does not come to an end.
+//! Two runs at once: one works, and the other names it or waits. Also a CPI that does not end.
 
 use crate::support::process::Ending;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::support::scripted::{Script, Speaks, When};
 #[test]
 fn of_two_runs_one_runs_and_the_other_names_it() {
     let hello = Hello::new();
-    // 3: create_vm.
+    // The third call is `create_vm`.
     hello.script(Script::at(3, When::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -40,7 +40,7 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
         let run = hello.world.run(["state"].iter().chain(words).chain(&state)).failure(4);
         assert!(run.stderr.contains(&holder), "{}", run.stderr);
     }
-    // Looking needs no lock.
+    // Reading commands need no lock.
     hello.world.run(["state", "show"].iter().chain(&state)).success();
 
     let run = hello.create(&["--wait-for-lock", "700ms"]).failure(4);
@@ -92,7 +92,7 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
     });
     let id = id.expect("the call is open");
 
-    // Whatever comes next meets it at work.
+    // The next command meets the call at work.
     let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
     assert!(run.stderr.contains("--cpi-timeout"), "{}", run.stderr);
     let run =

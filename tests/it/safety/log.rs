@@ -1,4 +1,4 @@
-//! Every run that can change the world leaves a log.
+//! Every run that can change an environment leaves a log.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ fn a_run_leaves_its_log_and_says_where_when_it_fails() {
         assert!(!text.contains(secret), "a secret is in the log");
     }
 
-    // What only looks leaves none.
+    // A reading command leaves none.
     hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert_eq!(logs(&hello).len(), 1);
 

@@ -1,5 +1,5 @@
-//! What keeps an environment from being lost: the lock, the log, the look before "nothing changed", deletions that
-//! do not come about, an agent that is another VM's or that stalls, the commands for what is on record.
+//! Protection of environments: lock, log, the check before "nothing changed", failed deletions, an agent that
+//! stalls or belongs to another VM, and the commands for records.
 
 mod agent;
 mod deletions;

@@ -1,4 +1,4 @@
-//! `monopile state`: what is on record, compared with the world, made, gone back to, dropped.
+//! `monopile state`: shows records, compares them with the cloud, adds, restores and drops them.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn shown_and_verified() {
     for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed\tyes"] {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
-    // The manifest tells where the state is.
+    // The manifest determines the path of the state.
     std::fs::copy(hello.world.path("state.json"), hello.world.path("hello/manifest-state.json")).unwrap();
     assert!(hello.world.run(["state", "show", "hello/manifest.yml"]).success().stdout.contains(vm));
     std::fs::remove_file(hello.world.path("hello/manifest-state.json")).unwrap();
@@ -68,7 +68,7 @@ fn shown_and_verified() {
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
     assert_eq!(hello.state(), recorded, "looking changes nothing");
 
-    // What cannot be told is no drift; what is known not to be there is.
+    // An unknown result is no drift; a resource known to be missing is.
     hello.answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
     let run = verify(&hello, &[]).success();
     assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
@@ -77,7 +77,7 @@ fn shown_and_verified() {
     assert!(run.stderr.contains(&format!("not as recorded: disk '{disk}'")), "{}", run.stderr);
     hello.answer_truly();
 
-    // An agent that is not the VM's.
+    // The agent belongs to another VM.
     let mut text = recorded.clone();
     text["monopile"]["vm"]["agent_id"] = json!("another");
     hello.world.write("state.json", text.to_string());
@@ -124,7 +124,7 @@ fn a_lost_state_is_made_from_cids() {
     assert_eq!(made["current_stemcell_id"], made["stemcells"][0]["id"]);
     verify(&hello, &[]).success();
 
-    // The next deploy takes it from there, with the data.
+    // The next deploy uses the disk, with its data.
     hello.requests();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
@@ -149,7 +149,7 @@ fn a_vm_whose_agent_is_silent_is_imported_without_its_id() {
     assert!(run.stderr.contains("the agent's id is not known"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert!(hello.state()["monopile"]["vm"].is_null());
-    // The state that knows all of it.
+    // The version with all records.
     std::fs::rename(hello.world.path("lost.json"), hello.world.path("state.json")).unwrap();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -169,13 +169,13 @@ fn versions_are_kept_and_gone_back_to() {
     assert_eq!(names(&kept), ["bak", "1"]);
     assert_eq!(kept[1]["vm"], first["current_vm_cid"]);
     assert_eq!(kept[1]["deployed"], true);
-    // A run in which nothing changed adds none.
+    // An unchanged run adds no version.
     hello.create(&[]).success();
     assert_eq!(names(&listed(&hello)), ["bak", "1"]);
     state(&hello, &["backup", "--keep"]).success();
     assert_eq!(names(&listed(&hello)), ["bak", "2", "1"]);
 
-    // Going back would forget a VM: that must be agreed to.
+    // Restoring would drop the record of a VM, which needs consent.
     let run = state(&hello, &["backup", "--restore", "1", "-n"]).failure(2);
     let vm = second["current_vm_cid"].as_str().unwrap();
     assert!(run.stderr.contains(&format!("It does not know VM '{vm}'")), "{}", run.stderr);
@@ -184,7 +184,7 @@ fn versions_are_kept_and_gone_back_to() {
     state(&hello, &["backup", "--restore", "7", "--yes"]).failure(3);
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), first);
-    // And back again, also from a file that cannot be used.
+    // Restores the newer version again, also from a file that is not a state.
     hello.world.write("state.json", "{");
     let run = hello.create(&[]).failure(3);
     assert!(run.stderr.contains("state backup"), "{}", run.stderr);
@@ -231,7 +231,7 @@ fn a_record_is_dropped_only_when_agreed() {
         (json!(""), json!(""))
     );
     assert!(hello.requests().is_empty(), "forgetting calls nobody");
-    // It was a mistake.
+    // The record was a mistake.
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);
     hello.delete(&[]).success();

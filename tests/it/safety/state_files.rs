@@ -1,4 +1,4 @@
-//! State files edited by hand: refused with the line, and nothing is called or changed.
+//! State files edited by hand are rejected with the line, and nothing is called or changed.
 
 use crate::support::hello::Hello;
 
@@ -88,7 +88,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
                 hello.world.run(["state", "forget", "--yes", "--vm", "v", "--state", "state.json"]),
             ),
         ];
-        // The same code reads it for all commands: a sample of the others.
+        // All commands share the code that reads it, so a sample of them is enough.
         runs.push(match number % 5 {
             0 => ("create-env", hello.create(&[])),
             1 => ("delete-env", hello.delete(&[])),

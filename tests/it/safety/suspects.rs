@@ -1,4 +1,5 @@
-//! What a creating call made before the CPI answered with an error: on record, told, looked for, and dropped on request.
+//! Suspects: results of creating calls that failed. They are on record, reported, searched for, and forgotten
+//! on request.
 
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ fn a_vm_that_nobody_has_the_cid_of_is_met_by_its_agent() {
     assert!(told(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     let shown = state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
-    // Everything else is deleted, and it is not forgotten.
+    // Everything else is deleted, and the suspect stays on record.
     let run = hello.delete(&[]).failure(1);
     assert!(told(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
@@ -77,7 +78,7 @@ fn a_failure_stops_nobody_and_stays_in_sight() {
     }
     assert_eq!(hello.create(&[]).success().stderr, "");
 
-    // A CPI that cannot do it at all has not done it.
+    // A CPI that lacks the method has created nothing.
     hello.script(Script::speaking(Speaks::Local).fail("create_vm", 1, "Bosh::Clouds::NotSupported", false));
     hello.create(&["--recreate"]).failure(1);
     assert_eq!(suspects(&hello), Vec::<Value>::new());

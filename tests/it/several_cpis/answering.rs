@@ -1,4 +1,4 @@
-//! Which CPI answers which call.
+//! Each call goes to the right CPI.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn the_availability_zone_chooses_the_cpi_for_a_whole_life() {
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
-/// VM and disk are those of the record, and every request carries the properties of its CPI.
+/// Checks that VM and disk are those on record, and that every request has the properties of its CPI.
 #[test]
 fn every_call_about_what_is_on_record_goes_to_its_cpi() {
     let mut clouds = Clouds::new();
@@ -84,7 +84,7 @@ fn every_call_about_what_is_on_record_goes_to_its_cpi() {
     assert!(!logs.contains(SECRET));
 }
 
-/// As [`Clouds::rewrite_state`]: a disk that is on record of a CPI and not in use.
+/// Puts a disk that is not in use on record of a CPI, by rewriting the state.
 fn stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
     clouds.rewrite_state(|state| {
         let mut record =
@@ -104,7 +104,7 @@ fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
     for (recorded, really, met) in [
         (Some("east"), "east", 0),
         (Some("east"), "west", 0),
-        // Default, east and west are asked before it.
+        // The default CPI, east and west are asked before it.
         (Some("west"), "cloud", 1),
         (None, "west", 0),
     ] {
@@ -122,13 +122,13 @@ fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
             Hello::methods(&asked)
         );
     }
-    // Found in west, it was not looked for any further; what nobody knows is gone.
+    // The disk was found in west, so the search ended there. A disk that no CPI has is gone.
     stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
     let run = clouds.create("z-east", &["--no-verify"]).success();
     assert_said(&run, "no CPI finds it");
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_disk"]);
 
-    // Of another record with the same CID it is something else.
+    // Another record with the same CID is another disk.
     stray_disk(&clouds, &in_use, Some("west"));
     clouds.create("z-east", &["--no-verify"]).success();
     assert!(clouds.has("east", "disks").contains(&in_use));
@@ -142,7 +142,7 @@ fn an_orphaned_vm_is_looked_for_at_every_cpi_and_the_one_in_use_only_at_its_own(
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
-    // A VM that only the third CPI knows, from an image of its own.
+    // A VM that only the third CPI has, from an image of its own.
     let image = clouds.hello.world.path("hello/stemcell/image");
     let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
     let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
@@ -159,7 +159,7 @@ fn an_orphaned_vm_is_looked_for_at_every_cpi_and_the_one_in_use_only_at_its_own(
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "delete_vm"]);
     assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
 
-    // The VM in use is not looked for elsewhere.
+    // The VM in use is not searched in other CPIs.
     let east = clouds.has("east", "vms").into_iter().next().unwrap();
     let root = clouds.hello.world.path("east").join("vms").join(&east);
     clouds.hello.kill_vm();

@@ -1,9 +1,9 @@
-//! What cannot be meant is refused before anything happens in any cloud.
+//! Invalid combinations are rejected before anything happens in any cloud.
 
 use super::{Clouds, SECRET, assert_said, said};
 use crate::support::scripted::{Deed, Script, Speaks};
 
-/// Runs plan and create-env, which must both refuse with this exit code, and checks that nothing happened.
+/// Runs plan and create-env, which must both fail with this exit code, and checks that nothing happened.
 #[track_caller]
 fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).failure(code);
@@ -11,7 +11,7 @@ fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     refused(clouds, az, code, expected);
 }
 
-/// Runs create-env, which must refuse with this exit code, and checks that nothing happened.
+/// Runs create-env, which must fail with this exit code, and checks that nothing happened.
 #[track_caller]
 fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let run = clouds.create(az, &[]).failure(code);
@@ -48,7 +48,7 @@ fn configs_that_cannot_be_meant() {
         ("key: s3cret", "key: ((nowhere))s3cret", "nowhere"),
         ("cpis:", "cpi:", "`cpis` must be provided"),
     ] {
-        // An AZ names a CPI under its right name, so the first case renames it in the config.
+        // The zone names an existing CPI, so the first case renames that CPI in the config.
         clouds.hello.world.write("cpis.yml", good.replacen(from, to, 1));
         let expected =
             if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
@@ -106,7 +106,7 @@ fn a_cpi_that_fails_info() {
     let deed = Deed::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
     clouds.hello.script(Script::speaking(Speaks::Version(1)).first("info", 9, deed));
     refused(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
-    // It is not asked where it is not needed.
+    // A CPI that is not needed is not called.
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
 }

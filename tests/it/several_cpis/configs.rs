@@ -1,4 +1,4 @@
-//! Where CPIs and zones are written down, and who reads them.
+//! The places of CPIs and availability zones, and the commands that read them.
 
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn cpis_in_the_manifest_and_a_look_at_one_of_them() {
     }
     let unknown = own(&["cpi", "info"], &["--cpi", "nobody"]).failure(3);
     assert_said(&unknown, "--cpi names CPI 'nobody', which the CPI config does not have");
-    // Without the CPIs nothing is known of the record's.
+    // Without the CPI config, the CPI on record is unknown.
     own(&["delete-env"], &["-n"]).success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
 }

@@ -1,6 +1,6 @@
-//! Several CPIs at once: two built-in `local` ones with clouds and stemcell formats of their own, a scripted foreign
-//! one of version 1, and the default CPI of `cloud_provider`. Their clouds are directories, so what each of them did
-//! can be counted.
+//! Several CPIs at once: two built-in `local` ones with clouds and stemcell formats of their own, a scripted
+//! foreign one of version 1, and the default CPI of `cloud_provider`. Their clouds are directories, so tests
+//! can count the effects of each.
 
 mod answering;
 mod bad_input;
@@ -21,7 +21,7 @@ use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Script, Speaks};
 
-/// A secret that the CPI config holds.
+/// A secret in the CPI config.
 const SECRET: &str = "s3cret-of-a-cpi";
 
 /// The hello environment with four clouds.
@@ -57,12 +57,12 @@ impl Clouds {
         );
         let clouds = Clouds { hello };
         clouds.hello.script(Script::speaking(Speaks::Version(1)));
-        // Both kinds of cloud take it; a test that wants another one says so.
+        // Both kinds of cloud accept it. A test that needs another one replaces it.
         clouds.formats("local-directory, local");
         clouds
     }
 
-    /// The stemcell's formats.
+    /// Sets the stemcell's formats.
     fn formats(&self, formats: &str) {
         let path = "hello/stemcell/stemcell.MF";
         let text = self.hello.world.read(path);
@@ -93,7 +93,7 @@ impl Clouds {
         self.hello.world.finish(self.command("delete-env", az, &["-n"]))
     }
 
-    /// Runs a command at a terminal where somebody types this answer.
+    /// Runs a command at a terminal, and types this answer.
     fn at_a_terminal(&self, command: &Command, answer: &str) -> Run {
         let words: Vec<String> = std::iter::once(command.get_program())
             .chain(command.get_args())
@@ -107,28 +107,28 @@ impl Clouds {
         self.hello.world.finish(script)
     }
 
-    /// What a cloud has: `vms`, `disks`, `stemcells`.
+    /// Returns the resources of a kind in a cloud: `vms`, `disks`, `stemcells`.
     fn has(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.hello.world.path(cloud).join(kind)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// How many VMs, disks and stemcells a cloud has.
+    /// Returns the numbers of VMs, disks and stemcells in a cloud.
     fn counts(&self, cloud: &str) -> [usize; 3] {
         ["vms", "disks", "stemcells"].map(|kind| self.has(cloud, kind).len())
     }
 
-    /// The clouds that have anything.
+    /// Returns the clouds that are not empty.
     fn inhabited(&self) -> Vec<&'static str> {
         let all = ["default", "east", "west", "cloud"].into_iter();
         all.filter(|cloud| self.counts(cloud) != [0, 0, 0]).collect()
     }
 
-    /// Makes something in a cloud behind the program's back; returns its CID.
+    /// Creates a resource without the program, and returns its CID.
     fn behind_its_back(&self, cloud: &str, method: &str, arguments: Value) -> String {
         let ip = self.hello.ip();
         let root = self.hello.world.path(cloud);
-        // Beside the environment's own agent.
+        // Its address differs from that of the environment's own agent.
         let config = json!({"root": root, "agent": {"mbus": format!("https://unset:unset@{ip}:6899")}});
         self.hello.world.write("local.json", config.to_string());
         let result = self.hello.call(method, arguments);
@@ -147,7 +147,7 @@ impl Clouds {
     }
 }
 
-/// All that a run said.
+/// Returns the whole output of a run.
 fn said(run: &Run) -> String {
     format!("{}{}", run.stdout, run.stderr)
 }

@@ -1,4 +1,4 @@
-//! From one CPI to another and back.
+//! Moves an environment to another CPI and back.
 
 use super::{Clouds, assert_said, said};
 use crate::support::hello::Hello;
@@ -27,7 +27,7 @@ fn there_and_back_with_a_disk() {
         let run = clouds.create(az, &[]).success();
         assert_said(&run, "Nothing changed");
     }
-    // The foreign CPI heard nothing of the disk in the west.
+    // The foreign CPI got no request about the disk in the west.
     let requests = clouds.hello.requests();
     let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
     assert_eq!(made["arguments"][4], serde_json::json!([]));
@@ -36,7 +36,7 @@ fn there_and_back_with_a_disk() {
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
-/// The new VM is of contract v2 and needs no registry, but the CPI that deletes the old one asks it.
+/// The new VM uses contract v2 and needs no registry, but the CPI that deletes the old VM does.
 #[test]
 fn the_registry_is_there_for_the_old_cpi() {
     let mut clouds = Clouds::new();
@@ -87,7 +87,8 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
 
 #[test]
 fn the_example_moves_from_one_cloud_to_the_other() {
-    // In a directory beside that of the example whose release and stemcell it uses, at an address of its own.
+    // Its directory is beside that of the example, whose release and stemcell it uses, and it has an address
+    // of its own.
     let hello = Hello::new();
     let subnet = hello.ip().strip_suffix(".2").unwrap();
     for (name, text) in [

@@ -1,4 +1,4 @@
-//! CPIs that are renamed, lose their place, or get other credentials.
+//! CPIs that are renamed, moved in the config, or get other credentials.
 
 use super::{Clouds, SECRET, assert_said, said};
 
@@ -34,7 +34,7 @@ fn the_default_cpi_gets_a_name() {
     clouds.config(|text| {
         format!("{text}- {{name: named, type: local, migrated_from: [{{name: \"\"}}], properties: {{root: {root}}}}}\n")
     });
-    // The zone is still of the default CPI: what it makes would be taken for the other one's.
+    // The zone still belongs to the default CPI, whose resources would be taken for the other one's.
     let run = clouds.create("z-default", &[]).failure(3);
     assert_said(&run, "is `migrated_from` the default CPI, and the VM is to be made by the default CPI");
     assert!(!clouds.hello.state().to_string().contains("\"named\""));

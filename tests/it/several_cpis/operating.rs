@@ -1,4 +1,4 @@
-//! Looking into an environment of a CPI with a name, and putting it right.
+//! Inspecting and repairing an environment of a named CPI.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn the_cpi_on_record_is_the_one_that_is_asked() {
     }
     assert_eq!(told["disks"][0]["mounted"], true);
 
-    // Under its new name it is the same one, and a look records nothing.
+    // The renamed CPI counts as the same, and reading records nothing.
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let before = clouds.hello.state();
@@ -53,7 +53,7 @@ fn the_cpi_on_record_is_the_one_that_is_asked() {
 fn nothing_moves_to_another_cpi_by_the_way() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    // The zone is the same to the manifest; it is of another CPI, which does not count as a change of the manifest.
+    // The manifest's zone is unchanged but belongs to another CPI, which is not a change of the manifest.
     clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
     let before = clouds.hello.world.read("state.json");
     let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).failure(3);

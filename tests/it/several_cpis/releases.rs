@@ -1,11 +1,11 @@
-//! CPIs whose type is the job of a release.
+//! CPIs whose type is a job of a release.
 
 use std::collections::BTreeSet;
 
 use super::assert_said;
 use crate::cpi_release::setup::{Env, Machine, cpi_job};
 
-/// An environment without a disk, whose release makes two types of CPI, and three zones.
+/// An environment without a disk, with three zones, whose release contains two types of CPI.
 fn env(machine: &Machine) -> Env {
     let release = machine.release().job(cpi_job("second_cpi"));
     let mut env = Env::new(machine, &release);
@@ -40,7 +40,7 @@ fn vms(env: &Env, cloud: &str) -> usize {
 fn cpis_of_one_release_share_their_packages_and_have_jobs_of_their_own() {
     let machine = Machine::new();
     let mut env = env(&machine);
-    // Both types, one of which is the default CPI: the first.
+    // The release provides both types; the first is the default CPI.
     env.templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
     for (az, cloud) in [("z1", "one"), ("z2", "two"), ("z3", "three"), ("z0", "cloud")] {
         env.create(&["-v", &format!("az={az}")]).success();
@@ -57,7 +57,7 @@ fn cpis_of_one_release_share_their_packages_and_have_jobs_of_their_own() {
     assert_eq!(jobs.into_iter().collect::<Vec<_>>(), ["second_cpi", "test_cpi"]);
     assert!(programs.len() >= 4, "each has a jobs directory of its own: {programs:?}");
     assert!(modes.lines().all(|line| line.starts_with("700 600 700 ")), "{modes}");
-    // What is deleted needs the CPI's release alone.
+    // A deletion needs only the CPI's release.
     env.delete(&["-v", "az=z0"]).success();
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }
@@ -67,7 +67,7 @@ fn a_directory_for_packages_has_room_for_all_of_them() {
     let machine = Machine::new();
     let env = env(&machine);
     let packages = env.hello.world.path("packages").display().to_string();
-    // Old and new CPI are in use at once.
+    // The old and the new CPI are in use at once.
     for az in ["az=z1", "az=z3", "az=z0"] {
         env.create(&["--package-dir", &packages, "-v", az]).success();
     }

@@ -1,4 +1,4 @@
-//! What stays behind of a run that is killed.
+//! The state keeper, which stays behind when a run is killed.
 
 use crate::support::process::Ending;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
         lock(&bucket)["command"].as_str().unwrap().contains("which ended")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
-    // It looks for the answer now and then.
+    // It looks for the answer periodically.
     std::thread::sleep(Duration::from_millis(500));
     hello.go();
     hello.wait_for_keeper();
@@ -57,7 +57,7 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
     hello.wait_for_keeper();
     assert!(begun.elapsed() > Duration::from_secs(3), "as long as the lease lasts: {:?}", begun.elapsed());
     hello.wait_until_idle();
-    // Its answer is on this machine all the same.
+    // The answer is on this machine all the same.
     gone.store(false, Ordering::SeqCst);
     hello.script(Script::speaking(Speaks::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
@@ -70,7 +70,7 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
 fn a_run_that_is_killed_before_it_calls_anything_gives_its_lease_back() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
-    // In the `info`.
+    // The call is `info`.
     let mut child = in_call(&hello, 1, When::Hold);
     assert!(bucket.keys().contains(&LOCK.to_owned()));
     child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! The lock of a shared state: a lease that has to be renewed.
+//! The lease: the lock of a shared state, which must be renewed.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn while_one_run_is_on_another_is_told_who_and_may_wait() {
     assert!(refused.stderr.contains("runs out in"), "{}", refused.stderr);
     hello.delete(&[]).failure(4);
 
-    // It is renewed for as long as it takes.
+    // It is renewed as long as the run lives.
     until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
     hello.create(&[]).failure(4);
 
@@ -72,7 +72,7 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
     let child = in_create_vm(&hello, When::HoldDone);
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(3600).as_bytes());
-    // Long enough to be renewed, had it been left.
+    // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
     hello.requests();
     hello.go();
@@ -83,7 +83,7 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
-    // What the call came to is announced all the same.
+    // The call's outcome is announced all the same.
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
     assert_eq!(vms.len(), 1);
@@ -105,19 +105,19 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(2).as_bytes());
     let begun = Instant::now();
-    // Whatever the holder's clock said about the end of it.
+    // The holder's clock does not matter for the end of the lease.
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
     let told = "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
     assert!(run.stderr.contains(told), "{}", run.stderr);
-    // Whoever had it cannot write over the state any more, should it come back.
+    // The former holder cannot overwrite the state if it comes back.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());
     assert!(!bucket.keys().contains(&LOCK.to_owned()));
 
-    // One that is not even that.
+    // A lock document that is not a lease at all.
     bucket.put(LOCK, b"{");
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("another run is using"), "{}", refused.stderr);
@@ -177,7 +177,7 @@ fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
     assert_eq!(bucket.read("state.json"), before, "it writes nothing");
     hello.wait_until_idle();
     hello.wait_for_keeper();
-    // But what its call came to is known now.
+    // The outcome of its call is known now.
     hello.script(Script::speaking(Speaks::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
@@ -221,9 +221,9 @@ fn of_several_that_find_a_lease_run_out_one_gets_it() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
     bucket.put(LOCK, foreign(3).as_bytes());
-    // Until it has run out, and the server's clock has shown another second.
+    // Waits until it has run out and the server's clock has moved on by a second.
     std::thread::sleep(Duration::from_secs(7));
-    // A recreate, which waits in its `delete_vm`, the third call after `info` and `has_vm`.
+    // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
     hello.script(Script::at(3, When::Hold));
     let commands: Vec<Command> =
         (0..4).map(|_| hello.command("create-env", &["--recreate", "--agent-timeout", "20s"])).collect();
@@ -247,9 +247,9 @@ fn of_several_that_find_a_lease_run_out_one_gets_it() {
 #[test]
 fn who_takes_away_the_lock_by_hand_is_noticed_before_the_next_effect() {
     let mut hello = Hello::new();
-    // It is not renewed while this test lasts.
+    // It is not renewed during this test.
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
-    // In the `create_stemcell`.
+    // The call is `create_stemcell`.
     let child = in_call(&hello, 2, When::HoldDone);
     bucket.delete(LOCK);
     bucket.put(LOCK, foreign(3600).as_bytes());

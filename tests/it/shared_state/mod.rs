@@ -1,5 +1,5 @@
-//! A state in a bucket: commands that work on it, its lease, and what goes wrong on the way there. That a run that was
-//! killed is finished on another machine is in `crash::shared`.
+//! A state in a bucket: commands that use it, its lease, and failures of access. `crash::shared` tests that
+//! another machine finishes a killed run.
 
 mod keeper;
 mod lease;
@@ -19,7 +19,7 @@ use crate::support::scripted::{Script, When};
 
 const LOCK: &str = "state.json.lock";
 
-/// A run on the machine that is in use that waits in a call, counted from 1.
+/// Starts a run on the current machine that is held in a call, counted from 1.
 fn in_call(hello: &Hello, number: usize, when: When) -> Child {
     hello.script(Script::at(number, when));
     let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
@@ -29,9 +29,9 @@ fn in_call(hello: &Hello, number: usize, when: When) -> Child {
     child
 }
 
-/// The same in the `create_vm`, before or after its effect.
+/// Starts a run that is held in `create_vm`, before or after its effect.
 fn in_create_vm(hello: &Hello, when: When) -> Child {
-    // `info`, `create_stemcell`, `create_vm`.
+    // The third call is `create_vm`, after `info` and `create_stemcell`.
     in_call(hello, 3, when)
 }
 
@@ -44,12 +44,12 @@ fn lock(bucket: &Bucket) -> Value {
     serde_json::from_str(&bucket.read(LOCK)).unwrap()
 }
 
-/// A lease of nobody who is there.
+/// Writes a lease of a holder that does not exist.
 fn foreign(lasts: u64) -> String {
     json!({
         "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env", "since": "2026-01-01T00:00:00Z",
         "owner": "5f0c8a3e-0a2b-4b6e-8a52-1f0a3f6f9d10", "lasts_seconds": lasts, "renewals": 0,
-        // By a clock that is years behind.
+        // The holder's clock is years behind.
         "expires": "2020-01-01T00:00:00Z",
     })
     .to_string()

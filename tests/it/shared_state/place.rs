@@ -1,4 +1,4 @@
-//! Where a shared state is: commands that look at it or change it there, and ways that lead nowhere.
+//! The place of a shared state: commands that read or change it there, and invalid places.
 
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ fn what_opens_the_bucket_is_seen_nowhere() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let verbose = ["--verbose", "--verbose", "--verbose"];
-    // One that would be shown, were it not known to be secret.
+    // A value that would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
     bucket.let_in(&mut misplaced);
     let mut told = String::new();

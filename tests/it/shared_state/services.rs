@@ -1,4 +1,4 @@
-//! A life of an environment whose state is with a service other than S3, on two machines.
+//! A life of an environment whose state is in a service other than S3, on two machines.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn live(service: Service) {
     let bucket = hello.share_in(Bucket { lease: "6s", ..Bucket::of(service) });
     let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
 
-    // Killed on one machine, finished on the other.
+    // The run is killed on one machine and finished on the other.
     hello.script(Script::at(3, When::After));
     hello.create(&[]).failure(-1);
     hello.wait_until_idle();
@@ -36,7 +36,7 @@ fn live(service: Service) {
     let journal: Vec<_> = bucket.keys().into_iter().filter(|key| key.contains(".journal/")).collect();
     assert!(journal.is_empty(), "an answer may hold secrets: {journal:?}");
 
-    // What looks at it, and what changes it.
+    // Commands that read the state, and commands that change it.
     hello.change_machine();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     assert!(state(&hello, &["state", "show"]).success().stdout.contains(&vm));
@@ -49,7 +49,7 @@ fn live(service: Service) {
     state(&hello, &["state", "backup", "--restore", number, "--yes"]).success();
     assert!(hello.create(&[]).success().stdout.contains("Nothing changed"));
 
-    // Its lease: somebody else's is respected until it runs out, by the server's clock.
+    // A foreign lease is respected until it runs out by the server's clock.
     bucket.put(LOCK, foreign(3).as_bytes());
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
@@ -57,7 +57,7 @@ fn live(service: Service) {
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_ne!(bucket.read("state.json"), before, "whoever had it cannot write over it");
 
-    // Whoever writes without one is noticed.
+    // A write without the lease is detected.
     hello.script(Script::at(3, When::HoldDone));
     let changed = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
@@ -79,7 +79,7 @@ fn live(service: Service) {
 
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
-    // But for the scratch directory of the run that was killed, in which a CPI might still read.
+    // The scratch directory of the killed run stays, because a CPI might still read it.
     assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
 }
 
@@ -113,14 +113,14 @@ fn azures_credentials_are_needed_and_never_shown() {
         command.env_remove("AZURE_STORAGE_ACCOUNT_KEY").env(name, value);
         hello.world.finish(command)
     };
-    // Another key than the account's.
+    // The key differs from the account's.
     let wrong = "d3Jvbmctd3Jvbmctd3Jvbmc=";
     let refused = show("AZURE_STORAGE_ACCOUNT_KEY", wrong).failure(1);
     for part in ["access is denied", "AZURE_STORAGE_ACCOUNT_KEY"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     assert!(!refused.stderr.contains(wrong), "{}", refused.stderr);
-    // A token in the place of the key.
+    // A token in place of the key.
     bucket.put("state.json", br#"{"director_id": "the-director"}"#);
     let shown = show("AZURE_STORAGE_SAS_TOKEN", bucket.token()).success();
     assert!(shown.stdout.contains("the-director"), "{}", shown.stdout);

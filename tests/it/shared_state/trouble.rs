@@ -1,4 +1,4 @@
-//! A bucket whose server is in trouble: what passes is waited for, and what does not is told with what to do.
+//! A failing bucket server: the run waits for temporary failures, and reports others with advice.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
 
-/// A server before the bucket's own that does with a request what `answer` makes of it: how many there were before it,
-/// and what the bucket's own would answer.
+/// A server before the bucket's own. `answer` turns each request into an answer; it gets the number of
+/// earlier requests and the bucket's answer.
 fn front(
     bucket: &Bucket,
     answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
@@ -28,7 +28,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 #[test]
 fn what_passes_is_waited_for() {
     let mut hello = Hello::new();
-    // Every third request is turned away, of every seventh the answer is lost.
+    // Every third request is rejected, and every seventh loses its answer.
     let (server, bucket) = front(&Bucket::new(), |before, forward| match before {
         before if before % 3 == 1 => error("503 Slow Down", "SlowDown"),
         before if before % 7 == 4 => {

@@ -1,4 +1,4 @@
-//! Certificates that openssl made, read natively and by Ruby's OpenSSL.
+//! Certificates made by openssl, read natively and by Ruby's OpenSSL.
 
 use crate::support::process::{Outcome, prepare};
 use std::path::Path;
@@ -28,7 +28,7 @@ cert = OpenSSL::X509::Certificate.new(p('pem'))
 <%= begin; OpenSSL::X509::Certificate.new('x'); rescue OpenSSL::X509::CertificateError; 'no certificate'; end %>
 "#;
 
-/// A certificate of this key type, subject and extensions.
+/// Returns a certificate of this key type, subject and extensions.
 fn certificate(directory: &Path, key: &[&str], subject: &str, extensions: &[&str]) -> String {
     let mut openssl = prepare("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "100", "-utf8", "-set_serial", "0x1234567890abcdef12"]);

@@ -1,6 +1,6 @@
-//! Generated properties through what templates do with properties, natively and in one Ruby process.
+//! Generated properties, used in the ways of templates, rendered natively and in one Ruby process.
 //!
-//! A few hundred sets, always the same ones; under `MONOPILE_SWEEP=full` many more, of a new seed.
+//! The default run has a few hundred fixed sets; `MONOPILE_SWEEP=full` uses many more with a new seed.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Case, reference, shown};
 
-/// Strings that mean something to YAML, JSON, shells, Ruby or HTML.
+/// Strings with a meaning in YAML, JSON, shells, Ruby or HTML.
 const PECULIAR: &[&str] = &[
     "",
     " ",
@@ -175,7 +175,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What templates do with `v` and `w`. Each prints what it makes, or that it is an error.
+/// Expressions of templates with `v` and `w`. Each prints its result or error.
 const EXPRESSIONS: &[&str] = &[
     "v",
     "\"<#{v}>\"",
@@ -329,7 +329,7 @@ const EXPRESSIONS: &[&str] = &[
     "case v when String then 's' when Numeric then 'n' when nil then 'nil' when Array then 'a' when Hash then 'h' else 'b' end",
 ];
 
-/// The first line says what is required: the corpus of upstream's context has these loaded by the director.
+/// The first line requires libraries that the director loads for upstream's templates.
 const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require 'digest'; require 'erb'; \
      require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', nil); w = p('w', nil) -%>\n";
 
@@ -384,7 +384,7 @@ fn generated_properties_render_as_ruby_renders_them() {
             }
         }
     }
-    // The smallest set for each expression tells the most.
+    // The smallest set for each expression is the most useful one.
     differences.sort();
     let mut seen = HashSet::new();
     let shown: Vec<&str> = differences

@@ -1,12 +1,12 @@
-//! Documents as people write them, and what they are.
+//! Documents as people write them, with their meaning.
 
 /// A document and its normal form.
 pub(super) struct Case {
-    /// What it shows.
+    /// The feature it shows.
     pub name: &'static str,
-    /// As written.
+    /// The text as written.
     pub text: &'static str,
-    /// As it is printed.
+    /// The text as printed.
     pub emitted: &'static str,
 }
 

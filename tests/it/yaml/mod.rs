@@ -1,4 +1,4 @@
-//! YAML in and out: the tables say what BOSH's library makes of each text.
+//! YAML in and out: the tables have the result of BOSH's library for each text.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ fn refused(text: &str) -> String {
     error.to_string()
 }
 
-/// Compares a whole table, so that one run shows every case that is wrong.
+/// Compares a whole table, so that one run shows every failing case.
 fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
     let mut wrong = String::new();
     for (name, actual, expected) in cases {
@@ -135,7 +135,7 @@ fn nesting_has_a_limit() {
     refused(&"{a: ".repeat(100_000));
     let block: String = (0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
     refused(&block);
-    // Each alias adds what its anchor has.
+    // Each alias adds the nodes of its anchor.
     let chain: String = (1..100)
         .map(|link| format!("- &a{link} {}*a{}{}\n", "[".repeat(50), link - 1, "]".repeat(50)))
         .collect();
@@ -154,7 +154,7 @@ fn aliases_have_a_limit() {
         .map(|level| format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}], k{level}: 1}}\n", level - 1))
         .collect();
     assert!(refused(&format!("a0: &a0 {{k: 1}}\n{merges}")).contains("aliases repeat too much"));
-    // Many aliases of small things are no attack.
+    // Many aliases of small nodes are no attack.
     let many = format!("a: &a {{b: c}}\nd: [{}]\n", "*a, ".repeat(20_000));
     assert_eq!(load(&many).get("d").unwrap().as_seq().unwrap().len(), 20_000);
 }
@@ -176,7 +176,7 @@ fn only_equal_values_are_equal() {
     assert_ne!(load("[a, b]"), load("[b, a]"));
 }
 
-/// Text that looks like YAML more often than not.
+/// Generates texts that often look like YAML.
 fn yamlish() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9]{1,4}",
@@ -220,7 +220,7 @@ fn scalar() -> impl Strategy<Value = Node> {
 
 fn tree() -> impl Strategy<Value = Node> {
     scalar().prop_recursive(4, 40, 6, |inner| {
-        // A plain `<<` is how upstream writes that key, and it reads back as a merge.
+        // Upstream writes that key as a plain `<<`, which is read back as a merge.
         let key = scalar().prop_filter("no merge key", |key| key.as_str() != Some("<<"));
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..6).prop_map(Data::Seq),

@@ -1,7 +1,6 @@
-//! What a plain scalar is, and how it is written.
+//! Types of plain scalars, and their output.
 
-/// Source text and what is written for it. Quotes around the result mean that it is a string which reads
-/// like something else.
+/// Source text, and its output. Quotes in the output mean a string that would otherwise read as another type.
 pub(super) const PLAIN: &[(&str, &str)] = &[
     ("y", "true"),
     ("Y", "true"),
@@ -153,7 +152,7 @@ pub(super) const PLAIN: &[(&str, &str)] = &[
     ("foo bar", "foo bar"),
 ];
 
-/// Strings, and how each is written as the value of a key at the top.
+/// Strings, and their output as the value of a top-level key.
 pub(super) const STRINGS: &[(&str, &str)] = &[
     ("", "\"\""),
     ("a", "a"),

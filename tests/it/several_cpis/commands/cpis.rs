@@ -26,7 +26,7 @@ fn every_cpi_says_what_it_is_or_why_not() {
     );
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
 
-    // Unknown formats are no defect; a CPI that fails is.
+    // Unknown formats are no problem; a failing CPI is.
     clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
     assert!(run.stdout.contains("foreign\tanything\t1\tunknown\t"), "{}", run.stdout);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{Clouds, assert_said};
 
-/// What `disks` says of each: its CID and its status.
+/// Returns CID and status of each disk that `disks` lists.
 fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     clouds.list("disks").iter().map(|disk| (text(&disk["cid"]), text(&disk["status"]))).collect()
@@ -48,7 +48,7 @@ fn another_disk_takes_the_place_of_the_present_one_and_back() {
     assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
 
-    // And back, with the data.
+    // The disk is attached again, with its data.
     clouds.on("attach-disk", &[&first]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 2);

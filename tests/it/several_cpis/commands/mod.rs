@@ -12,19 +12,19 @@ use super::Clouds;
 use crate::support::Run;
 
 impl Clouds {
-    /// A command on the environment.
+    /// Returns a command on the environment.
     fn on(&self, command: &str, more: &[&str]) -> Run {
         self.hello.world.finish(self.command(command, "z-east", more))
     }
 
-    /// What a list says, as JSON.
+    /// Returns the JSON of a list.
     #[track_caller]
     fn list(&self, command: &str) -> Vec<Value> {
         let run = self.hello.world.run([command, "--state", "state.json", "--json"]).success();
         serde_json::from_str::<Value>(&run.stdout).unwrap().as_array().unwrap().clone()
     }
 
-    /// The one thing of a kind that a cloud has.
+    /// Returns the only resource of a kind in a cloud.
     #[track_caller]
     fn only(&self, cloud: &str, kind: &str) -> String {
         let all = self.has(cloud, kind);

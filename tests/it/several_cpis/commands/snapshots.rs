@@ -9,7 +9,7 @@ use crate::support::scripted::{Script, Speaks, When};
 fn snapshots_are_of_the_cpi_of_their_disk() {
     let clouds = Clouds::new();
     clouds.on("take-snapshot", &[]).failure(3);
-    // A disk each, with no VM.
+    // Each CPI has a disk, and there is no VM.
     let mut disks = Vec::new();
     for (cpi, cloud) in [("east", "east"), ("foreign", "cloud")] {
         let cid = clouds.behind_its_back(cloud, "create_disk", json!([8, {}]));
@@ -36,7 +36,7 @@ fn snapshots_are_of_the_cpi_of_their_disk() {
         "of CPI 'west' is on record",
     );
 
-    // Killed when the snapshot is there and not yet on record: the next run puts it on record and takes another.
+    // The run is killed before the snapshot is on record. The next run records it and takes another one.
     clouds.hello.script(Script::at(2, When::After));
     clouds.on("take-snapshot", &[&foreign]).failure(-1);
     clouds.hello.wait_until_idle();

@@ -12,7 +12,7 @@ use crate::support::scripted::{Script, Speaks, When};
 const NAME: &str = "bosh-local-hello-go_agent/1.0";
 const UPLOAD: &str = "upload-stemcell";
 
-/// How many stemcells each cloud has: that of the default CPI, east, west, foreign.
+/// Returns the number of stemcells in each cloud: default CPI, east, west, foreign.
 fn counts(clouds: &Clouds) -> [usize; 4] {
     ["default", "east", "west", "cloud"].map(|cloud| clouds.has(cloud, "stemcells").len())
 }
@@ -36,7 +36,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
                "in_use": false, "kept": true, "undeleted": null})
     );
 
-    // The same again does nothing; `--fix` does it again, and what it replaces goes.
+    // Repeating the command does nothing. `--fix` uploads again and deletes the old one.
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_said(&run, "is uploaded already");
     let known = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
@@ -46,7 +46,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     assert_ne!(clouds.only("east", "stemcells"), east);
     assert_eq!(clouds.list("stemcells").len(), 3);
 
-    // A CPI that does not take it is no obstacle where others have it.
+    // A CPI that rejects the stemcell is no obstacle if others accept it.
     clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
     clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
@@ -60,7 +60,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     clouds.on(UPLOAD, &["hello/stemcell", "--cpi", ""]).success();
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
-    // Bad input, before any effect.
+    // Bad input is reported before any effect.
     for (more, code, expected) in [
         (&["hello/stemcell", "--cpi", "eats"][..], 3, "--cpi names CPI 'eats'"),
         (&["nowhere.tgz"], 3, "nowhere.tgz"),
@@ -87,7 +87,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     }
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
-    // One by its CID, the others by name and version.
+    // One is named by CID, the others by name and version.
     let west = clouds.only("west", "stemcells");
     assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).failure(3), "is on record");
     assert_said(&clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).failure(3), "--cpi names CPI 'eats'");
@@ -103,7 +103,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
 #[test]
 fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     let clouds = Clouds::new();
-    // The one that is held comes first.
+    // The held call comes first.
     clouds.config(|text| {
         let (others, foreign) = text.split_once("- name: foreign").unwrap();
         format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())
@@ -131,7 +131,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     clouds.on("delete-stemcell", &[NAME]).success();
 
-    // Killed when the stemcell is there and not yet on record: the next run finds it.
+    // The run is killed before the stemcell is on record, and the next run finds it.
     clouds.hello.script(Script::at(2, When::After));
     clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).failure(-1);
     clouds.hello.wait_until_idle();
@@ -139,7 +139,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
     assert_said(&run, "is uploaded already");
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
-    // Killed when it is deleted and still on record.
+    // The run is killed after the deletion, with the stemcell still on record.
     clouds.hello.script(Script::at(2, When::After));
     clouds.on("delete-stemcell", &[NAME]).failure(-1);
     clouds.hello.wait_until_idle();
@@ -159,7 +159,7 @@ fn a_deploy_uses_what_was_uploaded_and_deletes_nothing_of_it() {
     let run = clouds.on("delete-stemcell", &[&uploaded]).failure(3);
     assert_said(&run, "was made from stemcell");
 
-    // What the VM was made from goes with the VM.
+    // The VM's stemcell is deleted with the VM.
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
     assert_said(&run, "so it stays until the create-env that makes the VM anew");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);

@@ -7,7 +7,7 @@ use crate::support::hello::Hello;
 use crate::support::scripted::{Script, Speaks, When};
 
 impl Clouds {
-    /// A VM that nothing has on record, in the cloud of the third CPI.
+    /// Creates an untracked VM in the cloud of the third CPI.
     fn stray_vm(&self, stemcell: &str) -> String {
         let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
         let env = json!({"bosh": {"mbus": {"cert": {}}}});
@@ -32,11 +32,11 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
         assert_said(&clouds.on("delete-vm", &more).failure(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
-    // A CPI that does not answer stops the search: what it has is not known.
+    // A CPI that does not answer stops the search, because it may have the VM.
     clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, "Down", false));
     clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
 
-    // One that cannot be deleted is on record from then on.
+    // A VM that cannot be deleted is on record from now on.
     clouds.hello.script(Script::speaking(Speaks::Local).fail("delete_vm", 1, "Busy", false));
     assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
@@ -49,7 +49,7 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
 
-    // Killed when the VM is gone and still on record.
+    // The run is killed after the deletion, with the VM still on record.
     let vm = clouds.stray_vm(&stemcell);
     clouds.hello.script(Script::at(4, When::Before));
     clouds.on("delete-vm", &[&vm]).failure(-1);
