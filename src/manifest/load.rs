@@ -276,7 +276,7 @@ pub fn interpolate(inputs: &Inputs, options: &Options, redactor: &Redactor) -> R
     Ok((text, loaded))
 }
 
-/// A value as YAML. A text stands as it is, because a key or certificate is not wanted as a YAML block.
+/// Formats a value as YAML. A string is printed plain, because a key or certificate must not be a YAML block.
 pub(super) fn print_value(value: &Node) -> String {
     match value.as_str() {
         Some(text) => format!("{text}\n"),
@@ -284,7 +284,7 @@ pub(super) fn print_value(value: &Node) -> String {
     }
 }
 
-/// Reads a path as in ops files; `argument` is where the operator wrote it.
+/// Parses a path in the language of ops files. `argument` names it in errors.
 pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
     text.parse().map_err(|error| Error::usage(format!("{argument} '{text}' is no path")).with_source(error))
 }

@@ -1,4 +1,4 @@
-//! Keys that have no meaning. They are ignored, as upstream ignores them, but most of them are misspelt.
+//! Warns of unknown keys. They are ignored as in upstream, but most of them are misspelt.
 
 use crate::deployment::did_you_mean;
 use crate::load::Loaded;

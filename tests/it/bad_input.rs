@@ -279,7 +279,7 @@ fn cpis_that_do_not_run() {
     for (content, mode, said) in [
         (None, 0, &["cannot be run", "check the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
-        // What comes now shows only when the CPI is called, which `plan` does not do.
+        // The following problems show only when the CPI is called, which `plan` does not do.
         (Some("#!/no/such/interpreter\n"), 0o755, &["cannot be run", "interpreter"]),
         (Some("#!/bin/sh\necho broken >&2\n"), 0o755, &["`info`", "wrote nothing", "broken"]),
         (Some("#!/bin/sh\necho '{\"result\": {'\n"), 0o755, &["`info`", "not one JSON document"]),
@@ -409,7 +409,7 @@ fn an_expired_mbus_certificate_costs_no_vm() {
     assert_eq!(hello.world.read("state.json"), state);
     assert!(hello.requests().is_empty(), "the CPI was called");
     assert_eq!(hello.ask().1, 1, "the VM is still there");
-    // What the hint says helps.
+    // The hint helps.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);

@@ -1,4 +1,4 @@
-//! Slips that change nothing for `bosh` and are told here: misspelt properties and keys, a command that only reads.
+//! Mistakes that `bosh` ignores and monopile reports: misspelt properties and keys, a command that only reads.
 
 use std::os::unix::fs::PermissionsExt;
 

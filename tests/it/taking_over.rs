@@ -1,4 +1,4 @@
-//! What other tools and other users left: an old state of `bosh`, a state of another user.
+//! Files that other tools and other users left: an old state of `bosh`, a state of another user.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -48,7 +48,7 @@ fn an_old_state_becomes_the_state() {
         assert_eq!(methods.iter().filter(|one| **one == method).count(), 1, "{method}: {methods:?}");
     }
     assert_eq!(hello.ask().1, 2, "the data is on the new disk");
-    // Nothing takes it over a second time.
+    // The state is not taken over a second time.
     hello.delete(&[]).success();
     hello.delete(&[]).failure(3);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -75,7 +75,7 @@ fn an_old_state_that_is_not_clear_is_refused() {
     assert!(!hello.world.exists("state.json") && hello.world.exists(OLD));
 }
 
-/// The owners of a file, or of a directory and all in it.
+/// Returns the owners of a file, or of a directory and everything in it.
 fn owners(path: &Path) -> BTreeSet<(u32, u32)> {
     let entries = walkdir::WalkDir::new(path).into_iter().map(Result::unwrap);
     entries.map(|entry| entry.metadata().unwrap()).map(|found| (found.uid(), found.gid())).collect()

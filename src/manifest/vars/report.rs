@@ -38,7 +38,7 @@ pub struct Row {
 pub struct Finding {
     /// The variable.
     pub name: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 

@@ -191,7 +191,7 @@ fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certif
     })
 }
 
-/// Checks that the CA is valid: what an expired one signs is accepted nowhere.
+/// Checks that the CA is valid, because clients reject certificates of an expired CA.
 fn check_authority(store: &Store, authority: Option<&Authority>, now: OffsetDateTime) -> Result<()> {
     let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
         return Ok(());

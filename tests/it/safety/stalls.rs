@@ -1,4 +1,4 @@
-//! An agent that stalls, and the operator who stops waiting for it.
+//! An agent that stalls, and signals that end the wait.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
