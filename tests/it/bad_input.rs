@@ -338,8 +338,8 @@ fn a_port_in_use_leaves_no_vm_and_the_next_run_goes_on() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// A vars store with a CA and an mbus certificate of `host` that is valid within these days from now; `signed` by
-/// that CA or by another one of the same name.
+/// A vars store with a CA and an mbus certificate of `host` that is valid within these days from now;
+/// `signed` by that CA or by another one of the same name.
 fn write_credentials(hello: &Hello, host: &str, days: (i64, i64), signed: bool) {
     let authority = || {
         let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();

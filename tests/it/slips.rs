@@ -1,4 +1,5 @@
-//! Mistakes that `bosh` ignores and monopile reports: misspelt properties and keys, a command that only reads.
+//! Mistakes that `bosh` ignores and monopile reports: misspelt properties and keys, a command that only
+//! reads.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -79,7 +79,8 @@ fn spell(secret: &str, forms: &mut Vec<String>) {
     if let Ok(quoted) = serde_json::to_string(secret) {
         let json = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         if json != secret && !secret.contains('\n') {
-            // A secret of several lines needs no base64 of its escaped form: each of its lines is searched too.
+            // A secret of several lines needs no base64 of its escaped form: each of its lines is searched
+            // too.
             base64(json, forms);
         }
         forms.push(json.to_owned());
