@@ -1,4 +1,4 @@
-//! The plan of `create-env`.
+//! Plans `create-env`.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use base::{Error, Result};
 use manifest::cpi_label;
 use manifest::deployment::DiskSpec;
 
-/// The desired state by the manifest, as far as a plan depends on it.
+/// The parts of the manifest and its artifacts that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Desired<'a> {
     /// SHA-512 of the interpolated manifest, hex.
@@ -26,39 +26,39 @@ pub struct Desired<'a> {
     pub releases: &'a [Identity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,
-    /// The name of the CPI that VM, disk and stemcell are to be of; none for the default CPI.
+    /// The name of the CPI for VM, disk and stemcell; none for the default CPI.
     pub cpi: Option<&'a str>,
-    /// The name of the availability zone, where the manifest has such.
+    /// The name of the availability zone, if the manifest names one.
     pub az: Option<&'a str>,
 }
 
-/// How a change comes to a VM that exists.
+/// The way in which an existing VM is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// In the VM that runs where that is possible; else with a new one
+    /// Updates the running VM if possible, and replaces it otherwise.
     #[default]
     InPlace,
-    /// Always with a new VM
+    /// Always replaces the VM.
     Recreate,
 }
 
-/// What the operator asks for beyond the manifest, and what was found out.
+/// Flags of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Deploy even if nothing changed.
+    /// Deploys even if nothing changed.
     pub recreate: bool,
-    /// Move the data to a new disk.
+    /// Moves the data to a new disk.
     pub recreate_persistent_disks: bool,
-    /// How a change comes to a VM that exists.
+    /// The way in which an existing VM is changed.
     pub strategy: Strategy,
-    /// The VM on record is known not to exist any more.
+    /// True if the VM on record no longer exists.
     pub vm_is_gone: bool,
-    /// Why the agent of the VM on record cannot be counted on.
+    /// The reason why the agent of the VM on record cannot be used, if it cannot.
     pub agent_is_silent: Option<String>,
 }
 
-/// Plans a `create-env`. A persistent disk that would stay behind in another CPI or AZ is an error, unless its data
-/// may be lost.
+/// Plans a `create-env`. Fails if the persistent disk would stay behind in another CPI or AZ, unless
+/// `recreate_persistent_disks` is set.
 pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result<Plan> {
     let mut plan = Plan::default();
     let reasons = reasons(state, desired, options);
@@ -75,7 +75,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result
     }
 }
 
-/// The VM stays, and gets its jobs anew.
+/// Plans an in-place update: the VM stays, and its jobs are deployed again.
 fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, mut plan: Plan) -> Plan {
     let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
     if made_of.is_some_and(|made_of| made_of.differences(desired.vm_spec).contains(&VmSpecPart::Tags)) {
@@ -114,12 +114,12 @@ fn recreate(
     };
     plan.push(Step::DeployJobs, reason);
 
-    // The old disk goes last: until the jobs run on the new one, it is the only proven copy.
+    // The old disk is deleted last: until the jobs run with the new one, it is the only proven copy.
     if let (Some(current), Some(why)) = (current, superseded) {
         plan.delete(current.handle(), why);
     }
 
-    // What an earlier run left behind, or this one replaces.
+    // Disks that an earlier run left behind.
     for disk in state
         .disks
         .iter()
@@ -131,7 +131,7 @@ fn recreate(
     Ok(())
 }
 
-/// The reasons in one line. Where some need a new VM, the others do not matter.
+/// Joins the reasons in one line. If some need a new VM, the others are left out.
 fn why(reasons: &[Reason]) -> String {
     let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
     let texts: Vec<&str> =
@@ -139,7 +139,7 @@ fn why(reasons: &[Reason]) -> String {
     texts.join("; ")
 }
 
-/// When nothing changed, what earlier runs could not delete is tried again.
+/// Plans to delete what earlier runs could not delete, and what is no longer in use.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
     for disk in state.disks.iter().filter(|disk| {
@@ -151,15 +151,15 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
     plan
 }
 
-/// VMs that were not found when they were to be deleted.
+/// Plans to delete earlier VMs that may still exist.
 fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     for vm in state.undeleted_vms() {
         plan.delete(vm, "it may still exist");
     }
 }
 
-/// By CID and not by record: other tools may have recorded one stemcell of the IaaS under two versions. What an
-/// operator uploaded stays.
+/// Plans to delete all stemcells except the one in use and those that an operator uploaded.
+/// Each handle counts once, because other tools may have recorded one stemcell under two versions.
 fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
     for known in &state.stemcells {
@@ -169,7 +169,8 @@ fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut 
     }
 }
 
-/// Plans the disk's way to the new VM; says whether the current disk is superseded by a new one, and why.
+/// Plans how the new VM gets its persistent disk. Returns the reason to delete the current disk if a new one
+/// supersedes it.
 fn disk_steps(
     plan: &mut Plan,
     state: &State,
@@ -207,7 +208,7 @@ fn disk_steps(
     Ok(Some("its data is on the new disk".to_owned()))
 }
 
-/// Whether a disk cannot follow to where the VM is wanted: in words, from where to where that is.
+/// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
 fn stays_behind(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
@@ -220,12 +221,12 @@ fn stays_behind(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
         (Some(from), Some(to)) if from != to => {
             Some(format!("the environment moves from AZ '{from}' to AZ '{to}'"))
         }
-        // Where one of them is not known, it is taken for the same.
+        // An unknown AZ counts as the same.
         _ => None,
     }
 }
 
-/// The disk that a move would leave behind, whose data is lost then.
+/// Returns the disk that a move would leave behind, and whose data would be lost.
 pub fn loses<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
     state.current_disk().filter(|disk| desired.disk.is_some() && stays_behind(disk, desired).is_some())
 }

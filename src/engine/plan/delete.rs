@@ -1,4 +1,4 @@
-//! The plan of `delete-env`.
+//! Plans `delete-env`.
 
 use std::collections::BTreeSet;
 

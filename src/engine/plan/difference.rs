@@ -1,4 +1,4 @@
-//! What changed in a manifest, leaf by leaf.
+//! Compares the deployed manifest with the desired one, leaf by leaf.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,49 +6,49 @@ use std::fmt;
 use crate::state::Leaves;
 use base::encoding::shortened;
 
-/// How much of a value is shown, in bytes.
+/// The length to which values are shortened when shown, in bytes.
 const SHOWN: usize = 60;
 
-/// A leaf of the manifest that is wanted.
+/// A leaf of the desired manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// Where it is, in the path language of ops files.
+    /// Its path, in the syntax of ops files.
     pub path: String,
-    /// What it is, as JSON.
+    /// Its value, as JSON.
     pub value: String,
-    /// It must not be shown.
+    /// True if its value must not be shown.
     pub secret: bool,
 }
 
-/// A leaf that is not as it was deployed.
+/// A leaf that differs from the deployed manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where it is, in the path language of ops files.
+    /// Its path, in the syntax of ops files.
     pub path: String,
-    /// What happened to it.
+    /// The kind of change.
     pub alteration: Alteration,
 }
 
-/// What happened to a leaf. New values are as a person writes them; `None` where they must not be shown. Old values
-/// are never on record.
+/// The kind of change of a leaf, with the new value in plain text, or `None` if it is secret.
+/// Old values are never on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alteration {
-    /// It was not there.
+    /// The leaf is new.
     Added(Option<String>),
-    /// It had another value.
+    /// The leaf had another value.
     Changed(Option<String>),
-    /// It is not there any more.
+    /// The leaf is gone.
     Removed,
 }
 
-/// Compares the manifest that was deployed with the one that is wanted; in the order of the latter, with what is gone
-/// at the end.
+/// Compares the deployed manifest with the desired one. Returns differences in the order of the latter, with
+/// removed leaves at the end.
 pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
     let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
     let mut found: Vec<Difference> = wanted
         .iter()
-        // What was filled or emptied is told by what it holds or held.
+        // A map or list that was emptied or filled is shown by the leaves that it held or holds.
         .filter(|leaf| !holds(&old, &leaf.path))
         .filter_map(|leaf| {
             let alteration = match deployed.had(&leaf.path, &leaf.value) {
@@ -68,7 +68,7 @@ pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
     found
 }
 
-/// Whether there are leaves below this path.
+/// Returns true if there are leaves below this path.
 fn holds(paths: &BTreeSet<&str>, path: &str) -> bool {
     let below = format!("{path}/");
     paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))

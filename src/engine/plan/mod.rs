@@ -1,8 +1,8 @@
-//! Pure: what is (state) and what is wanted (manifest, artifacts) to an ordered list of steps, each with its
-//! reason.
+//! Compares the state with the manifest and its artifacts, and returns an ordered list of steps with reasons.
 //!
-//! [`create`] plans `create-env`, [`delete`] plans `delete-env`. Nothing here asks a CPI or an agent: what only
-//! they know (whether a VM still runs) is found out by the step that needs it.
+//! [`create`] plans `create-env`, [`delete`] plans `delete-env`. A plan is made without I/O: facts that only
+//! a CPI or an agent knows, such as whether a VM still runs, are arguments, or are found out by the step that
+//! needs them.
 
 mod create;
 mod delete;
@@ -21,24 +21,24 @@ use manifest::deployment::DiskSpec;
 
 use crate::state::{DiskHandle, Durations, Resource, VmHandle};
 
-/// The name under which it is recorded how long no job ran while a VM was updated.
+/// The key in [`Durations`] for the time without running jobs during an in-place update.
 pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
-/// The same, while a VM was replaced.
+/// The key in [`Durations`] for the time without running jobs while a VM was replaced.
 pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
 
-/// What to do, in order. Empty when nothing changed.
+/// Steps in order. Empty when nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The steps.
     pub steps: Vec<Planned>,
 }
 
-/// A step and why it is taken.
+/// A step with its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// What to do.
+    /// The step.
     pub step: Step,
-    /// Why, for a person.
+    /// The reason, in words for the operator.
     pub reason: String,
 }
 
@@ -51,49 +51,49 @@ pub enum StemcellRef {
     New,
 }
 
-/// What a step is about, where it may be something that an earlier step makes.
+/// The disk of a step: one on record, or one that an earlier step creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskRef {
-    /// This disk.
+    /// A disk on record.
     Existing(DiskHandle),
-    /// The disk the last [`Step::CreateDisk`] made.
+    /// The disk that the last [`Step::CreateDisk`] created.
     New,
 }
 
-/// One thing to do.
+/// One action of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Upload the stemcell.
+    /// Uploads the stemcell.
     CreateStemcell {
         /// The CPI to upload it to; none for the default CPI.
         cpi: Option<String>,
     },
-    /// Run the stop half of the jobs' lifecycle on the VM on record and unmount its disks.
+    /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopVm(VmHandle),
-    /// Delete something on record that is not in use (any more), or the VM of this environment.
+    /// Deletes a resource on record: an unused one, or the VM of this environment.
     Delete(Resource),
-    /// Create the VM from this stemcell, by the stemcell's CPI, and wait for its agent.
+    /// Creates the VM from this stemcell, with the stemcell's CPI, and waits for its agent.
     CreateVm(StemcellRef),
-    /// Set the metadata of the VM on record again.
+    /// Sets the metadata of the VM on record again.
     SetMetadata(VmHandle),
-    /// Bring the VM on record, while it lives, to run the jobs as they are wanted.
+    /// Updates the VM on record in place, so that it runs the desired jobs.
     UpdateVm(VmHandle),
-    /// Create a persistent disk.
+    /// Creates a persistent disk.
     CreateDisk(DiskSpec),
-    /// Attach a disk to the VM and have the agent mount it.
+    /// Attaches a disk to the VM and has the agent mount it.
     AttachDisk(DiskRef),
-    /// Copy the data of the mounted disk to the new one.
+    /// Copies the data of the mounted disk to the new one.
     MigrateDisk,
-    /// Count the disk the last [`Step::CreateDisk`] made as the one in use.
+    /// Switches to the disk that the last [`Step::CreateDisk`] created.
     UseDisk,
-    /// Take a disk off the VM.
+    /// Detaches a disk from the VM.
     DetachDisk(DiskHandle),
-    /// Render, compile, upload and start the jobs.
+    /// Renders, compiles, uploads and starts the jobs.
     DeployJobs,
 }
 
 impl Step {
-    /// What steps of its kind are called, by programs and in the record of how long they take.
+    /// Returns the name of this kind of step, as used in events and in [`Durations`].
     pub fn name(&self) -> &'static str {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
@@ -116,7 +116,7 @@ impl Step {
 }
 
 impl Step {
-    /// What it does to this instance, for a person.
+    /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
         match self {
             Step::CreateStemcell { .. } => "Upload the stemcell".to_owned(),
@@ -135,14 +135,14 @@ impl Step {
         }
     }
 
-    /// Whether it only deletes what nothing uses.
+    /// Returns true if the step only deletes an unused resource.
     pub fn clears_away(&self) -> bool {
         matches!(self, Step::Delete(Resource::Disk(_) | Resource::Stemcell(_) | Resource::Snapshot(_)))
     }
 }
 
 impl Plan {
-    /// The steps as they are announced for this instance.
+    /// Returns the steps as announced to the operator for this instance.
     pub fn announced(&self, instance: &str) -> Vec<AnnouncedStep> {
         let announced = |planned: &Planned| AnnouncedStep {
             step: planned.step.name().to_owned(),
@@ -152,8 +152,8 @@ impl Plan {
         self.steps.iter().map(announced).collect()
     }
 
-    /// How long it may take, by how long its steps usually take; none where one of them was never measured. Clearing
-    /// away does not count: it keeps nobody waiting.
+    /// Estimates the duration from earlier runs. Returns none if a step was never measured. Steps that delete
+    /// unused resources do not count, because the jobs do not wait for them.
     pub fn usual(&self, durations: &Durations) -> Option<Duration> {
         let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.clears_away());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
@@ -163,8 +163,8 @@ impl Plan {
         names.into_iter().map(|name| durations.usual(name)).sum()
     }
 
-    /// How long no job may run, by how long it usually is; none where that is not known or nothing runs that could be
-    /// interrupted.
+    /// Estimates from earlier runs how long no job will run. Returns none if that is unknown or no running VM
+    /// is affected.
     pub fn interruption(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
         let name = match self.updates_in_place() {
@@ -183,22 +183,22 @@ impl Plan {
         self.push(Step::Delete(resource.into()), reason);
     }
 
-    /// Whether it brings jobs to run, and does not only clear away.
+    /// Returns true if the plan deploys jobs, and does not only clean up.
     pub fn deploys(&self) -> bool {
         self.makes_vm() || self.updates_in_place()
     }
 
-    /// Whether it makes a VM.
+    /// Returns true if the plan creates a VM.
     pub fn makes_vm(&self) -> bool {
         self.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm(_)))
     }
 
-    /// Whether it changes a VM that stays.
+    /// Returns true if the plan updates a VM in place.
     pub fn updates_in_place(&self) -> bool {
         self.steps.iter().any(|planned| matches!(planned.step, Step::UpdateVm(_)))
     }
 
-    /// Whether something that runs is stopped, or something that exists is deleted.
+    /// Returns true if the plan stops running jobs or deletes a VM or a disk.
     pub fn interrupts(&self) -> bool {
         self.steps.iter().any(|planned| {
             matches!(
@@ -208,7 +208,7 @@ impl Plan {
         })
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Why a deploy is needed, and whether it takes a new VM.
+//! Finds the reasons for a deploy, and which of them need a new VM.
 
 use super::create::{Desired, Options};
 use super::difference::{Difference, differences};
@@ -6,15 +6,15 @@ use crate::state::{IdentityMatch, State, VmSpecPart};
 use artifact::Identity;
 use manifest::cpi_label;
 
-/// How many changes of the manifest a reason names.
+/// The number of manifest changes that a reason names.
 const NAMED: usize = 3;
 
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
-    /// For a person.
+    /// The reason, in words for the operator.
     pub(super) text: String,
-    /// The VM on record cannot be kept.
+    /// True if the VM on record must be replaced.
     pub(super) needs_vm: bool,
 }
 
@@ -26,7 +26,7 @@ fn jobs(text: impl Into<String>) -> Reason {
     Reason { text: text.into(), needs_vm: false }
 }
 
-/// Why a deploy is needed; nothing when nothing changed. The reasons for a new VM come first.
+/// Returns the reasons for a deploy, those for a new VM first. Empty when nothing changed.
 pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
@@ -74,7 +74,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -
             options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
         );
     }
-    // Why the VM cannot stay is what an operator wants to know first.
+    // The operator wants to know first why the VM must be replaced.
     reasons.sort_by_key(|reason| !reason.needs_vm);
     reasons
 }
@@ -92,7 +92,7 @@ fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     }
 }
 
-/// Why the stemcell is to be uploaded, while none on record is the one that is wanted.
+/// Returns the reason to upload the stemcell, when no record matches it.
 pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
         return new_content("stemcell", desired.stemcell);
@@ -113,12 +113,12 @@ fn manifest_change(differences: Option<&[Difference]>) -> String {
     }
 }
 
-/// What is not as it was deployed, where that is on record.
+/// Returns the differences from the deployed manifest, if its leaves are on record.
 fn known_differences(state: &State, desired: &Desired<'_>) -> Option<Vec<Difference>> {
     state.monopile.manifest.as_ref().map(|known| differences(known, desired.leaves))
 }
 
-/// A reason with those changes of the manifest that it comes from.
+/// Appends to a reason the manifest changes that caused it.
 fn named(what: String, differences: Option<&[Difference]>, concerns: impl Fn(&str) -> bool) -> String {
     let concerned: Vec<&Difference> =
         differences.unwrap_or_default().iter().filter(|one| concerns(&one.path)).collect();
@@ -137,7 +137,7 @@ fn name<'d>(differences: impl ExactSizeIterator<Item = &'d Difference>) -> Strin
     named.join(", ")
 }
 
-/// What of the VM itself is not as it was created.
+/// Returns a reason for each part of the VM, except its tags, that differs from the time of its creation.
 fn vm_changes(state: &State, desired: &Desired<'_>, differences: &[Difference]) -> Vec<String> {
     let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
         return vec!["it is not on record what the VM was made from".to_owned()];
@@ -176,7 +176,7 @@ fn vm_changes(state: &State, desired: &Desired<'_>, differences: &[Difference]) 
         .collect()
 }
 
-/// Why the persistent disk on record cannot be the one that is wanted.
+/// Returns the reason why the persistent disk on record must be replaced, if it must.
 pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, desired.disk?);
     let because = |what: String, leaf: &str| {
@@ -197,7 +197,7 @@ pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String
         .then(|| because("the cloud properties of its disk change".to_owned(), "/cloud_properties"))
 }
 
-/// Why the releases are not those deployed; the first reason is enough.
+/// Returns the first reason why the releases differ from the deployed ones.
 fn release_changes(state: &State, desired: &[Identity]) -> Option<String> {
     let deployed: Vec<_> = state.current_releases().collect();
     for release in desired {

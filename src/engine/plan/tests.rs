@@ -183,12 +183,12 @@ fn a_first_deploy_makes_everything() {
     );
 }
 
-/// The VM is made from the stemcell on record.
+/// The step that creates the VM from the stemcell on record.
 fn create_vm() -> Step {
     Step::CreateVm(StemcellRef::Existing("id-sc-1".into()))
 }
 
-/// The stemcell is uploaded to a CPI, which makes the VM from it.
+/// The steps that upload the stemcell to a CPI and create the VM from it.
 fn create_with_stemcell(cpi: Option<&str>) -> [Step; 2] {
     [Step::CreateStemcell { cpi: cpi.map(str::to_owned) }, Step::CreateVm(StemcellRef::New)]
 }
@@ -352,7 +352,8 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
 
 #[test]
 fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_with_data() {
-    // A deploy with a new stemcell and a larger disk failed at any moment; then either manifest is tried.
+    // Simulates a deploy with a new stemcell and a larger disk that failed at any step, then a retry with
+    // either manifest.
     let old = Case { sha: "old", ..Case::default() };
     let new =
         Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
@@ -391,7 +392,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
             }) {
                 assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
             }
-            // The disk with the data is only deleted when it was migrated before.
+            // The disk with the data may be deleted only after its migration.
             let data = state.current_disk().unwrap().handle();
             if let Some(deleted) = at(&Step::Delete(Resource::Disk(data))) {
                 assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
@@ -479,7 +480,7 @@ fn delete_takes_all_that_is_on_record_in_the_right_order() {
 
 #[test]
 fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
-    // As other tools record a stemcell of the IaaS that two versions name.
+    // Other tools record a stemcell of the IaaS twice if two versions name it.
     let mut state = deployed();
     state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());
@@ -536,7 +537,7 @@ fn a_move_leaves_no_disk_behind_unless_told_to() {
 fn a_disk_stays_in_its_availability_zone() {
     let mut state = deployed();
     let case = |az: Option<&'static str>| Case { sha: "other", az, ..Case::default() };
-    // It was made before the manifest had zones: it is where it is wanted, as far as anybody knows.
+    // The disk is older than the zones in the manifest, so its zone is unknown and counts as the desired one.
     case(Some("z1")).plan(&state);
     state.disks[0].az = Some("z1".into());
     case(Some("z1")).plan(&state);

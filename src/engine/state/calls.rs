@@ -1,9 +1,9 @@
-//! Calls as far as they are on this machine: files in one directory, into which the CPI's process writes.
+//! The files of CPI calls on this machine: one directory, into which the CPI processes write.
 //!
-//! The answer file is locked (flock) through the descriptor the process inherits as its standard output: as long as the
-//! process lives, the lock is held, whoever started it and whatever its pid. It is made under the name `….prepared`, and
-//! the new process itself gives it the name `….answer` in its last act before it becomes the CPI. So a call without an
-//! answer file was certainly never made, even when the run was killed while it started the process.
+//! The answer file is locked (flock) through the descriptor that the CPI process inherits as its standard
+//! output, so the lock is held as long as the process lives. The file is created under the name `….prepared`,
+//! and the new process renames it to `….answer` in its last act before it becomes the CPI. So a call without
+//! an answer file was certainly never made, even if the run was killed while it started the process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,18 +16,19 @@ use base::files::durable::{
     create_private, give_directory_to_owner_of, give_file_to_owner_of, sync_directory,
 };
 
-/// What a call is announced by.
+/// The kind of document that announces a call.
 pub(super) const INTENT: &str = "intent";
-/// The answer to a call, in the journal as well where answers are written apart from it.
+/// The kind of file with the answer to a call. Also a document of the journal if CPI processes write
+/// elsewhere.
 pub(super) const ANSWER: &str = "answer";
-/// Says in the journal that a call was never made.
+/// The kind of document that says that a call was never made.
 pub(super) const UNASKED: &str = "unasked";
-/// Where answers are written apart from the journal: this machine is where the call was to be made.
+/// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
 const ANNOUNCED: &str = "announced";
 const PREPARED: &str = "prepared";
 const LOG: &str = "log";
 
-/// The document of the journal that says this about a call.
+/// Returns the name of the journal document of this kind about a call.
 pub(super) fn document(request_id: &RequestId, kind: &str) -> String {
     format!("{JOURNAL}/{request_id}.{kind}")
 }
@@ -39,26 +40,26 @@ pub(super) struct CallFiles {
     request_id: RequestId,
 }
 
-/// What is known of a call's process.
+/// The progress of a call's process.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// The process was never started.
     NeverAsked,
     /// The process still runs.
     Pending,
-    /// The process has ended; this is what it wrote, in full or not.
+    /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),
 }
 
-/// A call whose files are held open: what its process writes is read although somebody removes them meanwhile, as with
-/// the home directory of a CI job.
+/// A call with its file held open, so that the answer can be read even if the file is removed meanwhile, as
+/// with the home directory of a CI job.
 #[derive(Debug)]
 pub(super) struct Watched {
     files: CallFiles,
     file: Option<File>,
 }
 
-/// The calls that were announced on this machine and apart from the journal.
+/// Returns the calls that were announced on this machine, if answers are written outside the journal.
 pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let marks = entries.map(|entry| entry.path()).filter(|path| is(path, ANNOUNCED));
@@ -66,7 +67,7 @@ pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
     ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
 
-/// Removes the files of calls that are not open, and the directory if it is empty then.
+/// Removes the files of calls that are not open, and the directory if it is empty.
 pub(super) fn sweep(directory: &Path, is_open: &dyn Fn(&str) -> bool) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -96,8 +97,9 @@ impl CallFiles {
         &self.request_id
     }
 
-    /// Leaves word that the call is to be made from here, before it is announced to all. The directory belongs to the
-    /// owner of `state` if it is beside it.
+    /// Records that this machine is to make the call. Done before the call is announced in the journal.
+    ///
+    /// The directory belongs to the owner of `state`, if it is beside it.
     pub(super) fn announce(&self, state: Option<&Path>) -> io::Result<()> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.directory)?;
         if let Some(state) = state {
@@ -107,12 +109,12 @@ impl CallFiles {
         give_file_to_owner_of(&announced, &self.directory)
     }
 
-    /// Whether anything on this machine tells of the call.
+    /// Returns true if this machine has a file of the call.
     pub(super) fn is_known(&self) -> bool {
         [ANNOUNCED, PREPARED, ANSWER].iter().any(|kind| self.file(kind).exists())
     }
 
-    /// Creates the file the CPI writes its answer into, locked, with room for an answer of usual size.
+    /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
     pub(super) fn answer_file(&self) -> io::Result<File> {
         let file = create_private(&self.prepared_path())?;
         give_file_to_owner_of(&file, &self.directory)?;
@@ -134,13 +136,13 @@ impl CallFiles {
         self.file(LOG)
     }
 
-    /// What became of the process.
+    /// Returns the progress of the process.
     pub(super) fn progress(&self) -> io::Result<Progress> {
-        // In this order, because the file changes its name in one direction only.
+        // Checked in this order, because the file is only ever renamed from the first name to the second.
         if let Some(prepared) = open_if_there(&self.prepared_path())?
             && is_held(&prepared)?
         {
-            // A process was forked and is about to become the CPI.
+            // The process was forked and is about to become the CPI.
             return Ok(Progress::Pending);
         }
         let Some(file) = open_if_there(&self.answer_path())? else { return Ok(Progress::NeverAsked) };
@@ -150,9 +152,9 @@ impl CallFiles {
         written(&file).map(Progress::Ended)
     }
 
-    /// Holds what there is of it; for whoever knows that the run that announced it is no more.
+    /// Opens the file of the call. Only for a caller that knows that the run which announced it has ended.
     pub(super) fn watch(self) -> io::Result<Watched> {
-        // In this order, because the file changes its name in one direction only.
+        // Checked in this order, because the file is only ever renamed from the first name to the second.
         let file = match open_if_there(&self.prepared_path())? {
             Some(prepared) => Some(prepared),
             None => open_if_there(&self.answer_path())?,
@@ -160,7 +162,7 @@ impl CallFiles {
         Ok(Watched { files: self, file })
     }
 
-    /// What is written so far, of a process that may still run.
+    /// Returns the output so far. The process may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
         match open_if_there(&self.answer_path())? {
             Some(file) => written(&file),
@@ -168,18 +170,18 @@ impl CallFiles {
         }
     }
 
-    /// The journal says what became of it, so that nothing is left to be told. What the process wrote stays, for whoever
-    /// looks into it here.
+    /// Removes the mark of an announced call whose outcome is in the journal. The output stays for the
+    /// operator to read.
     pub(super) fn is_published(&self) {
         let _ = fs::remove_file(self.file(ANNOUNCED));
     }
 
-    /// Removes what the process wrote.
+    /// Removes the files of the call.
     pub(super) fn forget(&self) {
         for kind in [PREPARED, ANSWER, LOG, ANNOUNCED] {
             let _ = fs::remove_file(self.file(kind));
         }
-        // Succeeds when this was the last open call.
+        // Succeeds only after the last open call.
         let _ = fs::remove_dir(&self.directory);
     }
 
@@ -193,7 +195,7 @@ impl Watched {
         &self.files
     }
 
-    /// What is known of its process; none where its files were removed before they told.
+    /// Returns the progress of the process, or none if its files were removed too early to know.
     pub(super) fn progress(&self) -> io::Result<Option<Progress>> {
         let Some(file) = &self.file else {
             return Ok(self.files.file(ANNOUNCED).exists().then_some(Progress::NeverAsked));
@@ -209,7 +211,7 @@ impl Watched {
         Ok(never_asked.then_some(Progress::NeverAsked))
     }
 
-    /// What is written so far, of a process that may still run.
+    /// Returns the output so far. The process may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
         self.file.as_ref().map_or(Ok(Vec::new()), written)
     }
@@ -238,8 +240,8 @@ fn is_held(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Keeps blocks for an answer, so that a disk that fills up while the CPI works does not cost its answer. A file
-/// system that cannot do so is no obstacle; one that is full is one now and not later.
+/// Reserves disk space for an answer, so that it is not lost if the disk fills up while the CPI works.
+/// Fails if the disk is full. A file system that cannot reserve space is not an error.
 #[cfg(target_os = "linux")]
 fn reserve(file: &File) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,4 +1,4 @@
-//! The transitions of the state: what may happen to it, and when.
+//! The transitions of the state, and the conditions under which they are allowed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,50 +8,50 @@ use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle
 use super::salted::{Leaves, VmSpec, VmSpecDigests};
 use crate::protocol::{DiskHint, RequestId, VmCid};
 
-/// One thing that happened in the world, or was decided about it. Applying the same change twice is the same
-/// as applying it once, so that a run that died between a write and its acknowledgement can repeat it.
+/// One transition of the state. Applying a change twice has the same effect as applying it once, so a run
+/// that died between a write and its acknowledgement can repeat it.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A stemcell was uploaded.
     StemcellCreated(Stemcell),
-    /// This stemcell record is the one in use.
+    /// This stemcell record is now the one in use.
     StemcellUsed {
         /// The record's id.
         id: String,
     },
-    /// Whether this stemcell stays although nothing uses it. All records of it are meant: other tools may have
-    /// recorded one stemcell under two versions.
+    /// A stemcell was marked to stay although it is unused, or the mark was removed. Applies to all of its
+    /// records, because other tools may have recorded one stemcell under two versions.
     StemcellKept {
         /// Its handle.
         stemcell: StemcellHandle,
-        /// Whether it stays.
+        /// True if it stays.
         kept: bool,
     },
     /// A stemcell is gone from the cloud.
     StemcellDeleted(StemcellHandle),
     /// A VM was created and is now the VM of this environment.
     VmCreated(Box<Vm>),
-    /// The VM is gone from the cloud.
+    /// A VM is gone from the cloud.
     VmDeleted(VmHandle),
     /// The sshd of a VM showed its host key for the first time.
     HostKeyLearned {
         /// The VM's CID.
         vm: VmCid,
-        /// The key in OpenSSH's notation.
+        /// The key in OpenSSH format.
         key: String,
     },
     /// A disk was created.
     DiskCreated(Disk),
-    /// A disk was attached, and the CPI gave this hint for the agent.
+    /// A disk was attached, and the CPI returned this disk hint.
     DiskAttached {
         /// Its handle.
         disk: DiskHandle,
-        /// The hint, under contract v2 or when a CPI gives one anyway.
+        /// The disk hint, under contract v2 or if a CPI returns one anyway.
         hint: Option<DiskHint>,
     },
-    /// This disk record is the one in use.
+    /// This disk record is now the one in use.
     DiskUsed(DiskHandle),
-    /// An operator says that this disk takes the place of the one in use, which is kept; the next create-env attaches
+    /// The operator chose this disk to replace the one in use, which is kept. The next create-env attaches
     /// it.
     DiskChosen(DiskHandle),
     /// A disk is gone from the cloud.
@@ -60,49 +60,50 @@ pub enum Change {
     SnapshotCreated(Snapshot),
     /// A snapshot is gone from the cloud.
     SnapshotDeleted(SnapshotHandle),
-    /// A CPI is called otherwise from now on (`migrated_from`), and what it knows is the same as before.
+    /// A CPI got another name (`migrated_from`). Its resources are the same as before.
     CpiRenamed {
-        /// What it was called; none for the default CPI.
+        /// The old name; none for the default CPI.
         from: Option<String>,
-        /// What it is called.
+        /// The new name.
         to: String,
     },
-    /// A VM that is not on record is about to be deleted: until it is gone, it is.
+    /// An unrecorded VM is about to be deleted. It stays on record until it is gone.
     VmOrphaned {
         /// Its handle.
         vm: VmHandle,
-        /// Why it is deleted.
+        /// The reason for its deletion.
         said: String,
-        /// When that began, RFC 3339 UTC.
+        /// The time at which the deletion began, RFC 3339 UTC.
         since: String,
     },
-    /// A deletion did not come about. Its record stays, marked; a VM that the CPI does not find makes way for a new
-    /// one.
+    /// A deletion failed. The record stays and is marked; a VM that the CPI does not find is no longer the
+    /// current one.
     DeletionFailed(Undeleted),
-    /// The CPI answered a creating call with an error. What it may have made all the same stays in sight.
+    /// The CPI answered a creating call with an error. It may have created something, which stays on record
+    /// as a suspect.
     CreationFailed(Suspect),
-    /// An operator says that nothing is left of what the call with this request id may have made.
+    /// The operator confirmed that nothing is left of the suspect with this request id.
     SuspectForgotten {
         /// The request id.
         request_id: RequestId,
     },
-    /// An operator says that something is no business of this environment any more.
+    /// The operator removed a resource from the record without deleting it.
     Forgotten(Resource),
-    /// An operator says that this VM, made by another run, is the VM of this environment.
+    /// The operator adopted a VM that another run created as the VM of this environment.
     VmAdopted {
         /// Its handle.
         handle: VmHandle,
-        /// More, where its agent was asked.
+        /// Its details, if its agent was asked.
         vm: Option<Box<Vm>>,
     },
-    /// An operator put this state in the place of the present one: an older version, or one made from CIDs.
+    /// The operator replaced the state with an older version, or with one made from CIDs.
     Replaced(Box<State>),
-    /// A deploy begins: until it succeeds, nothing counts as deployed.
+    /// A deploy began. Nothing counts as deployed until it succeeds.
     DeployBegun {
-        /// The VM on record stays, with its disks mounted.
+        /// True if the VM on record stays, with its disks mounted.
         in_place: bool,
     },
-    /// The agent of the VM answers and its disks are mounted: only the jobs may be missing from now on.
+    /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
     /// The metadata of the VM was set again.
     MetadataSet(Box<VmSpec>),
@@ -110,38 +111,38 @@ pub enum Change {
     Deployed {
         /// SHA-512 of the interpolated manifest, hex.
         manifest_sha: String,
-        /// The releases it used, without ids.
+        /// The releases that it used.
         releases: Vec<Release>,
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
-        /// How long its steps and stages took, by their names.
+        /// The durations of its steps and stages, by name.
         durations: BTreeMap<String, Duration>,
     },
-    /// The jobs were stopped or lost on purpose: the next create-env must deploy.
+    /// The jobs were stopped or removed on purpose, so the next create-env must deploy.
     DeploymentForgotten,
 }
 
-/// Why a change cannot happen to this state.
+/// The reason why a change is not allowed in this state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Rejected {
-    /// A second VM would make the first one a leak.
+    /// Another VM is on record, and would be lost from the record.
     #[error("VM {existing} is still recorded, so VM {new} cannot take its place")]
     VmExists {
         /// The VM on record.
         existing: VmHandle,
-        /// The VM that was to be recorded.
+        /// The VM that should have been recorded.
         new: VmHandle,
     },
-    /// Another host key than the one that was learned would hide that another machine answers.
+    /// A different host key is on record. Accepting the new one would hide that another machine answers.
     #[error("VM '{vm}' has another ssh host key on record")]
     HostKeyKnown {
         /// The VM's CID.
         vm: VmCid,
     },
-    /// Two disks or snapshots would have the same name.
+    /// Two resources would have the same handle.
     #[error("two {}s would be called {}", .0.kind(), .0.handle())]
     SameName(Resource),
-    /// The change names something that is not on record.
+    /// The change refers to a record that does not exist.
     #[error("no {what} '{name}' is recorded")]
     Unknown {
         /// Stemcell, VM or disk.
@@ -152,7 +153,8 @@ pub enum Rejected {
 }
 
 impl State {
-    /// The one transition function: applies a change or rejects it and leaves the state as it was.
+    /// Applies a change, or rejects it and leaves the state as it was. All transitions go through this
+    /// function.
     pub fn apply(&mut self, change: Change) -> Result<(), Rejected> {
         match change {
             Change::StemcellCreated(stemcell) => {
@@ -161,7 +163,8 @@ impl State {
                     .iter_mut()
                     .find(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi);
                 match known {
-                    // The same thing under a new description: a CPI may know a stemcell by its content or name.
+                    // The CPI returned a known CID for a new description, as CPIs do that identify a stemcell
+                    // by content or name.
                     Some(known) => {
                         let id = std::mem::take(&mut known.id);
                         let unknown = std::mem::take(&mut known.unknown);
@@ -200,7 +203,7 @@ impl State {
                 if let Some(existing) = self.vm_handle().filter(|existing| *existing != handle) {
                     return Err(Rejected::VmExists { existing, new: handle });
                 }
-                // A CPI may give the CID of an earlier VM again.
+                // A CPI may reuse the CID of an earlier VM.
                 self.unmark(&handle.into());
                 self.current_vm_cid = Some(vm.cid.clone());
                 self.monopile.vm = Some(*vm);
@@ -246,7 +249,7 @@ impl State {
             }
             Change::DiskChosen(handle) => {
                 let before = self.current_disk_id.clone();
-                // Where a disk waits already for the next VM, the present one has another.
+                // If a disk already waits for the next VM, the present VM has another one.
                 let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
                 let replaced_on = ReplacedOn(vm.cloned());
                 self.apply(Change::DiskUsed(handle))?;
@@ -287,7 +290,7 @@ impl State {
                 }
                 if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
                     if !undeleted.not_found {
-                        // It is the VM of this environment as before.
+                        // It stays the VM of this environment.
                         return Ok(());
                     }
                     self.forget_vm();
@@ -359,7 +362,7 @@ impl State {
 }
 
 impl Change {
-    /// That this is gone from the cloud.
+    /// Returns the change for a resource that is gone from the cloud.
     pub fn deleted(resource: Resource) -> Self {
         match resource {
             Resource::Vm(vm) => Change::VmDeleted(vm),
@@ -377,19 +380,19 @@ impl State {
         self.releases.clear();
     }
 
-    /// What the mark was about is gone, or there again.
+    /// Removes the mark of an undeleted resource, which is gone or was recorded again.
     fn unmark(&mut self, resource: &Resource) {
         self.monopile.undeleted.retain(|one| one.resource != *resource);
     }
 
-    /// There is no VM of this environment any more.
+    /// Removes the record of the VM of this environment.
     fn forget_vm(&mut self) {
         self.current_vm_cid = None;
         self.monopile.vm = None;
         self.monopile.bare_vm = None;
     }
 
-    /// Records the CPI of the VM of this environment, of which there may be no more than its CID.
+    /// Records the CPI of the VM of this environment, of which only the CID may be known.
     fn own_vm(&mut self, handle: VmHandle) {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);

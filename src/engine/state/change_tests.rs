@@ -129,7 +129,7 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
         assert_eq!(kept(&state), ["disk-1"]);
         assert!(state.current_manifest_sha.is_empty() && state.monopile.undeleted.is_empty());
     }
-    // What was chosen and never attached is not on the VM.
+    // A disk that was chosen but never attached is not on the VM.
     state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
     assert_eq!(kept(&state), ["disk-1", "disk-2"]);
     assert_eq!(state.disk_left_on_vm().map(Disk::handle), Some(handle("disk-1")));
@@ -217,7 +217,7 @@ fn a_vm_is_adopted_only_where_there_is_none() {
     assert_eq!((recorded(&state), state.vm()), (Some("vm-1"), None));
 }
 
-/// One disk, stemcell and VM with the same CIDs, of this CPI.
+/// Adds a disk, a stemcell and a VM of this CPI, with the same CIDs for every CPI.
 fn of_cpi(state: &mut State, cpi: Option<&str>) {
     let cpi = cpi.map(str::to_owned);
     let stemcell = Stemcell {
@@ -316,7 +316,7 @@ fn a_renamed_cpi_keeps_all_that_it_knows() {
 
 #[test]
 fn what_an_older_version_wrote_is_written_again_byte_for_byte() {
-    // A VM that another tool recorded, disks with and without a VM before, marks, suspects, snapshots.
+    // A VM recorded by another tool, disks replaced with and without a VM, marks, suspects, snapshots.
     let text = r#"{
     "director_id": "d",
     "installation_id": "i",

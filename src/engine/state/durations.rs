@@ -1,18 +1,18 @@
-//! How long things took in earlier runs, and so how long they usually take.
+//! Durations of steps and stages in earlier runs, and estimates from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What the names of stages begin with. Those of the plan's steps have nothing before them.
+/// The prefix of the names of stages. Names of steps have no prefix.
 const STAGE: &str = "stage:";
-/// How many runs are remembered of each thing.
+/// The number of runs remembered for each name.
 const RUNS: usize = 5;
-/// How many things are remembered. What was not measured lately goes when there are more.
+/// The number of names remembered. If there are more, names that the last run did not measure are dropped.
 const THINGS: usize = 400;
 
-/// Per name, how long it took in the last runs, in milliseconds, the newest last.
+/// Durations of the last runs by name, in milliseconds, the newest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Durations(BTreeMap<String, Runs>);
@@ -22,27 +22,27 @@ pub struct Durations(BTreeMap<String, Runs>);
 struct Runs(Vec<u64>);
 
 impl Durations {
-    /// Whether nothing was measured yet.
+    /// Returns true if nothing was measured yet.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How long this usually takes: the median of the last runs, the shorter one of two.
+    /// Returns the median of the last runs, or the lower of the two middle values.
     pub fn usual(&self, name: &str) -> Option<Duration> {
         self.0.get(name).and_then(Runs::median)
     }
 
-    /// The kinds of stages, with how long they usually take.
+    /// Returns the kinds of stages with their usual durations.
     pub fn stages(&self) -> impl Iterator<Item = (&str, Duration)> {
         self.0.iter().filter_map(|(name, runs)| Some((name.strip_prefix(STAGE)?, runs.median()?)))
     }
 
-    /// The name under which stages of this kind are remembered.
+    /// Returns the name under which stages of this kind are remembered.
     pub fn stage(kind: &str) -> String {
         format!("{STAGE}{kind}")
     }
 
-    /// Remembers what a run took.
+    /// Records the durations of a run.
     pub fn record(&mut self, run: BTreeMap<String, Duration>) {
         let names: Vec<String> = run.keys().cloned().collect();
         for (name, took) in run {
@@ -65,7 +65,7 @@ impl Runs {
     }
 }
 
-/// The first version of the state file had the last run alone, as a number.
+/// Reads both forms: the first version of the state file had only the last run, as a number.
 impl<'de> Deserialize<'de> for Runs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(usual(&[7]), Some(7));
         assert_eq!(usual(&[600, 7]), Some(7));
         assert_eq!(usual(&[7, 9, 600]), Some(9));
-        // Only the last ones count.
+        // Only the last runs count.
         assert_eq!(usual(&[1, 1, 1, 1, 1, 8, 8, 8]), Some(8));
     }
 

@@ -1,5 +1,5 @@
-//! One run at a time: an OS lock on `<state>.lock` that dies with its holder, or a lease where several
-//! machines share the state.
+//! The lock of a state: an OS lock on `<state>.lock` that ends with its process, or a lease for a state that
+//! several machines share.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -13,24 +13,24 @@ use base::files::Locked;
 use base::files::durable::give_file_to_owner_of;
 use base::{Error, ErrorKind, Result};
 
-/// Who holds a lock, as written into the lock file.
+/// The holder of a lock, as written into the lock file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Process id.
     pub pid: u32,
     /// Host name.
     pub host: String,
-    /// The user, by name where it has one here.
+    /// The name of the user, or the user id if this machine has no name for it.
     #[serde(default)]
     pub user: String,
-    /// The command that runs (`create-env`).
+    /// The running command, such as `create-env`.
     pub command: String,
-    /// When it began, RFC 3339 UTC.
+    /// The time at which it began, RFC 3339 UTC.
     pub since: String,
 }
 
 impl Holder {
-    /// This process, running `command` from now on.
+    /// Describes this process as running `command` from now on.
     pub fn this_process(command: &str) -> Self {
         Holder {
             pid: std::process::id(),
@@ -50,7 +50,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Whoever runs this.
+/// Returns the name of the user of this process, or its user id.
 fn user() -> String {
     let id = rustix::process::getuid().as_raw().to_string();
     let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -62,21 +62,22 @@ fn user() -> String {
     named.unwrap_or(id)
 }
 
-/// Decides what to do about a lock that is held: gets the error that says by whom.
+/// Handles a lock that another run holds. Gets the error that names the holder, and returns it to give up, or
+/// `Ok` to try again.
 pub type Waiting<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what is held is only held")]
 pub(super) enum Lock {
-    /// Of a directory.
+    /// The lock of a state in a directory.
     File(FileLock),
-    /// Of a bucket.
+    /// The lease of a state in a bucket.
     Lease(Lease),
 }
 
 impl Lock {
-    /// Whose it was who did not give it back, as it was taken over.
+    /// Returns the earlier holder if this run took over an expired lease.
     pub(super) fn taken_over(&self) -> Option<&str> {
         match self {
             Lock::File(_) => None,
@@ -93,8 +94,8 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock at `path`, which belongs to the owner of `state`. While another run holds it, `held` hears the error that says who, and passes
-    /// it on or returns to have it tried again.
+    /// Takes the lock at `path`, and gives the file to the owner of `state`. While another run holds it, calls `held`
+    /// with the error that names the holder, and tries again if `held` returns `Ok`.
     pub(super) fn take(path: &Path, state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error| {
@@ -114,7 +115,7 @@ impl FileLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // The holder before us removed the file when it was done: what we locked is no longer the lock.
+            // The earlier holder removed the file when it ended, so the locked file is no longer the lock.
             let ours = file.metadata().map_err(failed)?;
             if !std::fs::metadata(&path)
                 .is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev())
@@ -133,12 +134,13 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Removed while still held, so that nobody can lock a file that is about to vanish; see `take`.
+        // Removed while it is still locked, so that no other run locks a file that is about to vanish; see
+        // `take`.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The error for a state that another run holds.
+/// Returns the error for a state that another run holds.
 pub(super) fn in_use(holder: Option<&Holder>, when: String) -> Error {
     let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
@@ -151,7 +153,7 @@ fn in_use_by(path: &Path, file: &mut File) -> Error {
     in_use(holder_of(file).as_ref(), when)
 }
 
-/// Who wrote itself into the lock file. A holder that has just taken the lock may not have got to it yet.
+/// Reads the holder from the lock file, several times, because a new holder may not have written it yet.
 fn holder_of(file: &mut File) -> Option<Holder> {
     for _ in 0..20 {
         let mut text = String::new();

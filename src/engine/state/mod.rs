@@ -1,8 +1,9 @@
 //! The state file, its lock and its journal.
 //!
-//! A run opens the state read-only with [`State::read`], or takes the lock and gets a [`Store`], the only
-//! type with write methods. Every change goes through one transition function, [`State::apply`]; an effect
-//! on the world is announced in the [`Journal`] before it and settled after it.
+//! A run reads the state with [`State::read`], or takes the lock and gets a [`Store`], the only type with
+//! write methods. Every change goes through one transition function, [`State::apply`]. A call that changes
+//! something in the IaaS is announced in the [`Journal`] before it is made, and settled after its outcome is
+//! in the state.
 
 mod calls;
 mod change;
