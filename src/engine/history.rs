@@ -1,7 +1,7 @@
-//! What runs there were: a small record of each, in a directory of its own on this machine.
+//! The history of runs on this machine: one small record for each run.
 //!
-//! A record is made when a run begins, and made anew when it has a plan and when it ends. In between the run holds a
-//! lock on it, so that a record without an end tells whether the run is still on or was killed.
+//! A record is written when a run begins, when it has a plan, and when it ends. Meanwhile the run holds a
+//! lock on its record, so that a record without an end shows whether the run still goes on or was killed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
@@ -19,55 +19,55 @@ use base::files::Locked;
 use base::files::durable::{Replacement, newest_first, sweep_temporaries};
 use base::{Error, Result, encoding};
 
-/// How many records of one state are kept.
+/// The number of records kept for one state.
 const KEPT: usize = 100;
-/// A record is some KiB; what is larger is none.
+/// The largest record that is read, in bytes. Usual records are some KiB.
 const LIMIT: u64 = 4 << 20;
 const EXTENSION: &str = "json";
-/// Sorts by time.
+/// The time in a file name, in a form that sorts by time.
 const NAME: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
-/// A run.
+/// The record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The command: `create-env`.
+    /// The command, such as `create-env`.
     pub command: String,
-    /// The state file it was about.
+    /// The place of its state.
     pub state: PathBuf,
-    /// When it began, RFC 3339 UTC.
+    /// The time at which it began, RFC 3339 UTC.
     pub started: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The version of this program.
     pub version: String,
-    /// Its log, as long as that is kept.
+    /// The path of its log, which may be gone.
     pub log: Option<PathBuf>,
-    /// What it was going to do; none where a run is not planned, or never came so far.
+    /// Its plan; none if the command has no plan or ended before it.
     #[serde(default)]
     pub plan: Option<Plan>,
-    /// How it ended.
+    /// Its end, if it ended in order.
     #[serde(default)]
     pub end: Option<End>,
 }
 
-/// What a run was going to do, without secrets.
+/// The plan of a run, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What its steps come to, in one sentence.
+    /// A summary of the steps in one sentence.
     pub headline: String,
-    /// The steps in their order.
+    /// The steps in order.
     pub steps: Vec<AnnouncedStep>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// Its exit code.
     pub exit_code: u8,
-    /// How long it took, in milliseconds.
+    /// Its duration in milliseconds.
     pub elapsed_ms: u64,
-    /// What came of it, in one sentence, without secrets.
+    /// A summary of the outcome in one sentence, without secrets.
     pub summary: String,
     /// The steps it took, in the order in which they began.
     #[serde(default)]
@@ -80,52 +80,52 @@ pub struct End {
 /// A step of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What it did: `Creating VM …`.
+    /// Its description, such as `Creating VM …`.
     pub name: String,
     /// `done`, `skipped` or `failed`.
     pub outcome: String,
-    /// How long it took, in milliseconds.
+    /// Its duration in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It is still on.
+    /// The run still goes on.
     Running,
-    /// It did what was asked.
+    /// The run succeeded.
     Succeeded,
-    /// It did not.
+    /// The run failed.
     Failed,
-    /// The operator answered its question with no.
+    /// The operator declined.
     Declined,
-    /// A signal ended it in order.
+    /// A signal ended the run in order.
     Interrupted,
-    /// It ended without a word: SIGKILL, or the machine went down.
+    /// The run ended without a record of its end, by SIGKILL or because the machine went down.
     Killed,
 }
 
-/// A run with what became of it.
+/// A run with its outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
-    /// What became of it.
+    /// The outcome.
     pub result: Fate,
-    /// The rest.
+    /// The record of the run.
     #[serde(flatten)]
     pub record: Record,
 }
 
-/// A run that is on.
+/// The record of the present run.
 #[derive(Debug)]
 pub struct Running {
     path: PathBuf,
     record: Record,
-    /// Locked while it is on.
+    /// The locked record; the lock ends with the run.
     held: Locked,
 }
 
-/// Makes the record of a run that begins now; the oldest ones of the same state go.
+/// Writes the record of a run that begins now, and removes the oldest records of the same state.
 pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<Running> {
     let failed = |error| Error::io(format!("recording the run in '{}'", directory.display()), error);
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -150,7 +150,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
 }
 
 impl Running {
-    /// It is clear what the run is going to do.
+    /// Records the plan of the run.
     pub fn planned(&mut self, plan: Plan) -> Result<()> {
         self.record.plan = Some(plan);
         self.held = put(&self.path, &self.record)?;
@@ -163,12 +163,12 @@ impl Running {
     }
 }
 
-/// Writes a record; it is locked as long as what this returns is there.
+/// Writes a record. The returned guard holds the lock on it.
 fn put(path: &Path, record: &Record) -> Result<Locked> {
     let bytes = text(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
-        // Where locks are not supported, a run that is on looks killed until it ends.
+        // On a file system without locks, a current run looks killed until it ends.
         let _ = replacement.file().try_lock();
         replacement.put_in_place()
     };
@@ -177,7 +177,7 @@ fn put(path: &Path, record: &Record) -> Result<Locked> {
         .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
 }
 
-/// The runs on record, newest first; of one state, if it is named. What is no record is left out.
+/// Returns the recorded runs, newest first, or only those of one state. Skips files that are no records.
 pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     let state = state.map(real).transpose()?;
@@ -190,13 +190,13 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// One name for a state file, however it is called: links and `..` lead to the same one.
+/// Returns the canonical path of a state file: links and `..` lead to the same one.
 fn real(state: &Path) -> Result<PathBuf> {
     let path = Storage::from(state).resolved()?.place();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),
-        // There is no such directory, and so no state.
+        // The directory does not exist, and so no state does.
         _ => path,
     })
 }
@@ -206,7 +206,7 @@ fn text(record: &Record) -> Result<Vec<u8>> {
         .map_err(|error| Error::environment("encoding the record of a run failed").with_source(error))
 }
 
-/// The files of records, newest first.
+/// Returns the files of records, newest first.
 fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
     newest_first(directory, EXTENSION).map_err(|error| {
         Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
@@ -226,12 +226,12 @@ fn read(path: &Path) -> Option<Run> {
     if fate(&record) != Fate::Killed {
         return Some(Run { result: fate(&record), record });
     }
-    // It may have ended, and have let go of the old file, since that was opened.
+    // The run may have ended, and replaced the file, since it was opened.
     let record = self::record(path).map_or(record, |(record, _)| record);
     Some(Run { result: fate(&record), record })
 }
 
-/// What a file says, and whether its run is on.
+/// Reads a record, and returns true with it if its run still goes on.
 fn record(path: &Path) -> Option<(Record, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
@@ -240,7 +240,7 @@ fn record(path: &Path) -> Option<(Record, bool)> {
     Some((serde_json::from_slice(&bytes).ok()?, held))
 }
 
-/// Removes the oldest records of a state. Whatever cannot be removed stays.
+/// Removes the oldest records of a state. Records that cannot be removed stay.
 fn prune(directory: &Path, state: &Path) {
     let old = paths(directory).unwrap_or_default();
     let same = |path: &&PathBuf| record(path).is_some_and(|(record, held)| !held && record.state == state);
@@ -286,7 +286,7 @@ mod tests {
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.steps), (1500, "Deployed", steps));
 
-        // The lock goes with its process, and so it does here.
+        // Dropping the value releases the lock, as the end of the process would.
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
         assert_eq!(fates(), [Fate::Killed, Fate::Succeeded]);
@@ -336,7 +336,7 @@ mod tests {
         }
         let _run = begin_at(base.path(), "/x");
         let kept = list(base.path(), Some(Path::new("/x"))).unwrap();
-        // The one that is on is beside them.
+        // The record of the current run is an additional one.
         assert_eq!((kept.len(), kept[1].record.started.as_str()), (KEPT + 1, "119"));
         assert_eq!(list(base.path(), Some(Path::new("/other"))).unwrap().len(), 1);
         assert!(base.path().join("19990101T000000.000Z-notes.json").exists());

@@ -1,4 +1,4 @@
-//! Decides and acts: the only crate that sees the CPI, the agent and the state together.
+//! Plans and acts: the only crate that sees the CPI, the agent and the state together.
 //!
 //! Uses `artifact`, `base`, `erb`, `manifest`, `net` and `yaml`. Each of its modules uses only those before
 //! it in the layer table of `docs/architecture.md`, which also explains the contracts and the rules of the
@@ -6,7 +6,7 @@
 //!
 //! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`records`], [`resources`]
 //! and [`inspection`], each of which takes a request and an [`environment::Environment`]; [`plan::create()`],
-//! which decides on the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
+//! which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
 
 pub mod agent;
 pub mod cpi;

@@ -1,4 +1,4 @@
-//! The templates of jobs: what the crate `erb` reports becomes an [`Error`] with hints here.
+//! Renders job templates with the crate `erb`, and turns its errors into an [`Error`] with hints.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use base::error::nearest;
 use base::{Error, Result};
 use erb::{Context, ContextError, Mode, ModeRenderer, RenderError, StartError};
 
-/// Reads an evaluation context in upstream's JSON form.
+/// Reads an evaluation context in BOSH's JSON form.
 pub fn context(json: &Value) -> Result<Context> {
     Context::from_json(json).map_err(|error| {
         let invalid = Error::invalid(error.to_string());
@@ -19,7 +19,7 @@ pub fn context(json: &Value) -> Result<Context> {
     })
 }
 
-/// Makes the renderer of a mode. `variables` are the whole environment of a Ruby process.
+/// Creates the renderer of a mode. `variables` are the whole environment of a Ruby process.
 pub fn renderer(mode: Mode, variables: &[(String, String)]) -> Result<ModeRenderer> {
     ModeRenderer::new(mode, variables).map_err(|error| {
         let hint = match error {
@@ -36,7 +36,7 @@ pub fn renderer(mode: Mode, variables: &[(String, String)]) -> Result<ModeRender
     })
 }
 
-/// Explains why a template was not rendered with `context`.
+/// Returns the error for a template that could not be rendered with `context`.
 pub fn failure(error: RenderError, context: &Context) -> Error {
     let text = error.to_string();
     match error {

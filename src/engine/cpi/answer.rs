@@ -1,4 +1,4 @@
-//! What methods answer: the shape of each result, read and checked in this one place.
+//! The answers of CPI methods: the shape of each result, which is read and checked here only.
 
 use base::encoding::shortened;
 use serde_json::{Map, Value};
@@ -11,11 +11,11 @@ use crate::protocol::{
 /// The shape of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// No result. Many CPIs answer what their last statement happens to give, so everything is one.
+    /// No result. Any value is accepted, because many CPIs return the value of their last statement.
     Nothing,
-    /// Whatever it is, it is meant.
+    /// Any value, which is returned as it is.
     Anything,
-    /// What `info` answers.
+    /// The result of `info`.
     Info,
     /// The CID of a resource of this kind.
     Cid(ResourceKind),
@@ -23,11 +23,11 @@ pub enum Shape {
     DiskCidOrNothing,
     /// `[cid, networks]`.
     CidAndNetworks,
-    /// A string or a hash that tells the agent where a disk is; null when it finds the disk without.
+    /// A disk hint, as a string or a hash, or null if the agent needs none.
     Hint,
     /// True or false.
     Boolean,
-    /// An array of the CIDs of disks.
+    /// An array of disk CIDs.
     DiskCids,
     /// A hash.
     Hash,
@@ -35,28 +35,28 @@ pub enum Shape {
     Network,
 }
 
-/// A result of the shape it must have.
+/// A result that was checked for its shape.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// There is nothing to know.
+    /// No result.
     Nothing,
-    /// Whatever it is.
+    /// Any value.
     Anything(Value),
-    /// What the CPI is.
+    /// The result of `info`.
     Info(Info),
-    /// A stemcell.
+    /// The CID of a stemcell.
     Stemcell(StemcellCid),
-    /// A VM.
+    /// A created VM.
     Vm(CreatedVm),
-    /// A disk.
+    /// The CID of a disk.
     Disk(DiskCid),
-    /// A snapshot of a disk.
+    /// The CID of a snapshot.
     Snapshot(SnapshotCid),
-    /// Where a disk is, for the agent.
+    /// A disk hint, if there is one.
     Hint(Option<DiskHint>),
-    /// Yes or no.
+    /// True or false.
     Boolean(bool),
-    /// Disks.
+    /// The CIDs of disks.
     Disks(Vec<DiskCid>),
     /// A hash.
     Hash(Map<String, Value>),
@@ -64,30 +64,30 @@ pub enum Answer {
     Network(String, Value, Map<String, Value>),
 }
 
-/// What `create_vm` made.
+/// The result of `create_vm`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatedVm {
     /// The VM's CID.
     pub cid: VmCid,
-    /// The networks as the IaaS gave them.
+    /// The networks as the IaaS assigned them.
     pub networks: Option<Networks>,
 }
 
-/// What `info` says.
+/// The result of `info`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// The CPI's API version; 1 when it does not say or does not know the method.
+    /// The CPI's API version; 1 if it gives none or does not implement `info`.
     pub api_version: u32,
-    /// The stemcell formats it takes; `None` when unknown.
+    /// The stemcell formats that it accepts; `None` if unknown.
     pub stemcell_formats: Option<Vec<String>>,
 }
 
-/// A result that was read.
+/// An answer with a remark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// What it says.
+    /// The answer.
     pub answer: Answer,
-    /// How it departs from the contract, when it does and can be understood all the same.
+    /// A tolerated violation of the contract, if there is one.
     pub remark: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl From<Answer> for Reading {
 }
 
 impl Reading {
-    /// Reads the result of a method. What cannot be understood is described.
+    /// Reads the result of a method. The error describes why it cannot be used.
     pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.answer(terms.api_version);
         let wrong = || format!("`{method}` must answer {}, not {}", shape.describe(), shown(result));
@@ -107,7 +107,7 @@ impl Reading {
             (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
             (Shape::Info, value) => Answer::Info(Info::from_result(value)?).into(),
             (Shape::DiskCidOrNothing, Value::Null) => Answer::Nothing.into(),
-            // A VM is never forgotten because of the form its CID comes in.
+            // A VM must not be lost because of the form in which its CID is returned.
             (Shape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
                 let cid = created_vm(pair).ok_or_else(wrong)?.cid;
                 let remark = "`create_vm` answered networks, which API version 1 does not have";
@@ -151,7 +151,7 @@ impl Reading {
 }
 
 impl Shape {
-    /// What it is, in words.
+    /// Describes the shape in words.
     pub fn describe(self) -> &'static str {
         match self {
             Shape::Nothing => "nothing",
@@ -207,7 +207,7 @@ fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<Reading
     Some(Reading { answer, remark })
 }
 
-/// Reads a CID; a number is one as well, with a remark.
+/// Reads a CID. A number is accepted with a remark.
 fn cid<K: CidKind>(method: Method, value: &Value) -> Option<(Cid<K>, Option<String>)> {
     match value {
         Value::String(text) => Some((text.parse().ok()?, None)),
@@ -229,9 +229,9 @@ fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
     Some(CreatedVm { cid: cid.parse().ok()?, networks })
 }
 
-/// A value as it stands in an error.
+/// Shows a value in an error.
 fn shown(value: &Value) -> String {
-    /// How much of it, in bytes.
+    /// The length to which it is shortened, in bytes.
     const LIMIT: usize = 200;
     shortened(&value.to_string(), LIMIT).into_owned()
 }
@@ -307,7 +307,7 @@ mod tests {
             json!(["a"]),
             json!({}),
         ];
-        // How many of the samples each shape takes, so that none takes all by accident.
+        // Counts the samples that each shape accepts, so that no shape accepts all of them by accident.
         for (method, taken) in [
             (Method::Info, 1),
             (Method::CreateStemcell, 1),

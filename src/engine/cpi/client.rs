@@ -1,4 +1,4 @@
-//! One CPI, asked once what it is and then called.
+//! One CPI: asked once for its `info`, then called.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use super::process::{Executable, Files, Outcome, scratch_files};
 use super::rpc::parse_answer;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
-/// What the context of a request carries in any case.
+/// The keys that monopile itself puts into the context of a request.
 const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];
 
-/// What it takes to call a CPI.
+/// The settings for calling a CPI.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The program.
     pub executable: Executable,
-    /// Who calls.
+    /// The director id.
     pub director_uuid: String,
-    /// A private directory.
+    /// A private directory for files of calls.
     pub scratch: PathBuf,
     /// The properties of its entry in the CPI config.
     pub context: Map<String, Value>,
-    /// `--cpi-api-version`: speak no higher version, whatever the CPI says.
+    /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
     pub highest_api_version: Option<u32>,
 }
 
-/// A CPI that has said what it is.
+/// A CPI whose `info` is known.
 #[derive(Debug, Clone)]
 pub struct Cpi {
     setup: Setup,
@@ -43,40 +43,40 @@ pub struct Cpi {
 pub struct CpiRequest {
     /// The method.
     pub method: Method,
-    /// Its arguments, in order, up to the highest version; older requests carry fewer.
+    /// Its arguments, in order, for the highest version. Requests of older versions carry fewer.
     pub arguments: Vec<Value>,
-    /// The `api_version` of the stemcell the call is about, where there is one.
+    /// The `api_version` of the stemcell of the call, if it has one.
     pub stemcell_api_version: Option<u32>,
-    /// The request's id: fresh for every process.
+    /// The request id, new for every process.
     pub request_id: RequestId,
 }
 
 impl CpiRequest {
-    /// Creates a request with an id of its own.
+    /// Creates a request with a new id.
     pub fn new(method: Method, arguments: Vec<Value>, stemcell_api_version: Option<u32>) -> Self {
         CpiRequest { method, arguments, stemcell_api_version, request_id: RequestId::fresh() }
     }
 }
 
-/// What a caller sees of a call while it runs.
+/// The callbacks of a running call.
 pub struct Watch<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
-    /// Tells whether to stop waiting, and why.
+    /// Returns the reason to stop waiting, if there is one.
     pub stop: Box<dyn Fn() -> Option<Stop> + 'a>,
 }
 
-/// Why a call is not waited for any longer.
+/// The reason to stop waiting for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// The operator does not want to, by this signal.
+    /// This signal came.
     Signal(u8),
-    /// It has taken this long.
+    /// The call has taken this long.
     Timeout(Duration),
 }
 
 impl Cpi {
-    /// Asks the CPI for its `info`, first of all and once.
+    /// Asks the CPI for its `info`, which is its first call of the run.
     pub fn connect(setup: Setup, watch: &mut Watch<'_>) -> Result<Self, CpiError> {
         let mut cpi = Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } };
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
@@ -91,34 +91,34 @@ impl Cpi {
         Ok(cpi)
     }
 
-    /// What it said it is.
+    /// Returns its `info`.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// The API version that requests carry.
+    /// Returns the API version of requests.
     pub fn api_version(&self) -> u32 {
         let highest = self.setup.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
         self.info.api_version.min(HIGHEST_API_VERSION).min(highest)
     }
 
-    /// The contract with a stemcell of this `api_version`.
+    /// Returns the contract with a stemcell of this `api_version`.
     pub fn contract(&self, stemcell_api_version: u32) -> Contract {
         Contract::negotiate(self.api_version(), stemcell_api_version)
     }
 
-    /// What a call's answer is read by.
+    /// Returns the terms by which an answer is read.
     pub fn terms(&self, stemcell_api_version: Option<u32>) -> Terms {
         Terms::new(self.api_version(), stemcell_api_version)
     }
 
-    /// Makes a call that changes nothing, or whose effect nobody needs to find again.
+    /// Makes a call that changes nothing, or whose effect need not be recorded.
     pub fn ask(&self, call: &CpiRequest, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         let files = scratch_files(&self.setup.scratch, &call.request_id)?;
         self.call(call, files, watch)
     }
 
-    /// Makes a call whose answer and log go into the files given.
+    /// Makes a call that writes its answer and log into these files.
     pub fn call(&self, call: &CpiRequest, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
         call.method
             .check_arguments(HIGHEST_API_VERSION, &call.arguments)
@@ -126,7 +126,7 @@ impl Cpi {
         self.exchange(call, files, watch)
     }
 
-    /// The request of a call, as the CPI gets it. `info` asks which version to speak, so it says none.
+    /// Returns the request as the CPI reads it. `info` carries no `api_version`, because it asks for it.
     pub fn request(&self, call: &CpiRequest) -> Value {
         let carried = call.method.arguments(self.api_version()).count().min(call.arguments.len());
         let envelope = RequestEnvelope {
@@ -141,7 +141,7 @@ impl Cpi {
         envelope.to_json()
     }
 
-    /// A request as a log may show it: without the properties of the CPI config, and without what hashes hold.
+    /// Redacts a request for a log: the properties of the CPI config, and all arguments that are hashes.
     fn without_secrets(&self, mut request: Value) -> Value {
         if let Some(context) = request.get_mut("context").and_then(Value::as_object_mut) {
             for (key, value) in context {
@@ -180,7 +180,8 @@ impl Cpi {
     }
 }
 
-/// Reads all that a CPI wrote, be it to this run or to an earlier one: the result of a call, or why there is none.
+/// Reads the output of a CPI, written for this run or an earlier one: the result of the call, or the reason
+/// why there is none.
 pub fn read_answer(
     bytes: &[u8],
     method: Method,

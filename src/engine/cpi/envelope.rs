@@ -5,24 +5,24 @@ use crate::protocol::RequestId;
 /// A request as a CPI reads it on standard input.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestEnvelope<'a> {
-    /// The name of the method, which need not be one of the CPI API.
+    /// The name of the method, which need not belong to the CPI API.
     pub method: &'a str,
     /// Its arguments, in order.
     pub arguments: &'a [Value],
-    /// The version that the caller speaks; `info` asks for it and carries none.
+    /// The API version of the request; none for `info`, which asks for it.
     pub api_version: Option<u32>,
     /// The properties of the CPI's entry in the CPI config.
     pub properties: &'a Map<String, Value>,
-    /// The id of the caller.
+    /// The director id.
     pub director_uuid: &'a str,
-    /// The id of the request.
+    /// The request id.
     pub request_id: &'a RequestId,
-    /// The `api_version` of the stemcell that the call is about.
+    /// The `api_version` of the stemcell of the call, if it has one.
     pub stemcell_api_version: Option<u32>,
 }
 
 impl RequestEnvelope<'_> {
-    /// The JSON document that is sent.
+    /// Returns the JSON document to send.
     pub fn to_json(self) -> Value {
         let mut context = self.properties.clone();
         context.insert("director_uuid".to_owned(), json!(self.director_uuid));

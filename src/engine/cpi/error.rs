@@ -1,4 +1,4 @@
-//! What a CPI can say went wrong, and what can go wrong with a CPI.
+//! Errors of CPI calls: the errors that a CPI answers with, and the failures of the call itself.
 
 use std::process::ExitStatus;
 
@@ -7,7 +7,7 @@ use super::methods::Method;
 use crate::protocol::RequestId;
 use base::Error;
 
-/// The error a CPI answered with, by its `type`.
+/// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpiErrorKind {
     /// The VM does not exist.
@@ -18,22 +18,22 @@ pub enum CpiErrorKind {
     StemcellNotFound,
     /// The disk is not attached to the VM.
     DiskNotAttached,
-    /// The method is not implemented, in any of its dialects.
+    /// The method is not implemented. CPIs say so in several dialects.
     NotImplemented,
-    /// The method is there, but cannot do this.
+    /// The method exists, but does not support this request.
     NotSupported,
-    /// The VM could not be made.
+    /// The VM could not be created.
     VmCreationFailed,
-    /// There is no room for a disk.
+    /// There is no space for a disk.
     NoDiskSpace,
-    /// The IaaS, or the CPI itself, failed in a way that has no type.
+    /// The IaaS or the CPI failed in a way that has no type of its own.
     Cloud,
-    /// Not a type of the CPI API; as the CPI spelt it.
+    /// A type that the CPI API does not have, as the CPI wrote it.
     Unknown(String),
 }
 
 impl CpiErrorKind {
-    /// Maps a CPI's error type and message.
+    /// Maps a CPI's error type and message to a kind.
     pub fn of(error_type: &str, message: &str) -> Self {
         let short = error_type.rsplit("::").next().unwrap_or(error_type);
         match short {
@@ -45,7 +45,7 @@ impl CpiErrorKind {
             "NotSupported" => CpiErrorKind::NotSupported,
             "VMCreationFailed" => CpiErrorKind::VmCreationFailed,
             "NoDiskSpace" => CpiErrorKind::NoDiskSpace,
-            // bosh-cpi-go and old Ruby CPIs.
+            // The dialects of bosh-cpi-go and old Ruby CPIs.
             "CloudError" if message.starts_with("Invalid Method:") => CpiErrorKind::NotImplemented,
             "InvalidCall" if message.starts_with("Method is not known, got") => CpiErrorKind::NotImplemented,
             "CloudError" | "CpiError" => CpiErrorKind::Cloud,
@@ -53,7 +53,7 @@ impl CpiErrorKind {
         }
     }
 
-    /// What to do about it.
+    /// Returns a hint for the operator.
     fn hint(&self, method: Method) -> String {
         let look = "with --verbose the CPI's log, which tells more, is shown";
         match self {
@@ -105,75 +105,75 @@ impl CpiErrorKind {
     }
 }
 
-/// Why a CPI call has no result.
+/// The reason why a CPI call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CpiError {
     /// The CPI answered with an error.
     #[error("the CPI's `{method}` failed (request {request_id}): {message}")]
     Answered {
-        /// The method called.
+        /// The method.
         method: Method,
-        /// The request's id.
+        /// The request id.
         request_id: RequestId,
-        /// What kind of error it is.
+        /// The type of the error.
         kind: CpiErrorKind,
         /// The CPI's message.
         message: String,
-        /// Whether the CPI says that trying again may help.
+        /// True if the CPI says that a retry may help.
         ok_to_retry: bool,
     },
-    /// There is no usable answer: what the call did is not known.
+    /// There is no usable answer, so the effect of the call is unknown.
     #[error("the CPI gave no usable answer to `{method}` (request {request_id}): {problem}")]
     NoAnswer {
-        /// The method called.
+        /// The method.
         method: Method,
-        /// The request's id.
+        /// The request id.
         request_id: RequestId,
-        /// What is wrong with the answer.
+        /// The problem with the answer.
         problem: String,
         /// The last lines of its log.
         log_tail: String,
     },
-    /// The request would have been wrong: nothing was called.
+    /// The request was invalid and was not sent.
     #[error("the CPI was not called: {problem}")]
     NotSent {
-        /// The method to be called.
+        /// The method.
         method: Method,
-        /// What is wrong with its arguments.
+        /// The problem with its arguments.
         problem: String,
     },
-    /// The executable could not be started: the call did nothing.
+    /// The executable could not be started, so the call had no effect.
     #[error("the CPI '{executable}' cannot be run")]
     NotStarted {
-        /// What was to be run.
+        /// The path of the executable.
         executable: String,
-        /// Why it did not start.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// It was not waited for any longer.
+    /// The run stopped waiting for the call.
     #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which goes on")]
     Abandoned {
-        /// The method called.
+        /// The method.
         method: Method,
-        /// The request's id.
+        /// The request id.
         request_id: RequestId,
-        /// What ended the wait.
+        /// The reason for the end of the wait.
         stop: Stop,
     },
-    /// A file of this machine could not be used.
+    /// A file or thread of this machine could not be used.
     #[error("{what}")]
     Local {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Why it failed.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl CpiError {
-    /// What the CPI says went wrong, if it answered.
+    /// Returns the type of the CPI's error, if it answered with one.
     pub fn kind(&self) -> Option<&CpiErrorKind> {
         match self {
             CpiError::Answered { kind, .. } => Some(kind),
@@ -181,13 +181,13 @@ impl CpiError {
         }
     }
 
-    /// There is no usable answer, because of `problem`.
+    /// Creates the error for an answer that cannot be used because of `problem`.
     pub fn no_answer(method: Method, request_id: &RequestId, problem: impl Into<String>) -> Self {
         let (request_id, problem) = (request_id.clone(), problem.into());
         CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
     }
 
-    /// Adds what is known of the process that gave no answer.
+    /// Adds the exit status and the end of the log of a process without a usable answer.
     pub(super) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
         if let CpiError::NoAnswer { problem, log_tail, .. } = &mut self {
             if let Some(status) = status.filter(|status| !status.success()) {

@@ -1,9 +1,9 @@
-//! Every method of the CPI API, v1 to v3: its arguments, whether it changes the world, what it answers, who calls
-//! it and whether a CPI may leave it out.
+//! The methods of the CPI API, v1 to v3: their arguments and answers, their effect on the IaaS, their
+//! callers, and whether a CPI may omit them.
 //!
 //! Sources: the method pages below `cpi-api-v1.md`, `cpi-api-v2.md` and `cpi-api-v3.md` of the BOSH
-//! documentation, and what the director (`external_cpi.rb` and its callers) and `bosh create-env`
-//! (`cloud/cloud.go`) do with them.
+//! documentation, and their use by the director (`external_cpi.rb` and its callers) and by `bosh create-env`
+//! (`cloud/cloud.go`).
 
 mod table;
 
@@ -44,39 +44,39 @@ pub enum Method {
     Ping,
 }
 
-/// What is known of a method.
+/// The facts about a method.
 #[derive(Debug)]
 pub struct Facts {
-    /// Which method it is.
+    /// The method.
     pub method: Method,
     /// Its name in requests.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Its purpose, in a few words.
     pub purpose: &'static str,
     /// Its arguments, in order.
     pub arguments: &'static [Argument],
-    /// Whether it changes anything in the IaaS.
+    /// True if it changes anything in the IaaS.
     pub changes: bool,
-    /// What it answers to requests with `api_version` 1.
+    /// The shape of its result for requests with `api_version` 1.
     pub v1: Shape,
-    /// What it answers to requests with `api_version` 2 or higher.
+    /// The shape of its result for requests with `api_version` 2 or higher.
     pub v2: Shape,
-    /// What becomes of a caller when the CPI does not implement it.
+    /// The consequence if the CPI does not implement it.
     pub absence: Absence,
-    /// Who calls it, and when.
+    /// Its callers, and when they call it.
     pub callers: &'static str,
-    /// Whether only contract v1 has it; a new CPI does without.
+    /// True if only contract v1 has it, so that a new CPI need not implement it.
     pub deprecated: bool,
 }
 
-/// What a missing method means.
+/// The consequence of a missing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
-    /// No caller gets by without it.
+    /// Callers fail without it.
     Breaks,
-    /// Every caller gets by without it.
+    /// Callers do without it.
     Tolerated,
-    /// Callers get by without it, and the feature that is made of it does not exist.
+    /// Callers do without it, but the feature that needs it does not work.
     Feature,
 }
 
@@ -85,11 +85,11 @@ pub enum Absence {
 pub struct Argument {
     /// Its name in the documentation; requests carry arguments by position.
     pub name: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: ArgumentKind,
     /// The lowest `api_version` whose requests carry it.
     pub since: u32,
-    /// Whether a caller may leave it out.
+    /// True if a caller may omit it.
     pub optional: bool,
 }
 
@@ -98,18 +98,18 @@ pub struct Argument {
 pub enum ArgumentKind {
     /// Text.
     Text,
-    /// The cloud ID of something that exists; never empty.
+    /// The CID of an existing resource, never empty.
     Cid,
     /// A whole number.
     Integer,
     /// A hash.
     Hash,
-    /// An array of cloud IDs.
+    /// An array of CIDs.
     Cids,
 }
 
 impl ArgumentKind {
-    /// Whether a value is one.
+    /// Returns true if a value has this type.
     pub fn fits(self, value: &serde_json::Value) -> bool {
         match self {
             ArgumentKind::Text => value.is_string(),
@@ -136,14 +136,14 @@ impl fmt::Display for ArgumentKind {
 }
 
 impl Method {
-    /// Every method, in the order of a life.
+    /// Returns all methods, in the order in which the life of a VM uses them.
     pub fn all() -> impl Iterator<Item = Method> {
         TABLE.iter().map(|facts| facts.method)
     }
 
-    /// What is known of it.
+    /// Returns the facts about it.
     pub fn facts(self) -> &'static Facts {
-        // The table has every method: a test holds it to that, and the first row stands in for none.
+        // The table has every method, which a test checks. The first row is a fallback that is never used.
         TABLE.iter().find(|facts| facts.method == self).unwrap_or(&TABLE[0])
     }
 
@@ -152,17 +152,17 @@ impl Method {
         self.facts().name
     }
 
-    /// The arguments that requests with this `api_version` carry.
+    /// Returns the arguments of requests with this `api_version`.
     pub fn arguments(self, api_version: u32) -> impl Iterator<Item = &'static Argument> {
         self.facts().arguments.iter().filter(move |argument| argument.since <= api_version)
     }
 
-    /// What it answers to requests with this `api_version`.
+    /// Returns the shape of its result for requests with this `api_version`.
     pub fn answer(self, api_version: u32) -> Shape {
         if api_version >= 2 { self.facts().v2 } else { self.facts().v1 }
     }
 
-    /// How it is called: `create_disk SIZE CLOUD_PROPERTIES [VM_CID]`.
+    /// Describes a call: `create_disk SIZE CLOUD_PROPERTIES [VM_CID]`.
     pub fn usage(self, api_version: u32) -> String {
         self.arguments(api_version).fold(self.name().to_owned(), |usage, argument| {
             let name = argument.name.to_uppercase();
@@ -170,7 +170,7 @@ impl Method {
         })
     }
 
-    /// Says what is wrong with the arguments of a request with this `api_version`.
+    /// Checks the arguments of a request with this `api_version`. The error describes the problem.
     pub fn check_arguments(self, api_version: u32, values: &[serde_json::Value]) -> Result<(), String> {
         let known: Vec<&Argument> = self.arguments(api_version).collect();
         let least = known.iter().filter(|argument| !argument.optional).count();
@@ -205,7 +205,7 @@ impl FromStr for Method {
     }
 }
 
-/// No method has this name.
+/// The error for a name that no method has.
 #[derive(Debug, thiserror::Error)]
 #[error("the CPI API has no method '{0}'")]
 pub struct UnknownMethod(pub String);
@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(row.name.parse::<Method>().unwrap(), method);
             assert!(!row.purpose.is_empty() && !row.callers.is_empty(), "{method}");
         }
-        // The last variant: as many rows as variants.
+        // The last variant: there must be as many rows as variants.
         assert_eq!(Method::Ping as usize + 1, TABLE.len());
         assert!("create_vms".parse::<Method>().is_err());
     }

@@ -1,8 +1,9 @@
-//! The CPI's RPC: types, negotiation of the contract, and the process runner.
+//! The RPC with a CPI: types, negotiation of the contract, and the process runner.
 //!
-//! A CPI is an executable: one JSON request on standard input, one JSON document on standard output, a new
-//! process per call. Its log goes to standard error, its exit status means nothing.
-//! Source of the formats: `cpi-api-rpc.md` and `cpi-api-v1.md` to `cpi-api-v3.md` of the BOSH documentation.
+//! A CPI is an executable that gets one JSON request on standard input and writes one JSON document to
+//! standard output, with a new process for each call. Its log goes to standard error, and its exit status
+//! means nothing. Source of the formats: `cpi-api-rpc.md` and `cpi-api-v1.md` to `cpi-api-v3.md` of the BOSH
+//! documentation.
 
 mod answer;
 mod client;

@@ -1,7 +1,7 @@
-//! Runs one CPI process so that it outlives us if it must.
+//! Runs one CPI process, which can outlive this one.
 //!
-//! The process gets a session of its own (Ctrl-C in the terminal does not reach it), reads its request from an
-//! unnamed file and writes answer and log into files: nothing it does depends on this process being alive.
+//! The process gets its own session, so that Ctrl-C in the terminal does not reach it. It reads its request
+//! from an unnamed file and writes answer and log into files, so it does not depend on this process.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,26 +19,26 @@ use super::error::CpiError;
 use crate::protocol::RequestId;
 use base::files::durable::give_file_to_owner_of;
 
-/// How a CPI is started.
+/// The command line and environment of a CPI.
 #[derive(Debug, Clone)]
 pub struct Executable {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Its environment, whole.
+    /// Its whole environment.
     pub environment: Vec<(String, String)>,
 }
 
-/// Where a call's answer and log go.
+/// The files for the answer and the log of a call.
 pub struct Files {
     /// The answer file, created for this call.
     pub answer: File,
-    /// The path the file has now, if the process shall rename it to `answer_path` when it becomes the CPI.
+    /// The present path of the file, if the process must rename it to `answer_path` when it becomes the CPI.
     pub prepared_path: Option<PathBuf>,
     /// The path of the same file once the CPI runs.
     pub answer_path: PathBuf,
-    /// The path of the log, created here.
+    /// The path of the log, which `run` creates.
     pub log_path: PathBuf,
 }
 
@@ -73,7 +73,8 @@ impl Executable {
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
         let begin = Beginning::of(files).map_err(local("preparing the CPI's answer file failed"))?;
-        // SAFETY: setsid, rename and fsync are async-signal-safe; what they work on was made before the fork.
+        // SAFETY: setsid, rename and fsync are async-signal-safe, and their arguments were created before the
+        // fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]
         unsafe {
             command.pre_exec(move || {
@@ -86,8 +87,10 @@ impl Executable {
             .map_err(|source| CpiError::NotStarted { executable: self.program.display().to_string(), source })
     }
 
-    /// Runs one call to its end and returns what it wrote. `on_log` sees the log line by line while it grows;
-    /// `stop` is asked now and then whether to give up waiting (the process goes on), and why.
+    /// Runs one call to its end and returns its output.
+    ///
+    /// `on_log` gets the log line by line while it grows. `stop` is called regularly and returns the reason
+    /// to stop waiting, if there is one; the process then continues.
     pub(super) fn run(
         &self,
         request: &[u8],
@@ -95,7 +98,7 @@ impl Executable {
         on_log: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> Option<Stop>,
     ) -> Result<Outcome, CpiError> {
-        // The thread comes first: once a process runs, nothing may fail but the process itself.
+        // The thread is started first: once the process runs, no other step may fail.
         let (hand_over, children) = mpsc::channel::<std::process::Child>();
         let (ended, end) = mpsc::channel();
         std::thread::Builder::new()
@@ -111,7 +114,7 @@ impl Executable {
             })?;
         let child = self.spawn(request, &files)?;
         let _ = hand_over.send(child);
-        // The child alone shall hold the lock on its answer now.
+        // From now on only the child holds the lock on its answer.
         drop(files.answer);
         let mut log = LogTail::open(&files.log_path);
         let mut status = None;
@@ -120,7 +123,7 @@ impl Executable {
             log.follow(on_log);
             shorten_endless(&files.answer_path);
             match waited {
-                // It decides nothing, but tells something when there is no answer.
+                // The exit status decides nothing, but helps to explain a missing answer.
                 Ok(ended) => {
                     status = ended.ok();
                     break;
@@ -139,14 +142,14 @@ impl Executable {
             .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer));
         Ok(match read {
             Ok(_) => Outcome::Answer { bytes: answer, log_tail: log.tail(), status },
-            // Not an error of this machine like any other: the call was made.
+            // Not a `Local` error, because the call was made.
             Err(error) => Outcome::Unreadable(error),
         })
     }
 }
 
-/// Gives back the space of an answer that is too long to be one, while its process goes on writing: it stays too
-/// long, so that whoever reads it, be it a later run, comes to the same end.
+/// Frees the disk space of an answer above the limit while its process goes on writing. The file keeps a
+/// length above the limit, so that every reader, also in a later run, comes to the same result.
 pub(crate) fn shorten_endless(answer: &Path) {
     let too_long = super::rpc::ANSWER_LIMIT + 1;
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
@@ -157,24 +160,25 @@ pub(crate) fn shorten_endless(answer: &Path) {
     }
 }
 
-/// How a wait for a process ended.
+/// The outcome of waiting for a process.
 pub(super) enum Outcome {
-    /// It ended; this is what it wrote and the end of its log.
+    /// The process ended with this output.
     Answer {
         /// Standard output.
         bytes: Vec<u8>,
         /// The last lines of standard error.
         log_tail: String,
-        /// How the process ended, if that can be known.
+        /// The exit status, if it is known.
         status: Option<ExitStatus>,
     },
-    /// It ended, and what it wrote cannot be read.
+    /// The process ended, and its output cannot be read.
     Unreadable(io::Error),
-    /// It was not waited for any longer.
+    /// The run stopped waiting for the process.
     Abandoned(Stop),
 }
 
-/// What a new process does before it becomes the CPI, so that the answer file's name tells whether it did.
+/// The rename that a new process makes before it becomes the CPI, so that the name of the answer file shows
+/// whether it started.
 struct Beginning(Option<(CString, CString, File)>);
 
 impl Beginning {
@@ -186,7 +190,7 @@ impl Beginning {
         Ok(Beginning(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
     }
 
-    /// Allocates nothing, because it runs between fork and exec.
+    /// Renames the file. Allocates no memory, because it runs between fork and exec.
     fn mark(&self) -> io::Result<()> {
         if let Some((from, to, directory)) = &self.0 {
             rustix::fs::rename(from.as_c_str(), to.as_c_str())?;
@@ -203,10 +207,10 @@ pub(super) struct LogTail {
     last: std::collections::VecDeque<String>,
 }
 
-/// How much of a log goes into an error.
+/// The number of lines of a log that an error shows.
 const TAIL_LINES: usize = 12;
 const LINE_LIMIT: usize = 16 * 1024;
-/// How much is shown before a look at anything else: a log may grow faster than it can be read.
+/// The number of bytes that one call of `follow` reads at most. A log may grow faster than it can be read.
 const AT_ONCE: u64 = 4 * 1024 * 1024;
 
 impl LogTail {
@@ -231,7 +235,7 @@ impl LogTail {
         }
     }
 
-    /// What was written last, also when a process wrote faster than it could be followed.
+    /// Reads the rest of the log. Skips a part if the process wrote faster than it could be followed.
     pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
         if let Some(skipped) = self.skip_to_the_end() {
             on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
@@ -243,7 +247,7 @@ impl LogTail {
         }
     }
 
-    /// Leaves out what is too much to be shown; returns how many bytes that is.
+    /// Skips the part of the log that is too long to show, and returns its length in bytes.
     fn skip_to_the_end(&mut self) -> Option<u64> {
         let file = self.file.as_mut()?;
         let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
@@ -267,7 +271,7 @@ impl LogTail {
     }
 }
 
-/// Files in `directory` for a call that needs no journal because it changes nothing.
+/// Creates files in `directory` for a call that needs no journal because it changes nothing.
 pub(super) fn scratch_files(directory: &Path, request_id: &RequestId) -> Result<Files, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =

@@ -1,4 +1,4 @@
-//! The envelope of an answer; what is in it is read by `answer`.
+//! The envelope of an answer. The module `answer` reads the result in it.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -11,10 +11,10 @@ use base::encoding::shortened;
 
 /// The largest answer that is read, in bytes.
 pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
-/// How much of a CPI's message is shown, in bytes: some put whole HTTP answers into theirs.
+/// The length to which a CPI's message is shortened, in bytes. Some contain whole HTTP answers.
 const MESSAGE_LIMIT: usize = 16 * 1024;
 
-/// Both are `None` when they are not there; a null is one.
+/// A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default, deserialize_with = "present")]
@@ -35,7 +35,7 @@ struct ErrorBody {
     ok_to_retry: Option<bool>,
 }
 
-/// Reads the one JSON document a CPI wrote: its result, or its error.
+/// Reads the JSON document that a CPI wrote: its result, or its error.
 pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Result<Value, CpiError> {
     let no_answer = |problem: String| CpiError::NoAnswer {
         method,

@@ -1,4 +1,4 @@
-//! The state, locked for a run: at once, or after waiting as long as the operator allows.
+//! Locks the state for a run, at once or after waiting as long as the operator allows.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use crate::state::{Holder, Storage, Store};
 use base::text;
 use base::{Error, Result};
 
-/// How often to look whether the lock is free.
+/// The pause between two attempts to take the lock.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The same where each look is a request.
+/// The same pause if each attempt is a request.
 const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Locks and reads the state for `command`. Notes once who holds the lock.
+/// Locks and reads the state for `command`. Reports once which run holds the lock.
 pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
     let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
@@ -23,7 +23,7 @@ pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
     Ok(store)
 }
 
-/// What to do while another run holds the lock.
+/// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
 pub(crate) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
     let begun = Instant::now();
     let mut announced = false;
@@ -43,7 +43,7 @@ pub(crate) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<
     }
 }
 
-/// The error for a command that needs a state and finds none.
+/// Returns the error for a command that needs a state when there is none.
 pub(crate) fn no_state(storage: &Storage) -> Error {
     Error::invalid(format!("there is no state '{storage}'"))
         .with_hint("name the state file with --state if it is elsewhere")

@@ -16,20 +16,20 @@ use base::Result;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
 
-/// Where things live on this machine. `cli` resolves them from flags, the environment and `$HOME`.
+/// The paths of a run on this machine. `cli` resolves them from flags, the environment and `$HOME`.
 #[derive(Debug, Clone)]
 pub struct Paths {
-    /// Where the state is kept.
+    /// The storage of the state.
     pub state: Storage,
-    /// Scratch space of this run; its subdirectories are removed when the run ends.
+    /// The scratch directory of this run. Its subdirectories are removed when the run ends.
     pub work: PathBuf,
-    /// What may be kept from run to run and shared by environments (`$XDG_CACHE_HOME/monopile`).
+    /// The cache, which runs and environments share (`$XDG_CACHE_HOME/monopile`).
     pub cache: PathBuf,
     /// Data of built-in CPIs (`$XDG_STATE_HOME/monopile`).
     pub data: PathBuf,
-    /// `--package-dir`: where the CPI's packages are installed, instead of the cache.
+    /// `--package-dir`: the directory for the CPI's packages, instead of the cache.
     pub package_dir: Option<PathBuf>,
-    /// This executable, which is also the built-in CPIs and agent.
+    /// This executable, which also contains the built-in CPIs and the agent.
     pub executable: PathBuf,
 }
 
@@ -39,55 +39,56 @@ pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 /// Asks a question whose answer is yes or no.
 pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
-/// What a run needs from its surroundings.
+/// The context of a run.
 #[derive(Clone)]
 pub struct Environment {
-    /// Where things live.
+    /// Paths on this machine.
     pub paths: Paths,
-    /// Where events go.
+    /// The reporter of events.
     pub reporter: Reporter,
-    /// Asks whoever is at the terminal for a secret; none, if nobody can be asked.
+    /// Asks the operator for a secret; none if there is no terminal.
     pub ask_secret: Option<Ask>,
-    /// Asks whoever is at the terminal to agree; none, if nobody can be asked, which takes flags as given.
+    /// Asks the operator to confirm. None if there is no terminal, and then flags count as confirmation.
     pub confirm: Option<Confirm>,
-    /// What must not be shown.
+    /// The redactor with the secrets of this run.
     pub redactor: Redactor,
-    /// How many SIGINT, SIGTERM or SIGHUP have arrived (low byte: count, next byte: the first signal's
-    /// number).
+    /// SIGINT, SIGTERM and SIGHUP received so far. The low byte counts them, the next byte is the number of
+    /// the first one.
     pub signals: Arc<AtomicUsize>,
-    /// Environment variables external programs (CPIs, packaging scripts) inherit.
+    /// The environment of external programs (CPIs, packaging scripts).
     pub variables: Vec<(String, String)>,
-    /// `--parallel`: how many downloads, uploads or compilations at once.
+    /// `--parallel`: the number of parallel downloads, uploads or compilations.
     pub parallel: usize,
-    /// `--keep-workdir`: the scratch space outlives the run.
+    /// `--keep-workdir`: keeps the scratch directory after the run.
     pub keep_work: bool,
-    /// `--sha2`: use SHA-2 digests towards the agent.
+    /// `--sha2`: uses SHA-2 digests with the agent.
     pub sha2: bool,
-    /// `--wait-for-lock`: how long another run may hold the state before this one gives up.
+    /// `--wait-for-lock`: the time to wait for a state that another run holds.
     pub lock_patience: Duration,
-    /// `--cpi-timeout`: how long to wait for a CPI process. It is never ended: what it did must become known.
+    /// `--cpi-timeout`: the time to wait for a CPI process. The process is never killed, because its outcome
+    /// must become known.
     pub cpi_timeout: Option<Duration>,
-    /// Set when a CPI process was left at work, which may still read in the scratch space.
+    /// Set when the run left a CPI process running, which may still read the scratch directory.
     pub left_at_work: Arc<AtomicBool>,
-    /// `--insecure-agent`: speak to an agent that nothing vouches for.
+    /// `--insecure-agent`: accepts an agent whose identity cannot be verified.
     pub insecure_agent: bool,
-    /// Measures where the time of the run goes.
+    /// The clock that measures the phases of the run.
     pub clock: Clock,
 }
 
 impl Environment {
-    /// The first signal that asked for an end, if one came.
+    /// Returns the number of the first signal, if one came.
     pub fn interrupted(&self) -> Option<u8> {
         signals::first(self)
     }
 
-    /// Has the run end as if SIGPIPE had come: nobody reads what it prints.
+    /// Ends the run as if SIGPIPE had come, because its output is no longer read.
     pub fn end(&self) {
         const SIGPIPE: usize = 13;
         self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Whether a second one came, so that nothing is to be waited for.
+    /// Returns true if a second signal came, so that the run must not wait any longer.
     pub fn insisted(&self) -> bool {
         signals::insisted(self).is_some()
     }

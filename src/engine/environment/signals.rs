@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use super::Environment;
 use base::{Error, ErrorKind, Result};
 
-/// The first signal, if one came.
+/// Returns the number of the first signal, if one came.
 pub(crate) fn first(environment: &Environment) -> Option<u8> {
     let word = environment.signals.load(Ordering::SeqCst);
     (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))
 }
 
-/// The first signal, if a second one came after it.
+/// Returns the number of the first signal, if a second one came after it.
 pub(crate) fn insisted(environment: &Environment) -> Option<u8> {
     (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
 }
 
-/// Stops here if a signal came, or if the state is not this run's any more: everything done so far is on record.
+/// Fails if a signal came or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(environment: &Environment) -> Result<()> {
     environment.paths.state.check_lock()?;
     match first(environment) {
@@ -27,7 +27,7 @@ pub(crate) fn check(environment: &Environment) -> Result<()> {
     }
 }
 
-/// Sleeps, but not through a signal.
+/// Sleeps, and fails early if a signal comes.
 pub(crate) fn pause(environment: &Environment, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

@@ -1,17 +1,17 @@
 /// A CPI that ships inside the program: `cloud_provider.cpi: {builtin: NAME}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuiltinCpi {
-    /// VMs that are processes of this machine.
+    /// Runs VMs as processes of this machine.
     Local,
-    /// Bare metal through a standalone Ironic.
+    /// Manages bare metal through a standalone Ironic.
     Ironic,
 }
 
 impl BuiltinCpi {
-    /// All of them.
+    /// All built-in CPIs.
     pub const ALL: [BuiltinCpi; 2] = [BuiltinCpi::Local, BuiltinCpi::Ironic];
 
-    /// The name in manifests.
+    /// Returns the name in manifests.
     pub fn name(self) -> &'static str {
         match self {
             BuiltinCpi::Local => "local",
@@ -24,7 +24,7 @@ impl BuiltinCpi {
         Self::ALL.into_iter().find(|cpi| cpi.name() == name)
     }
 
-    /// The names of all of them, for messages.
+    /// Joins all names with a separator, for messages.
     pub fn names(separator: &str) -> String {
         Self::ALL.map(Self::name).join(separator)
     }

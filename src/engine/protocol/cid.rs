@@ -60,13 +60,13 @@ impl CidKind for SnapshotKind {
     const KIND: ResourceKind = ResourceKind::Snapshot;
 }
 
-/// A blank text is no CID: it would name nothing, or everything.
+/// The error for a blank CID, which would name nothing or everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the CID of a {0} is empty")]
 pub struct EmptyCid(pub ResourceKind);
 
 impl<K> Cid<K> {
-    /// The text that the CPI gave.
+    /// Returns the text that the CPI gave.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -110,13 +110,13 @@ impl<'de, K: CidKind> Deserialize<'de> for Cid<K> {
 /// A CID of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnyCid {
-    /// A VM's.
+    /// The CID of a VM.
     Vm(VmCid),
-    /// A disk's.
+    /// The CID of a disk.
     Disk(DiskCid),
-    /// A stemcell's.
+    /// The CID of a stemcell.
     Stemcell(StemcellCid),
-    /// A snapshot's.
+    /// The CID of a snapshot.
     Snapshot(SnapshotCid),
 }
 
@@ -131,7 +131,7 @@ impl AnyCid {
         })
     }
 
-    /// The kind of the resource.
+    /// Returns the kind of the resource.
     pub fn kind(&self) -> ResourceKind {
         match self {
             AnyCid::Vm(_) => ResourceKind::Vm,
@@ -142,7 +142,7 @@ impl AnyCid {
     }
 }
 
-/// Stands for the CID in a record of something that the CPI has not named yet. An empty string in JSON.
+/// Takes the place of the CID in a record that the CPI has not named yet. An empty string in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unnamed;
 

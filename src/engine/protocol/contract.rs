@@ -1,8 +1,8 @@
-//! Which contract is in force between this tool, a CPI and a stemcell.
+//! Negotiates the contract between monopile, a CPI and a stemcell.
 
 use serde::{Deserialize, Serialize};
 
-/// The highest CPI API version spoken here.
+/// The highest supported CPI API version.
 pub const HIGHEST_API_VERSION: u32 = 3;
 
 /// The contract of one environment.
@@ -16,7 +16,8 @@ pub enum Contract {
 }
 
 impl Contract {
-    /// Decides from the CPI's `api_version` (1 when `info` says none) and the stemcell's (1 when absent).
+    /// Negotiates the contract from the `api_version` of the CPI (1 if `info` has none) and of the stemcell
+    /// (1 if absent).
     pub fn negotiate(cpi: u32, stemcell: u32) -> Self {
         if cpi >= 2 && stemcell >= 2 { Contract::V2 } else { Contract::V1 }
     }

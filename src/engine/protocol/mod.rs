@@ -1,5 +1,5 @@
-//! The values that CPI, agent, state and plan have in common: CIDs and request ids, networks and disk hints,
-//! the contract in force, the terms of a call, and the endpoint of a registry.
+//! Values that CPI, agent, state and plan share: CIDs and request ids, networks and disk hints, the contract,
+//! the terms of a call, and the endpoint of a registry.
 
 mod builtin_cpi;
 mod cid;

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The networks of a VM as the IaaS gave them: what `create_vm` returns beside the CID.
+/// The networks of a VM as the IaaS assigned them, which `create_vm` returns with the CID.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Networks(Map<String, Value>);
@@ -13,7 +13,7 @@ impl From<Map<String, Value>> for Networks {
 }
 
 impl Networks {
-    /// The settings of each network, by its name.
+    /// Returns the settings of each network by name.
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }

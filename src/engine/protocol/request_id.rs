@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct RequestId(String);
 
-/// A blank text is no request id.
+/// The error for a blank request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request id is empty")]
 pub struct EmptyRequestId;
 
 impl RequestId {
-    /// Makes an id that no other call has.
+    /// Creates a unique id.
     pub fn fresh() -> Self {
         RequestId(uuid::Uuid::new_v4().to_string())
     }
 
-    /// The text of the id.
+    /// Returns the text of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }

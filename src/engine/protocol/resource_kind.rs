@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of resource: what a CID names.
+/// A kind of resource that has CIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceKind {
@@ -17,7 +17,7 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// The word for one of them, in messages.
+    /// Returns the singular noun for messages.
     pub fn name(self) -> &'static str {
         match self {
             ResourceKind::Vm => "VM",

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Contract;
 
-/// The API version and contract of one CPI call. Its answer is read by them, maybe in a later run.
+/// The API version and contract of one CPI call, by which its answer is read, possibly in a later run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The `api_version` of the request.

@@ -1,4 +1,5 @@
-//! What the registry holds: one document, read for every answer, so that whoever removes it empties the registry.
+//! The content of the registry: one document, read for every request, so that removing it empties the
+//! registry.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,21 +8,21 @@ use parking_lot::Mutex;
 
 use crate::state::Document;
 
-/// An environment has one VM; a few more stand for what failed attempts left.
+/// The largest number of entries. An environment has one VM, and a few more from failed attempts.
 const MOST_ENTRIES: usize = 64;
 
 /// Settings by instance id.
 type Entries = BTreeMap<String, String>;
 
-/// The documents, durable as soon as they are stored.
+/// The stored settings. They are durable as soon as they are stored.
 #[derive(Debug)]
 pub(super) struct Content {
     document: Document,
-    /// Guards it from one change to the next.
+    /// Serialises changes.
     turn: Mutex<()>,
 }
 
-/// What became of a document that was to be stored.
+/// The outcome of storing settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     New,
@@ -30,12 +31,12 @@ pub(super) enum Stored {
 }
 
 impl Content {
-    /// In this document, which need not exist yet.
+    /// Keeps the content in this document, which need not exist yet.
     pub(super) fn of(document: Document) -> Self {
         Content { document, turn: Mutex::new(()) }
     }
 
-    /// Reads it once, to find out early whether it can be used.
+    /// Reads the document once, so that a damaged one is found early.
     pub(super) fn check(&self) -> io::Result<()> {
         self.read().map(drop)
     }
@@ -58,7 +59,7 @@ impl Content {
         Ok(stored)
     }
 
-    /// Nothing is as good as gone.
+    /// Removes an entry. A missing one is not an error.
     pub(super) fn delete(&self, id: &str) -> io::Result<()> {
         let _turn = self.turn.lock();
         let mut entries = self.read()?;
@@ -72,7 +73,7 @@ impl Content {
     fn read(&self) -> io::Result<Entries> {
         let Some(text) = self.document.read()? else { return Ok(Entries::new()) };
         serde_json::from_slice(&text).map_err(|error| {
-            // The parser's words may quote a value, and values are secrets.
+            // The parser's message may quote a value, and values are secrets.
             let place = format!("line {} column {}", error.line(), error.column());
             io::Error::new(io::ErrorKind::InvalidData, format!("'{}' is damaged at {place}", self.document))
         })

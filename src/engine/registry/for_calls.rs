@@ -1,4 +1,4 @@
-//! A registry that answers CPI calls while it lives.
+//! A registry that serves CPI calls until it is dropped.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -10,15 +10,15 @@ use crate::state::Document;
 use base::{Error, Result};
 use manifest::deployment::RegistryConfig;
 
-/// A registry for CPI calls alone; it answers while this lives, and no VM reaches it.
+/// A registry for CPI calls only, until it is dropped. It has no tunnel, so no VM reaches it.
 pub(crate) struct ForCalls {
     _registry: Registry,
-    /// Last, because the other lives in it.
+    /// Dropped last, because the registry runs on it.
     _runtime: Runtime,
 }
 
 impl ForCalls {
-    /// Starts the registry that the manifest configures, with what is in `content`.
+    /// Starts the registry that the manifest configures, with this content.
     pub(crate) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
         let (runtime, registry) = serve(config, loopback(config)?, content)?;
         Ok(ForCalls { _registry: registry, _runtime: runtime })
@@ -53,7 +53,7 @@ fn runtime() -> Result<Runtime> {
         .map_err(|error| Error::io("starting the registry", error))
 }
 
-/// Returns the address to listen on, which must be one of loopback.
+/// Returns the address to listen on. Fails if it is not a loopback address.
 pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
     let wrong = |why: String| {
         Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(

@@ -1,14 +1,14 @@
-//! The registry of contract v1: where a CPI leaves settings for the agent of a VM, disks included, that the IaaS
-//! cannot be told about later (docs-bosh, `cpi-api-v1.md`).
+//! The registry of contract v1: an HTTP server in which a CPI leaves settings for the agent of a VM,
+//! including its disks, because it cannot pass them to the IaaS later (docs-bosh, `cpi-api-v1.md`).
 //!
-//! `GET`, `PUT` and `DELETE /instances/<id>/settings` with Basic auth, on loopback only. A settings document is
-//! stored as it came and answered as `{"settings": "<the document's text>", "status": "ok"}`, in the way of
-//! bosh-init's `registry/instance_handler.go`: 201 for a new document and 200 for another one under the same id,
-//! 404 with `"status": "not_found"` for an unknown id.
+//! It serves `GET`, `PUT` and `DELETE /instances/<id>/settings` with Basic auth, on loopback only. A settings
+//! document is stored as received, and returned as `{"settings": "<the document's text>", "status": "ok"}`,
+//! like bosh-init's `registry/instance_handler.go`: 201 for a new document, 200 for a replaced one, 404 with
+//! `"status": "not_found"` for an unknown id.
 //!
-//! One difference between the two ways in: what comes through the tunnel to the VM may read without credentials,
-//! because CPIs (OpenStack's for one) give agents an endpoint without any. Whoever connects on this machine needs
-//! them for everything.
+//! Requests through the tunnel from the VM may read without credentials, because some CPIs (such as
+//! OpenStack's) give agents an endpoint without credentials. Connections from this machine need them for
+//! every request.
 
 mod content;
 mod for_calls;

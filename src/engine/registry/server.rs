@@ -1,4 +1,4 @@
-//! The server: on loopback for the CPI, and on whatever streams the tunnel brings for the agent.
+//! The HTTP server of the registry: on loopback for the CPI, and on the streams of the tunnel for the agent.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use base::secret::Secret;
 use base::{Error, Result};
 use net::http_server::{Login, serve_connection};
 
-/// The largest settings document, in bytes; usual are some KiB, with certificates.
+/// The largest settings document, in bytes. Usual ones are some KiB, with certificates.
 const MAX_SETTINGS: usize = 1024 * 1024;
-/// The longest instance id.
+/// The longest instance id, in bytes.
 const MAX_ID: usize = 255;
 /// Limit of the headers of a request, and of an idle connection. The client is on this machine or on the VM.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,16 +34,16 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_CONNECTIONS: usize = 32;
 
-/// Who may change and, on this machine, read what is in the registry.
+/// The credentials for changing the registry, and for reading it from this machine.
 #[derive(Clone)]
 pub struct Credentials {
     /// The user.
     pub username: String,
-    /// Its password.
+    /// The password.
     pub password: Secret,
 }
 
-/// The way a request came.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// From this machine.
@@ -62,7 +62,8 @@ pub struct Registry {
 struct Shared {
     content: Content,
     login: Login,
-    /// Room for connections of this machine and of the VM: neither can take the other's.
+    /// Separate limits for connections from this machine and from the VM, so that neither can use up the
+    /// other's.
     here: Arc<Semaphore>,
     there: Arc<Semaphore>,
 }
@@ -74,7 +75,7 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    /// Serves what is in `content` on this address, which must be this machine's loopback interface.
+    /// Serves `content` on this address, which must be a loopback address.
     pub fn start(
         runtime: &Handle,
         address: SocketAddr,
@@ -88,7 +89,7 @@ impl Registry {
         )
     }
 
-    /// Serves what is in `content` as an earlier registry did, for those who know that one.
+    /// Serves `content` at the endpoint of an earlier registry, for its clients.
     pub fn start_again(runtime: &Handle, endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
         let address = endpoint.address;
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
@@ -119,12 +120,12 @@ impl Registry {
         Ok(Registry { endpoint, shared, accepting })
     }
 
-    /// What is needed to start it again.
+    /// Returns the endpoint, which is enough to start the registry again.
     pub fn endpoint(&self) -> &RegistryEndpoint {
         &self.endpoint
     }
 
-    /// What serves one stream from the VM.
+    /// Returns a function that serves one stream from the VM.
     pub fn serve_tunnel<S>(&self) -> impl Fn(S) -> JoinHandle<()> + Send + Sync + 'static
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -142,7 +143,7 @@ impl Registry {
 }
 
 async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
-    // Whoever finds no room waits in the system's queue.
+    // Further connections wait in the system's queue.
     while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -154,7 +155,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
                 });
             }
             Err(error) => {
-                // Out of file descriptors, or a client that left already: neither ends the registry.
+                // Too few file descriptors, or a client that has left: neither ends the registry.
                 tracing::warn!(%error, "the registry did not accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -209,7 +210,7 @@ async fn settings(
         Method::GET | Method::DELETE => None,
         _ => return answer(StatusCode::NOT_FOUND, "not_found"),
     };
-    // It is small, but may be on a slow disk, or in a bucket.
+    // The content is small, but may be on a slow disk or in a bucket.
     let carried_out = tokio::task::spawn_blocking(move || match body {
         Some(body) => shared.content.put(&id, body).map(|stored| match stored {
             Stored::New => answer(StatusCode::CREATED, "ok"),
@@ -232,7 +233,7 @@ async fn settings(
     }
 }
 
-/// The document of a request, which must be JSON text.
+/// Receives the document of a request, which must be JSON text.
 async fn receive(request: Request) -> Result<String, StatusCode> {
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -246,14 +247,15 @@ async fn receive(request: Request) -> Result<String, StatusCode> {
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
         };
     let text = String::from_utf8(body.into()).map_err(|_| StatusCode::BAD_REQUEST)?;
-    // Read in full: what no agent could read (numbers out of range, bottomless nesting) is not kept for one.
+    // Parsed in full, so that a document that no agent could read (numbers out of range, excessive nesting)
+    // is refused.
     match serde_json::from_str::<Value>(&text) {
         Ok(_) => Ok(text),
         Err(_) => Err(StatusCode::BAD_REQUEST),
     }
 }
 
-/// What a stranger sent, fit for a log.
+/// Makes untrusted text fit for a log.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(64).collect()
 }

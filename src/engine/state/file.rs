@@ -1,6 +1,8 @@
-//! What the state file says. The top-level keys are those of `bosh` v7
-//! (its `config/deployment_state_service.go`), which ignores what it does not know; what monopile records on
-//! top stands under `monopile` and in extra keys of disks and stemcells.
+//! The content of the state file.
+//!
+//! The top-level keys are those of `bosh` v7 (its `config/deployment_state_service.go`), which ignores keys
+//! that it does not know. Everything else that monopile records is under `monopile` and in extra keys of
+//! disks and stemcells.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +24,7 @@ use base::{Error, Result};
 /// The newest format of the `monopile` section that this version reads and the one it writes.
 pub const FORMAT: u32 = 1;
 
-/// The keys of `bosh`, which reads them in any case.
+/// The keys of `bosh`, which ignores their case when it reads them.
 const STATE_KEYS: &[&str] = &[
     "director_id",
     "installation_id",
@@ -35,10 +37,10 @@ const STATE_KEYS: &[&str] = &[
     "stemcells",
     "releases",
 ];
-/// The same, of disks, stemcells and releases.
+/// The keys of `bosh` in disks, stemcells and releases.
 const RECORD_KEYS: &[&str] = &["id", "cid", "name", "version", "size", "cloud_properties", "api_version"];
 
-/// Returns a key that differs from a known one by its case alone, and the known one.
+/// Returns a key that differs from a known one only in case, and the known one.
 fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Option<(String, &'static str)> {
     keys.keys().find_map(|key| {
         let known = known.iter().find(|known| **known != key && known.eq_ignore_ascii_case(key))?;
@@ -46,7 +48,7 @@ fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Optio
     })
 }
 
-/// As [`key_in_other_case`], anywhere in a state that cannot be read.
+/// Like [`key_in_other_case`], anywhere in a state that cannot be read.
 fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
     let state = state.as_object()?;
     let records = ["disks", "stemcells", "releases"].into_iter().filter_map(|key| state.get(key)?.as_array());
@@ -55,7 +57,7 @@ fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
         .or_else(|| records.find_map(|record| key_in_other_case(record, RECORD_KEYS)))
 }
 
-/// The whole file.
+/// The whole state file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct State {
     /// Identifies this tool towards CPIs (`director_uuid`) and agents (`reply_to`).
@@ -75,7 +77,8 @@ pub struct State {
     /// The ids of the release records in use.
     #[serde(default, deserialize_with = "null_is_default")]
     pub current_release_ids: Vec<String>,
-    /// SHA-512 (hex) of the interpolated manifest last deployed with success; empty while a deploy is under way.
+    /// SHA-512 (hex) of the last interpolated manifest that was deployed successfully. Empty while a deploy
+    /// runs.
     #[serde(default)]
     pub current_manifest_sha: String,
     /// Every persistent disk that exists.
@@ -87,10 +90,10 @@ pub struct State {
     /// The releases last deployed.
     #[serde(default, deserialize_with = "null_is_default")]
     pub releases: Vec<Release>,
-    /// What only monopile records.
+    /// The section that only monopile reads.
     #[serde(default)]
     pub monopile: Extension,
-    /// Keys of other tools; they survive.
+    /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -107,24 +110,25 @@ pub struct Disk<C = DiskCid> {
     /// The cloud properties it was created with.
     #[serde(default, deserialize_with = "null_is_default")]
     pub cloud_properties: Map<String, Value>,
-    /// What `attach_disk` returned for the agent.
+    /// The disk hint that `attach_disk` returned for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<DiskHint>,
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// The availability zone it was made in, where the manifest had such.
+    /// The availability zone in which it was created, if the manifest had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
-    /// Set when `attach-disk` put another disk in its place. Such a disk stays until an operator deletes it.
+    /// Set when `attach-disk` replaced this disk with another one. It then stays until an operator deletes
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_on: Option<ReplacedOn>,
-    /// Keys of other tools.
+    /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
-/// The VM that had a disk when `attach-disk` put another one in its place, if any had.
+/// The VM to which a disk was attached when `attach-disk` replaced the disk, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReplacedOn(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
@@ -137,11 +141,11 @@ pub struct Snapshot<C = SnapshotCid> {
     /// The CPI it belongs to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// The CID of the disk it was taken of, which may be gone.
+    /// The CID of its disk, which may be gone.
     pub disk: DiskCid,
-    /// When it was taken, RFC 3339 UTC.
+    /// The time at which it was taken, RFC 3339 UTC.
     pub created_at: String,
-    /// Keys of newer versions that this one does not know.
+    /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -163,13 +167,14 @@ pub struct Stemcell<C = StemcellCid> {
     /// The CPI it was uploaded to; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// What identifies its content: `sha1:…` of the tarball, or the fingerprint of a directory.
+    /// Identifies its content: `sha1:…` of the tarball, or the fingerprint of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// An operator uploaded it (`upload-stemcell`): it stays until somebody deletes it, in use or not.
+    /// True if an operator uploaded it (`upload-stemcell`). It stays until an operator deletes it, even if
+    /// unused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
-    /// Keys of other tools.
+    /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -183,10 +188,10 @@ pub struct Release {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What identifies its content.
+    /// Identifies its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Keys of other tools.
+    /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -196,20 +201,20 @@ pub struct Release {
 pub struct Extension {
     /// The format of this file.
     pub format: u32,
-    /// The VM, in more detail than its CID.
+    /// The details of the VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm: Option<Vm>,
-    /// The CPI of the VM where no more is known of it; it counts only while the CID is `current_vm_cid`.
+    /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_vm: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
-    /// What was to be deleted and, as far as anybody can tell, was not. Of disks and stemcells these are marks on
-    /// their records; a VM, of which there is one, is on record here alone.
+    /// Resources whose deletion failed or was not confirmed. For disks and stemcells these are marks on their
+    /// records; an earlier VM is on record only here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<Undeleted>,
-    /// What failed calls may have made all the same.
+    /// Suspects: resources that failed calls may have created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Suspect>,
     /// The leaves of the manifest last deployed.
@@ -218,7 +223,7 @@ pub struct Extension {
     /// How long the steps and stages of earlier deploys took.
     #[serde(default, skip_serializing_if = "Durations::is_empty")]
     pub durations: Durations,
-    /// Keys of newer versions that this one does not know.
+    /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -239,57 +244,57 @@ impl Default for Extension {
     }
 }
 
-/// A deletion that did not come about, to be tried again by the next run.
+/// A failed deletion, which the next run tries again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undeleted {
-    /// The resource that was to be deleted, with the CPI it is on record with.
+    /// The resource, with the CPI of its record.
     #[serde(flatten)]
     pub resource: Resource,
-    /// What the CPI said, without secrets.
+    /// The answer of the CPI, without secrets.
     pub said: String,
-    /// When it was tried, RFC 3339 UTC.
+    /// The time of the attempt, RFC 3339 UTC.
     pub since: String,
-    /// The CPI said that it does not exist, and nothing could confirm that.
+    /// True if the CPI said that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
 }
 
-/// What a creating call may have made before the CPI answered it with an error. Nobody has its CID.
+/// A resource that a creating call may have made before the CPI answered with an error. Its CID is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// What it would be.
+    /// The kind of resource.
     pub what: ResourceKind,
     /// The id of the request, which CPIs write into their logs.
     pub request_id: RequestId,
     /// The name of the CPI that was called; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// The id that the agent of a VM was given.
+    /// The agent id given to `create_vm`, for a VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// How it would be found, in words: `an unattached disk of 1024 MiB`.
+    /// A description to find it by, such as `an unattached disk of 1024 MiB`.
     pub looks_like: String,
-    /// What the CPI said, without secrets.
+    /// The answer of the CPI, without secrets.
     pub said: String,
-    /// When that was, RFC 3339 UTC.
+    /// The time of the call, RFC 3339 UTC.
     pub since: String,
 }
 
 impl Suspect {
-    /// How to find it.
+    /// Describes how to find it in the IaaS.
     pub fn how_to_find(&self) -> String {
         in_iaas(&self.looks_like, self.cpi.as_deref())
     }
 }
 
-/// A VM, in more detail than its CID. Before the CPI has named it, `C` is [`Unnamed`].
+/// The details of a VM. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Vm<C = VmCid> {
-    /// Its CID; this record counts only while it equals `current_vm_cid`.
+    /// Its CID. The record is valid only while this equals `current_vm_cid`.
     pub cid: C,
-    /// The id its agent was given.
+    /// The id of its agent.
     pub agent_id: String,
-    /// The contract it was created under.
+    /// The contract under which it was created.
     pub contract: Contract,
     /// The networks `create_vm` returned (contract v2, or a CPI that returns them anyway).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,19 +304,19 @@ pub struct Vm<C = VmCid> {
     pub cpi: Option<String>,
     /// `<instance group>/<index>`, for messages.
     pub instance: String,
-    /// The host key its sshd showed first, in OpenSSH's notation (contract v1 with a tunnel).
+    /// The first host key of its sshd, in OpenSSH format (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
-    /// What it was made from; absent in records of older versions and of imported VMs.
+    /// The digests of its specification. Absent in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_of: Option<VmSpecDigests>,
-    /// Agent and disks are as wanted: whatever may be missing are the jobs.
+    /// True if its agent answers and its disks are mounted, so that only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
 }
 
 impl Disk<Unnamed> {
-    /// The record with the CID that the CPI gave.
+    /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: DiskCid) -> Disk {
         let Disk { id, cid: Unnamed, size, cloud_properties, hint, cpi, az, replaced_on, unknown } = self;
         Disk { id, cid, size, cloud_properties, hint, cpi, az, replaced_on, unknown }
@@ -319,19 +324,19 @@ impl Disk<Unnamed> {
 }
 
 impl Disk {
-    /// Whether it stays although nothing uses it.
+    /// Returns true if it stays although it is unused.
     pub fn is_kept(&self) -> bool {
         self.replaced_on.is_some()
     }
 
-    /// Its name towards CPIs.
+    /// Returns its handle.
     pub fn handle(&self) -> DiskHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
 impl Stemcell<Unnamed> {
-    /// The record with the CID that the CPI gave.
+    /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: StemcellCid) -> Stemcell {
         let Stemcell { id, name, version, api_version, cid: Unnamed, cpi, digest, kept, unknown } = self;
         Stemcell { id, name, version, api_version, cid, cpi, digest, kept, unknown }
@@ -339,14 +344,14 @@ impl Stemcell<Unnamed> {
 }
 
 impl Stemcell {
-    /// Its name towards CPIs.
+    /// Returns its handle.
     pub fn handle(&self) -> StemcellHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
 impl Snapshot<Unnamed> {
-    /// The record with the CID that the CPI gave.
+    /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: SnapshotCid) -> Snapshot {
         let Snapshot { cid: Unnamed, cpi, disk, created_at, unknown } = self;
         Snapshot { cid, cpi, disk, created_at, unknown }
@@ -354,14 +359,14 @@ impl Snapshot<Unnamed> {
 }
 
 impl Snapshot {
-    /// Its name towards CPIs.
+    /// Returns its handle.
     pub fn handle(&self) -> SnapshotHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
 impl Vm<Unnamed> {
-    /// The record with the CID and the networks that the CPI gave.
+    /// Returns the record with the CID and the networks from the CPI.
     pub fn named(self, cid: VmCid, networks: Option<Networks>) -> Vm {
         let Vm { cid: Unnamed, agent_id, contract, cpi, instance, ssh_host_key, made_of, ready, .. } = self;
         Vm { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, made_of, ready }
@@ -369,14 +374,14 @@ impl Vm<Unnamed> {
 }
 
 impl Vm {
-    /// Its name towards CPIs.
+    /// Returns its handle.
     pub fn handle(&self) -> VmHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
 impl State {
-    /// A state in which nothing exists yet.
+    /// Creates a state without resources, with new ids.
     pub fn new() -> Self {
         State {
             director_id: uuid::Uuid::new_v4().to_string(),
@@ -385,15 +390,15 @@ impl State {
         }
     }
 
-    /// Reads a state file; `None` when there is none.
+    /// Reads the state, or returns `None` if there is none.
     pub fn read(storage: &Storage) -> Result<Option<Self>> {
         Ok(Self::read_with_sealing(storage)?.map(|(state, _)| state))
     }
 
-    /// As [`State::read`], with how it is kept.
+    /// Like [`State::read`], and also returns whether the state is stored in plain or encrypted.
     pub(super) fn read_with_sealing(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
         let found = storage.read("").map_err(|error| match error.kind() {
-            // It is sealed, and not to whoever reads.
+            // The state is encrypted, and not for an identity of this run.
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
@@ -414,7 +419,7 @@ impl State {
         })
     }
 
-    /// Parses and checks a state file's bytes.
+    /// Parses and checks the bytes of a state file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.starts_with(b"\xef\xbb\xbf") {
             return Err(Error::invalid(
@@ -422,7 +427,7 @@ impl State {
             ));
         }
         let at_its_line = |word: &str, problem: String| {
-            // Where a person looks for it; a word that is written with escapes is on no line.
+            // The line of the problem. Not found if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
                 .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
@@ -459,7 +464,7 @@ impl State {
         }
     }
 
-    /// What cannot be meant, and a word that stands near it in the file.
+    /// Describes an inconsistency of the state, if there is one, and a word near it in the file.
     fn problem(&self) -> Option<(&str, String)> {
         if self.monopile.format > FORMAT {
             return Some(("format", newer_format(self.monopile.format.into())));
@@ -478,7 +483,7 @@ impl State {
             if !ids.insert(&disk.id) {
                 return Some((&disk.id, format!("two disks have the id '{}'", disk.id)));
             }
-            // One of them might be deleted as unused while the other one is in use.
+            // One record could be deleted as unused while the other one is in use.
             if !cids.insert((&disk.cid, &disk.cpi)) {
                 return Some((disk.cid.as_str(), format!("two disks have the CID '{}'", disk.cid)));
             }
@@ -494,7 +499,7 @@ impl State {
         None
     }
 
-    /// The file's text: JSON with four spaces, as `bosh` writes it.
+    /// Encodes the state as JSON, indented by four spaces as `bosh` does.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -505,17 +510,18 @@ impl State {
         Ok(bytes)
     }
 
-    /// The CID of the VM, if there is one.
+    /// Returns the CID of the VM, if there is one.
     pub fn vm_cid(&self) -> Option<&VmCid> {
         self.current_vm_cid.as_ref()
     }
 
-    /// The details of the VM, if the record belongs to the VM that exists.
+    /// Returns the details of the VM, if the record belongs to the current VM.
     pub fn vm(&self) -> Option<&Vm> {
         self.monopile.vm.as_ref().filter(|vm| Some(&vm.cid) == self.vm_cid())
     }
 
-    /// What the VM is called, if there is one. Of a VM that another tool recorded only the default CPI knows.
+    /// Returns the handle of the VM, if there is one. A VM that another tool recorded belongs to the default
+    /// CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
         let bare = self.monopile.bare_vm.as_ref().filter(|vm| vm.cid == *cid);
@@ -526,17 +532,17 @@ impl State {
         Some(Handle::new(cid.clone(), cpi))
     }
 
-    /// The failed call that may have made a VM whose agent has this id.
+    /// Returns the suspect for a VM whose agent has this id.
     pub fn suspected_vm(&self, agent_id: &str) -> Option<&Suspect> {
         self.monopile.suspects.iter().find(|one| one.agent_id.as_deref() == Some(agent_id))
     }
 
-    /// The mark on something that was to be deleted.
+    /// Returns the mark on a resource whose deletion failed.
     pub fn undeleted(&self, resource: &Resource) -> Option<&Undeleted> {
         self.monopile.undeleted.iter().find(|one| one.resource == *resource)
     }
 
-    /// Earlier VMs that may still exist.
+    /// Returns earlier VMs that may still exist.
     pub fn undeleted_vms(&self) -> impl Iterator<Item = VmHandle> {
         self.monopile.undeleted.iter().filter_map(|one| match &one.resource {
             Resource::Vm(vm) => Some(vm.clone()),
@@ -544,12 +550,12 @@ impl State {
         })
     }
 
-    /// The VM and the earlier ones that may still exist.
+    /// Returns the VM, then the earlier ones that may still exist.
     pub fn vms(&self) -> impl Iterator<Item = VmHandle> {
         self.vm_handle().into_iter().chain(self.undeleted_vms())
     }
 
-    /// Everything in the world that is recorded.
+    /// Returns all resources on record.
     pub fn resources(&self) -> impl Iterator<Item = Resource> {
         let vms = self.vms().map(Resource::Vm);
         let snapshots = self.monopile.snapshots.iter().map(|one| Resource::Snapshot(one.handle()));
@@ -558,46 +564,48 @@ impl State {
         vms.chain(snapshots).chain(disks).chain(stemcells)
     }
 
-    /// Returns true for what is on record.
+    /// Returns true if the resource is on record.
     pub fn records(&self, resource: &Resource) -> bool {
         self.resources().any(|known| known == *resource)
     }
 
-    /// The disk that is called so.
+    /// Returns the disk with this handle.
     pub fn disk(&self, handle: &DiskHandle) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.handle() == *handle)
     }
 
-    /// The disk in use.
+    /// Returns the disk in use.
     pub fn current_disk(&self) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.id == self.current_disk_id)
     }
 
-    /// The stemcell in use.
+    /// Returns the stemcell in use.
     pub fn current_stemcell(&self) -> Option<&Stemcell> {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
-    /// The `api_version` of the stemcell in use, or of any other, of this CPI if it has one; 1 where none says.
+    /// Returns the `api_version` of the stemcell in use, or else of another one, preferring stemcells of this
+    /// CPI. 1 if it is unknown.
     pub fn stemcell_api_version(&self, cpi: Option<&str>) -> u32 {
         let known = || self.current_stemcell().into_iter().chain(&self.stemcells);
         let stemcell = known().find(|stemcell| stemcell.cpi.as_deref() == cpi).or_else(|| known().next());
         stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
     }
 
-    /// The releases in use.
+    /// Returns the releases in use.
     pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
     }
 
-    /// The disk that the VM has although another one was chosen for its place, which the next deploy attaches.
+    /// Returns the disk that is still on the VM although another one was chosen, which the next deploy
+    /// attaches.
     pub fn disk_left_on_vm(&self) -> Option<&Disk> {
         let vm = self.vm_cid()?;
         let was_on = |disk: &&Disk| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
         self.disks.iter().find(was_on)
     }
 
-    /// Whether anything in the world is recorded.
+    /// Returns true if no resource is on record.
     pub fn is_empty_of_resources(&self) -> bool {
         self.resources().next().is_none()
     }

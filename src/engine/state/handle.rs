@@ -1,4 +1,4 @@
-//! What a CID means: it names something only together with the CPI that gave it.
+//! Handles: a CID identifies a resource only together with the CPI that gave it.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Cid, CidKind, DiskKind, ResourceKind, SnapshotKind, StemcellKind, VmKind};
 
-/// The name of a resource of the kind `K`: its CID, and the CPI that gave it.
+/// The handle of a resource of kind `K`: its CID, and the CPI that gave it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(bound = "K: CidKind")]
 pub struct Handle<K> {
     /// Its CID.
     pub cid: Cid<K>,
-    /// The name of the CPI that knows it; none for the default CPI.
+    /// The name of that CPI; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
 }
 
-/// The name of a VM.
+/// The handle of a VM.
 pub type VmHandle = Handle<VmKind>;
-/// The name of a persistent disk.
+/// The handle of a persistent disk.
 pub type DiskHandle = Handle<DiskKind>;
-/// The name of a stemcell.
+/// The handle of a stemcell.
 pub type StemcellHandle = Handle<StemcellKind>;
-/// The name of a snapshot.
+/// The handle of a snapshot.
 pub type SnapshotHandle = Handle<SnapshotKind>;
 
 impl<K> Handle<K> {
-    /// The resource that this CPI calls so.
+    /// Creates the handle of a resource of this CPI.
     pub fn new(cid: Cid<K>, cpi: Option<&str>) -> Self {
         Handle { cid, cpi: cpi.map(str::to_owned) }
     }
 
-    /// Its CPI's name; none for the default CPI.
+    /// Returns the name of its CPI; none for the default CPI.
     pub fn cpi(&self) -> Option<&str> {
         self.cpi.as_deref()
     }
@@ -44,7 +44,7 @@ impl<K> Handle<K> {
     }
 }
 
-/// `'CID'`, with the CPI where it is not the default one.
+/// Shows `'CID'`, with the name of the CPI if it is not the default one.
 impl<K> fmt::Display for Handle<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cpi {
@@ -54,7 +54,7 @@ impl<K> fmt::Display for Handle<K> {
     }
 }
 
-/// A resource of any kind, by its name.
+/// A resource of any kind, by its handle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Resource {
@@ -69,7 +69,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> ResourceKind {
         match self {
             Resource::Vm(_) => ResourceKind::Vm,
@@ -79,7 +79,7 @@ impl Resource {
         }
     }
 
-    /// The text of its CID.
+    /// Returns the text of its CID.
     pub fn cid(&self) -> &str {
         match self {
             Resource::Vm(vm) => vm.cid.as_str(),
@@ -89,7 +89,7 @@ impl Resource {
         }
     }
 
-    /// Its CPI's name; none for the default CPI.
+    /// Returns the name of its CPI; none for the default CPI.
     pub fn cpi(&self) -> Option<&str> {
         match self {
             Resource::Vm(vm) => vm.cpi(),
@@ -99,7 +99,7 @@ impl Resource {
         }
     }
 
-    /// Its handle, to be shown without its kind.
+    /// Returns its handle for display without its kind.
     pub fn handle(&self) -> &dyn fmt::Display {
         match self {
             Resource::Vm(vm) => vm,
@@ -109,7 +109,7 @@ impl Resource {
         }
     }
 
-    /// The resource that another CPI calls by the same CID.
+    /// Returns the resource with the same CID at another CPI.
     #[must_use]
     pub fn at_cpi(&self, cpi: Option<&str>) -> Self {
         match self {
@@ -121,7 +121,7 @@ impl Resource {
     }
 }
 
-/// `disk 'CID'`: the kind, then the handle.
+/// Shows the kind, then the handle: `disk 'CID'`.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind(), self.handle())
@@ -152,7 +152,8 @@ impl From<SnapshotHandle> for Resource {
     }
 }
 
-/// How to find what nobody has a CID of: what it looks like, and where it is. Without a name it is the default CPI's.
+/// Describes where to find a resource without a known CID: its looks, and the CPI if it is not the default
+/// one.
 pub fn in_iaas(looks_like: &str, cpi: Option<&str>) -> String {
     match cpi {
         Some(cpi) => format!("{looks_like}, in the IaaS of CPI '{cpi}'"),

@@ -1,21 +1,22 @@
-//! Records compared with the artifacts of a manifest.
+//! Compares records with the artifacts of a manifest.
 
 use super::file::{Release, State, Stemcell};
 use artifact::Identity;
 
-/// How a record compares with an artifact.
+/// The result of comparing a record with an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityMatch {
     /// The record is of this artifact.
     Same,
-    /// Name and version are the same, and the content is not.
+    /// Name and version match, but the content differs.
     OtherContent,
     /// Name or version differ.
     Other,
 }
 
 impl IdentityMatch {
-    /// Compares what is recorded. Other tools record no digest: then name and version must do.
+    /// Compares a record with an artifact. A record without a digest, as other tools write it, matches by
+    /// name and version.
     fn of(name: &str, version: &str, digest: Option<&str>, identity: &Identity) -> Self {
         match digest {
             _ if name != identity.name || version != identity.version => IdentityMatch::Other,

@@ -1,9 +1,9 @@
-//! Calls that change the world are announced here before they are made and settled after their outcome is in
-//! the state, so that a run killed in between is finished by the next one.
+//! The journal: CPI calls that change something in the IaaS are announced here before they are made, and
+//! settled after their outcome is in the state. So the next run can finish what a killed run began.
 //!
-//! Each open call is an intent, a document beside the state, and what its CPI process writes, which are files of this
-//! machine in any case: see [`calls`](super::calls). Where the two are apart, because several machines share the state,
-//! a process that outlives a killed run puts the answer into the journal, too.
+//! Each open call is an intent, which is a document beside the state, and the files that its CPI process
+//! writes on this machine: see [`calls`](super::calls). If several machines share the state, these files are
+//! outside the journal, and a process that outlives a killed run copies the answer into the journal.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,27 +20,27 @@ use crate::protocol::{RegistryEndpoint, RequestId, Terms};
 use base::redact::Redactor;
 use base::{Error, Result};
 
-/// What a call is about to do. `E` is the caller's description of the effect, enough to record its outcome.
+/// The announcement of a call. `E` describes its effect, in enough detail to record the outcome.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Intent<E> {
     /// The request id sent to the CPI.
     pub request_id: RequestId,
     /// The CPI method.
     pub method: String,
-    /// What was in force: its answer is read by it.
+    /// The terms by which its answer is read.
     pub terms: Terms,
     /// The name of the CPI that is called; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// Why it is called, for a person.
+    /// The reason for the call, in words for the operator.
     pub why: String,
-    /// What it will have done.
+    /// The effect of the call.
     pub effect: E,
-    /// The registry that the CPI may need while it is at work: it ends with the run, and the next one starts it
+    /// The registry that the CPI may use during the call. It ends with the run, so the next run starts it
     /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryEndpoint>,
-    /// Who announced it, as far as its announcement says so.
+    /// The holder of the lock that announced it, if known.
     #[serde(default, skip_serializing)]
     pub by: Option<Holder>,
 }
@@ -54,51 +54,51 @@ struct Announcement<'a, E> {
     by: Option<&'a Holder>,
 }
 
-/// What the registry of contract v1 holds, in the journal: it must outlive a killed run as the calls do.
+/// The content of the registry of contract v1. Stored in the journal because it must outlive a killed run.
 const REGISTRY: &str = "registry.json";
 
 /// The journal of one state.
 #[derive(Debug, Clone)]
 pub struct Journal {
     storage: Storage,
-    /// Who announces calls in it.
+    /// The holder of the lock, which announces calls.
     holder: Option<Holder>,
 }
 
-/// A call announced and not yet settled.
+/// A call that is announced and not yet settled.
 #[derive(Debug)]
 pub struct OpenCall {
     storage: Storage,
     files: CallFiles,
-    /// By a run before this one, of which something stayed behind that may have put its answer into the journal.
+    /// True if an earlier run announced it. A process of that run may have put the answer into the journal.
     inherited: bool,
 }
 
-/// What is known of an open call's process.
+/// The progress of an open call's process.
 #[derive(Debug)]
 pub enum Answer {
     /// The process was never started.
     NeverAsked,
     /// The process still runs.
     Pending,
-    /// The process has ended; this is what it wrote, in full or not.
+    /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),
-    /// Another machine was to make the call, and nothing is known of it here.
+    /// Another machine was to make the call, and its progress is unknown here.
     Elsewhere,
 }
 
 impl Journal {
-    /// The journal of the state that is kept there.
+    /// Returns the journal of the state in this storage.
     pub fn of(storage: &Storage) -> Self {
         Journal { storage: storage.clone(), holder: None }
     }
 
-    /// The same for the holder of the lock, whose calls bear its name.
+    /// Returns the journal for the holder of the lock, whose calls bear its name.
     pub(super) fn held_by(storage: &Storage, holder: &Holder) -> Self {
         Journal { storage: storage.clone(), holder: Some(holder.clone()) }
     }
 
-    /// Announces a call; durable when this returns.
+    /// Announces a call. The announcement is durable when this returns.
     pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
         let failed =
             |error| Error::io(format!("announcing a call in '{}'", self.storage.name(JOURNAL)), error);
@@ -119,16 +119,16 @@ impl Journal {
         OpenCall { storage: self.storage.clone(), files, inherited }
     }
 
-    /// What the registry holds that serves the VM; it need not exist.
+    /// Returns the document with the content of the VM's registry. It may not exist.
     pub fn registry(&self) -> Document {
         self.storage.document(&format!("{JOURNAL}/{REGISTRY}"))
     }
 
-    /// Removes what the registry holds: there is no VM that could ask for it.
+    /// Removes the content of the registry. Called when no VM can ask for it.
     pub(super) fn forget_registry(&self) -> io::Result<()> {
         if self.names()?.iter().any(|name| name == REGISTRY) {
             self.registry().remove()?;
-            // Succeeds when no call is open.
+            // Succeeds only if the folder is empty.
             self.storage.tidy(JOURNAL);
         }
         Ok(())
@@ -138,8 +138,8 @@ impl Journal {
         Ok(self.storage.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Removes what belongs to no announced call: the rest of a write that was killed, the answer to a call that
-    /// was settled. An empty journal goes with it. Returns whether no call is open.
+    /// Removes files that belong to no open call, such as the rest of a killed write or an answer to a
+    /// settled call, and then the journal if it is empty. Returns true if no call is open.
     pub(super) fn sweep(&self) -> io::Result<bool> {
         let names = self.names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
@@ -151,7 +151,7 @@ impl Journal {
                 self.storage.remove(&format!("{JOURNAL}/{name}"))?;
             }
         }
-        // Succeeds when no call is open.
+        // Succeeds only if the folder is empty.
         self.storage.tidy(JOURNAL);
         if self.storage.answers_apart() {
             calls::sweep(self.storage.calls(), &is_open)?;
@@ -159,7 +159,7 @@ impl Journal {
         Ok(open.is_empty())
     }
 
-    /// The calls of earlier runs that were never settled, oldest first.
+    /// Returns the calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         let failed =
             |error| Error::io(format!("reading the journal '{}'", self.storage.name(JOURNAL)), error);
@@ -169,7 +169,7 @@ impl Journal {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
-            // Settled by a run that is on, which a look does not keep from it.
+            // A concurrent run settled it: a reader does not hold the lock.
             let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
                 Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
@@ -184,7 +184,8 @@ impl Journal {
         Ok(calls.into_iter().map(|(_, intent, call)| (intent, call)).collect())
     }
 
-    /// Removes the journal, which must have no open calls: they are all that is known of what they may have made.
+    /// Removes the journal. Fails if there are open calls, because they are the only record of what those
+    /// calls may have created.
     pub(super) fn remove(&self) -> Result<()> {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::environment(format!(
@@ -199,29 +200,31 @@ impl Journal {
 }
 
 impl OpenCall {
-    /// Creates the file the CPI writes its answer into, locked, with room for an answer of usual size. Give the
-    /// file itself to the process as standard output, so that the lock lives as long as the process does, and
-    /// have the process rename it from [`OpenCall::prepared_path`] to [`OpenCall::answer_path`].
+    /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
+    ///
+    /// The caller must give this very file to the process as standard output, so that the lock lives as long
+    /// as the process, and have the process rename it from [`OpenCall::prepared_path`] to
+    /// [`OpenCall::answer_path`].
     pub fn answer_file(&self) -> io::Result<File> {
         self.files.answer_file()
     }
 
-    /// The name of the answer file until a process runs.
+    /// Returns the path of the answer file until the process runs.
     pub fn prepared_path(&self) -> PathBuf {
         self.files.prepared_path()
     }
 
-    /// Where the answer is written.
+    /// Returns the path of the answer.
     pub fn answer_path(&self) -> PathBuf {
         self.files.answer_path()
     }
 
-    /// Where the CPI's log goes.
+    /// Returns the path of the CPI's log.
     pub fn log_path(&self) -> PathBuf {
         self.files.log_path()
     }
 
-    /// What became of the process.
+    /// Returns the progress of the process, as far as this machine or the journal knows it.
     pub fn answer(&self) -> io::Result<Answer> {
         if self.storage.answers_apart() && !self.files.is_known() {
             return self.answer_elsewhere();
@@ -233,7 +236,7 @@ impl OpenCall {
         })
     }
 
-    /// What another machine left word of.
+    /// Reads from the journal what another machine recorded about the call.
     fn answer_elsewhere(&self) -> io::Result<Answer> {
         if let Some(found) = self.storage.read(&self.document(ANSWER))? {
             return Ok(Answer::Ended(found.bytes));
@@ -248,13 +251,13 @@ impl OpenCall {
         calls::document(self.files.request_id(), kind)
     }
 
-    /// What is written so far, of a process that may still run.
+    /// Returns the output so far. The process may still run.
     pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
         self.files.answer_so_far()
     }
 
-    /// Removes secrets from the answer and the log of a process that has ended, where the call stays open for the
-    /// operator to look into. Of the answer nothing else is removed, because the next run reads it again.
+    /// Removes secrets from the answer and the log of an ended process, when the call stays open for the
+    /// operator to examine. The rest of the answer stays, because the next run reads it again.
     pub fn redact(&self, redactor: &Redactor) {
         let answer: &dyn Fn(&str) -> String = &|text| redactor.apply(text).into_owned();
         let log: &dyn Fn(&str) -> String = &|text| redactor.show(text);
@@ -265,7 +268,7 @@ impl OpenCall {
         }
     }
 
-    /// The call's outcome is in the state: forget it.
+    /// Removes the intent and the files of the call. The outcome must be in the state.
     pub fn settle(self) -> Result<()> {
         let failed = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
         self.storage.remove(&self.document(INTENT)).map_err(failed)?;
@@ -276,7 +279,7 @@ impl OpenCall {
             }
         }
         self.files.forget();
-        // Succeeds when this was the last open call.
+        // Succeeds only after the last open call.
         self.storage.tidy(JOURNAL);
         Ok(())
     }
@@ -304,7 +307,7 @@ mod tests {
         (journal, call)
     }
 
-    /// A process that another test is about to start holds what was open when it was forked, for a moment.
+    /// Retries for a moment, because a process forked by another test briefly holds every open file.
     fn eventually(what: &str, holds: impl Fn() -> bool) {
         let begun = std::time::Instant::now();
         while !holds() {

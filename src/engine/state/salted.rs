@@ -1,6 +1,7 @@
-//! Salted digests: whether something is as it was, without a word of what it was.
+//! Salted digests, which show that a value changed without revealing it.
 //!
-//! Whoever has the state file can still try guesses against a digest, so it is kept as private as a secret (0600).
+//! A reader of the state file can still test guesses against a digest, so the file is as private as a secret
+//! (0600).
 
 use std::collections::BTreeMap;
 
@@ -10,21 +11,21 @@ use serde_json::Value;
 
 use base::encoding::sorted_json;
 
-/// How much of a digest is kept, in bytes.
+/// The length to which digests are shortened, in bytes.
 const KEPT: usize = 16;
 
-/// What makes the digests of one record incomparable with those of any other: 32 hexadecimal digits.
+/// The salt of one record: 32 hexadecimal digits. Digests of different records cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Salt(String);
 
 impl Salt {
-    /// One that was never used.
+    /// Creates a new random salt.
     pub(super) fn fresh() -> Self {
         Salt(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// HMAC-SHA-256 over the name of a thing and its value, shortened to 128 bits, hex.
+    /// Returns the HMAC-SHA-256 of a name and its value, shortened to 128 bits, as hex.
     fn digest(&self, name: &str, value: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
         let tag = hmac::sign(&key, format!("{name}\0{value}").as_bytes());
@@ -32,7 +33,7 @@ impl Salt {
     }
 }
 
-/// The leaves of the manifest that was deployed: path to digest.
+/// The leaves of the deployed manifest: path to digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaves {
     salt: Salt,
@@ -40,7 +41,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// Of leaves given as path and value.
+    /// Computes the digests of leaves, given as path and value.
     pub fn of<'a>(leaves: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let salt = Salt::fresh();
         let digests =
@@ -48,37 +49,38 @@ impl Leaves {
         Leaves { salt, digests }
     }
 
-    /// Whether the leaf at this path had this value; `None` if there was none.
+    /// Returns true if the leaf at this path had this value, `None` if there was no such leaf.
     pub fn had(&self, path: &str, value: &str) -> Option<bool> {
         self.digests.get(path).map(|known| *known == self.salt.digest(path, value))
     }
 
-    /// The paths of all leaves, sorted.
+    /// Returns the paths of all leaves, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.digests.keys().map(String::as_str)
     }
 }
 
-/// What a VM is made from, and what cannot be changed while it lives. The stemcell is on record by itself.
+/// The properties of a VM that, except its tags, cannot be changed while it exists. The stemcell has a record
+/// of its own.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VmSpec {
     /// The name of its availability zone.
     pub az: Value,
-    /// The cloud properties `create_vm` was given.
+    /// The cloud properties for `create_vm`.
     pub cloud_properties: Value,
-    /// Its networks as `create_vm` was given them.
+    /// The networks for `create_vm`.
     pub networks: Value,
-    /// The environment its agent was given, without tags.
+    /// The environment of its agent, without tags.
     pub env: Value,
-    /// How its agent is reached, and what else the CPI told it.
+    /// The address of its agent, and the other settings that the CPI gives to the agent.
     pub agent: Value,
-    /// Whether it has a persistent disk.
+    /// True if it has a persistent disk.
     pub persistent_disk: Value,
-    /// The tags of its metadata. They alone can be set again.
+    /// The tags of its metadata. Only they can be changed on an existing VM.
     pub tags: Value,
 }
 
-/// One of the [`VmSpec`].
+/// One part of a [`VmSpec`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VmSpecPart {
     /// The availability zone.
@@ -89,9 +91,9 @@ pub enum VmSpecPart {
     Networks,
     /// The environment of the agent.
     Env,
-    /// What the CPI tells the agent.
+    /// The settings that the CPI gives to the agent.
     Agent,
-    /// Whether there is a persistent disk.
+    /// The presence of a persistent disk.
     PersistentDisk,
     /// The tags.
     Tags,
@@ -130,7 +132,7 @@ pub struct VmSpecDigests {
 }
 
 impl VmSpecDigests {
-    /// Of these.
+    /// Computes the digests of a specification, with a new salt.
     pub fn of(ingredients: &VmSpec) -> Self {
         let salt = Salt::fresh();
         let digest = |one: VmSpecPart| salt.digest(one.name(), &sorted_json(ingredients.get(one)));
@@ -138,7 +140,7 @@ impl VmSpecDigests {
         VmSpecDigests { salt, digests }
     }
 
-    /// What is not as in these, or not on record.
+    /// Returns the parts that differ from the record or are missing in it.
     pub fn differences(&self, wanted: &VmSpec) -> Vec<VmSpecPart> {
         let digest = |one: VmSpecPart| self.salt.digest(one.name(), &sorted_json(wanted.get(one)));
         VmSpecPart::ALL

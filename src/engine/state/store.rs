@@ -1,4 +1,4 @@
-//! The locked state: the only way to write it.
+//! The store: the locked state, and the only way to write it.
 
 use super::change::Change;
 use super::file::State;
@@ -9,26 +9,25 @@ use super::versions;
 use base::error::ResultExt;
 use base::{Error, ErrorKind, Result};
 
-/// A state that this run, and no other, may change.
+/// The locked state, which only this run may change.
 #[derive(Debug)]
 pub struct Store {
     storage: Storage,
     state: State,
     journal: Journal,
     exists: bool,
-    /// A version was kept of what the state said when this run began to write.
+    /// True if this run need not keep a version before it writes, because it kept one or created the state.
     kept: bool,
     lock: Lock,
 }
 
 impl Store {
-    /// Locks the state and reads it; a new one begins where there is none. Nothing but the lock is written before the
-    /// first change.
+    /// Locks and reads the state, or begins a new one. Only the lock is written before the first change.
     pub fn open(storage: &Storage, holder: &Holder) -> Result<Self> {
         Self::open_waiting(storage, holder, &mut Err)
     }
 
-    /// As [`Store::open`]; while another run holds the state, `held` is asked whether to try again.
+    /// Like [`Store::open`], but while another run holds the state, `held` decides whether to try again.
     pub fn open_waiting(storage: &Storage, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let storage = storage.resolved()?;
         let lock = storage.lock(holder, held)?;
@@ -41,15 +40,18 @@ impl Store {
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let store = Store { storage, state, journal, exists, kept: false, lock };
-        // A `create_vm` that is still open may have made one.
+        // An open `create_vm` may have created a VM that needs the registry.
         if settled && store.state.vm_cid().is_none() {
             store.forget_registry()?;
         }
         Ok(store)
     }
 
-    /// Puts a kept version in the place of the state, which is kept itself, whether it can be used or
-    /// not. `agree` gets both before anything is written; the present one is none where it cannot be used.
+    /// Replaces the state with a kept version. The present state is kept as a version, even if it cannot be
+    /// parsed.
+    ///
+    /// `agree` gets the present state, or none if it cannot be used, and the wanted one before anything is
+    /// written.
     pub fn restore(
         storage: &Storage,
         holder: &Holder,
@@ -69,7 +71,7 @@ impl Store {
         let wanted =
             kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
         let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
-        // What cannot be used is replaced by what can.
+        // A state that cannot be parsed may be replaced.
         let (exists, present) = match State::read(&storage) {
             Ok(present) => (present.is_some(), present),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
@@ -82,38 +84,38 @@ impl Store {
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
-    /// Keeps the state as it is as a version of its own; returns its number.
+    /// Keeps the present state as a version, and returns its number.
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.storage)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.storage), error))
     }
 
-    /// Who had the lock before and did not give it back, where it had run out and was taken over.
+    /// Returns the earlier holder if this run took over an expired lease.
     pub fn taken_over(&self) -> Option<&str> {
         self.lock.taken_over()
     }
 
-    /// What is recorded.
+    /// Returns the recorded state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Where it is recorded.
+    /// Returns the storage of the state.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// The calls announced and not yet settled.
+    /// Returns the journal of the state.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Whether it is on record at all.
+    /// Returns true if the state has been written.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// Applies a change and makes it durable.
+    /// Applies a change and writes the state. The change is durable when this returns.
     pub fn commit(&mut self, change: Change) -> Result<()> {
         let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
@@ -123,14 +125,14 @@ impl Store {
         if ends_vm { self.forget_registry() } else { Ok(()) }
     }
 
-    /// What was for the VM's agent goes with the VM.
+    /// Removes the content of the registry, which only the agent of a deleted VM could need.
     fn forget_registry(&self) -> Result<()> {
         self.journal
             .forget_registry()
             .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry()), error))
     }
 
-    /// Writes the state as it is, so that a director id sent to a CPI is on record before the CPI sees it.
+    /// Writes a state that does not exist yet, so that the director id is on record before a CPI sees it.
     pub fn establish(&mut self) -> Result<()> {
         if self.exists { Ok(()) } else { self.write(self.state.clone()) }
     }
@@ -143,7 +145,7 @@ impl Store {
         let bytes = next.to_bytes()?;
         let what = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.kept {
-            // What it said before this run: a run writes often.
+            // Kept only once per run, because a run writes often.
             self.keep_version().context(what)?;
             self.kept = true;
         }
@@ -163,12 +165,13 @@ impl Store {
         })?;
         self.state = next;
         self.exists = true;
-        // What this run itself wrote first is nothing to go back to.
+        // A state that this run created has no earlier version.
         self.kept = true;
         Ok(())
     }
 
-    /// Removes the state, its versions and its journal: nothing that it described exists any more.
+    /// Removes the state, its versions and its journal. Fails if the state still records resources or
+    /// suspects.
     pub fn remove(self) -> Result<()> {
         if !self.state.is_empty_of_resources() || !self.state.monopile.suspects.is_empty() {
             return Err(Error::environment("the state still records resources, so it is kept"));
@@ -283,7 +286,7 @@ mod tests {
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.establish().unwrap();
-        // Killed after the backup was kept and before the new version was written.
+        // The run was killed after it kept the backup and before it wrote the new version.
         fs::hard_link(&path, backup_path(&path)).unwrap();
         store
             .commit(Change::Deployed {
@@ -381,7 +384,7 @@ mod tests {
         store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1".parse().unwrap(), None))).unwrap();
         assert!(!file.parent().unwrap().exists());
 
-        // Left by a run that was killed between the deletion and this.
+        // A run was killed between the deletion and this removal.
         fs::create_dir(file.parent().unwrap()).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);

@@ -1,5 +1,5 @@
-//! Earlier versions of a state file, beside it in `<state>.versions/`: what it said before each run that changed
-//! it. The newest [`KEPT`] stay; a number that only grows names each.
+//! Earlier versions of a state, kept in `<state>.versions/` before each run that changes it. The newest
+//! [`KEPT`] stay, under growing numbers.
 
 use std::io;
 use std::time::SystemTime;
@@ -8,25 +8,25 @@ use super::file::State;
 use super::storage::{BACKUP, Storage, VERSIONS};
 use base::{Error, Result};
 
-/// How many versions are kept.
+/// The number of versions that are kept.
 pub const KEPT: usize = 10;
-/// The name of the version before the last write, where that is kept.
+/// The name of the version before the last write, if the storage keeps one.
 const BEFORE: &str = "bak";
 
-/// A version that is kept.
+/// An earlier version of a state.
 #[derive(Debug)]
 pub struct Version {
     /// Its number, or `bak`.
     pub name: String,
-    /// Where it is: a path or a URL.
+    /// Its path or URL.
     pub place: String,
-    /// When it was written.
+    /// The time at which it was written.
     pub written: SystemTime,
-    /// What it says, unless it cannot be read.
+    /// Its state, or the error if it cannot be parsed.
     pub state: Result<State>,
 }
 
-/// The versions of a state, newest first.
+/// Returns the versions of a state, newest first.
 pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let failed = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
     let mut numbers = numbers(storage).map_err(failed)?;
@@ -43,18 +43,18 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-/// Keeps what the state says now, whether it can be used or not, and removes the oldest version there are too
-/// many of. Returns its number. For the holder of the lock.
+/// Keeps the present state as a version, even if it cannot be parsed, and removes versions beyond [`KEPT`].
+/// Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
     let found = storage.read("")?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
-    // Kept by a run that was killed before it wrote anything, or on request.
+    // The present state is already kept, by a run that was killed before it wrote or on request.
     if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {
         return Ok(newest);
     }
     let number = newest + 1;
-    // A copy and no link: whoever edits the file in place must not edit what is kept.
+    // A copy, not a link: editing the state file in place must not change the kept version.
     storage.write(&document(number), &found.bytes)?;
     storage.date(&document(number), found.written);
     for old in numbers.iter().rev().skip(KEPT - 1) {
@@ -67,7 +67,7 @@ fn document(number: u64) -> String {
     format!("{VERSIONS}/{number}.json")
 }
 
-/// Oldest first.
+/// Returns the numbers of the kept versions, oldest first.
 fn numbers(storage: &Storage) -> io::Result<Vec<u64>> {
     let names = storage.list(VERSIONS)?;
     let numbers = names.iter().filter_map(|(name, _)| name.strip_suffix(".json")?.parse::<u64>().ok());

@@ -1,15 +1,15 @@
-//! Waiting for the answer of a CPI process that another run started.
+//! Waits for the answer of a CPI process that another run started.
 
 use std::time::{Duration, Instant};
 
-/// The time for which a whole answer must stand before it counts although the file is still locked. A process
-/// that the CPI started and left running holds the lock as well.
+/// The time after which a whole answer counts although the file is still locked. A background process that
+/// the CPI left running holds the lock as well.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Waits until the process of a call has ended, or until a whole answer has stood for [`GRACE`].
+/// Waits until the process of a call has ended, or until a whole answer has been there for [`GRACE`].
 ///
-/// `ended` returns the outcome once the process has ended, `whole` the outcome if what is written so far is a
-/// whole answer, and `pause` sleeps between two looks.
+/// `ended` returns the outcome once the process has ended. `whole` returns the outcome if the output so far
+/// is a whole answer. `pause` sleeps between two checks.
 pub fn wait_for_answer<T, E>(
     mut ended: impl FnMut() -> Result<Option<T>, E>,
     mut whole: impl FnMut() -> Result<Option<T>, E>,
@@ -46,7 +46,7 @@ mod tests {
             pauses += 1;
             Ok(())
         };
-        // A whole answer has not stood for long enough.
+        // The whole answer has not been there for long enough.
         assert_eq!(wait_for_answer::<_, ()>(ended, || Ok(Some("whole")), pause), Ok("ended"));
         assert_eq!(pauses, 2);
     }

@@ -1,4 +1,4 @@
-//! Brings one package to its place: compiled, unpacked, or found there already.
+//! Provides one package: compiles or unpacks it, unless it is already in its place.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use base::Result;
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
 
-/// Makes sure that a package is in the cache, and returns the lock that keeps it there.
+/// Provides a package in the cache, and returns the lock that keeps it there.
 pub(super) fn provide(
     needed: &[Needed<'_>],
     index: usize,
@@ -35,7 +35,8 @@ pub(super) fn provide(
             }
             return Ok(Some(lock));
         }
-        // A lock cannot be made exclusive in one step: whoever comes between may have done the work.
+        // A shared lock cannot become exclusive in one step, so another run may have compiled the package in
+        // between.
         drop(lock);
         let lock = slot.lock_exclusively(halt, &own)?;
         if !slot.is_complete() {
@@ -46,7 +47,7 @@ pub(super) fn provide(
     }
 }
 
-/// Makes sure that a package is in a directory that this run has locked.
+/// Provides a package in a directory that this run has locked.
 pub(super) fn provide_alone(
     needed: &[Needed<'_>],
     index: usize,
@@ -71,14 +72,14 @@ pub(super) fn provide_alone(
 
 fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
     let version = package.package.version.as_str();
-    // Fingerprints are long; what tells them apart is not.
+    // The first digits are enough to tell fingerprints apart.
     let short = version.get(..12).unwrap_or(version);
     let what = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
     let name = &package.package.name;
     stage.reporter().timed(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
 }
 
-/// A package about to be made.
+/// The work of building one package.
 struct Build<'a, 'r> {
     needed: &'a [Needed<'r>],
     package: &'a Needed<'r>,
@@ -113,12 +114,12 @@ impl Build<'_, '_> {
         self.slot.finish()
     }
 
-    /// `shown`: the stage is about this alone, so it tells how far it is.
+    /// Unpacks the archive of the package. `shown` reports progress, if unpacking is all that the stage does.
     fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         let what = format!("the package '{}' of release '{}'", package.name, release.name);
-        // Links may lead to other packages. What is unpacked here will be run as it is: there is nothing to gain
-        // by refusing some of it.
+        // Links may lead to other packages. Refusing them would gain nothing, because the unpacked files are
+        // executed anyway.
         let options = Options { links: Links::Verbatim, ..Options::default() };
         let mut progress = |done, total| {
             if shown {
@@ -131,7 +132,7 @@ impl Build<'_, '_> {
 
     fn compile(&self) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
-        // A directory of its own above the source, because packaging scripts also use `..`.
+        // The source has a parent directory of its own, because packaging scripts also use `..`.
         let short = self.package.key.get(..12).unwrap_or(&self.package.key);
         let space = self.workshop.work.join("compile").join(format!("{}-{short}", package.name));
         package_store::remove_tree(&space)?;

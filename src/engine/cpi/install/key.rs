@@ -1,4 +1,5 @@
-//! What decides how a package comes out once compiled, as one hash: the name of its place in the cache.
+//! The key of a compiled package: a hash of everything that determines it, which names its place in the
+//! cache.
 
 use std::path::Path;
 
@@ -6,15 +7,17 @@ use sha2::{Digest as _, Sha256};
 
 use artifact::release::Package;
 
-/// Changes when the layout of what is cached does.
+/// The version of the cache layout.
 const FORMAT: &str = "monopile CPI package 1";
 
-/// The key of a package. Its digest is part of it because a fingerprint is only a claim; `root` because compiled
-/// packages know where they are.
+/// Returns the key of a package.
+///
+/// The digest is part of it because a fingerprint is only a claim, and `root` because compiled packages
+/// contain their path.
 pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &str, root: &Path) -> String {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {
-        // The length first, so that no two lists of fields are the same bytes.
+        // The length comes first, so that different lists of fields never give the same bytes.
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     };
@@ -34,8 +37,8 @@ pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &st
     hex::encode(hash.finalize())
 }
 
-/// What a compiled program depends on, besides its source: processor, operating system and its release. A home
-/// directory may be shared by machines that differ in these.
+/// Describes the platform of compiled programs: processor, operating system and its release. Machines that
+/// differ in these may share a home directory.
 pub(super) fn platform() -> String {
     let release = ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()

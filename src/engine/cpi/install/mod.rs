@@ -1,12 +1,13 @@
-//! Installs the packages of a CPI's jobs on this machine: compiled once, then shared by all environments of a user.
+//! Installs the packages of a CPI's jobs on this machine. They are compiled once, and shared by all
+//! environments of a user.
 //!
-//! [`install`] finds out which packages the jobs need, looks which of them are there already, checks that the
-//! tools for the others are there, compiles those (dependencies first, independent ones at once), and returns a
-//! directory in which every package is found by its name: the CPI's `BOSH_PACKAGES_DIR`.
+//! [`install`] finds the packages that the jobs need, checks that the tools for the missing ones exist, and
+//! compiles those: dependencies first, independent ones in parallel. It returns a directory with every
+//! package under its name: the CPI's `BOSH_PACKAGES_DIR`.
 //!
-//! Packages are compiled where they stay. Many (Ruby, for one) write their own path and those of their
-//! dependencies into what they install, so they could not be moved. What makes a package whole is therefore a
-//! marker, written last, and a lock held until then; see [`package_store`].
+//! Packages are compiled in their final place and cannot be moved, because many (such as Ruby) write their
+//! own path and those of their dependencies into their files. So a marker, written last, shows that a package
+//! is complete, and a lock is held until then; see [`package_store`].
 
 mod compile;
 mod key;
@@ -30,42 +31,42 @@ use package_store::{Lock, PackageStore};
 /// A job of the CPI.
 #[derive(Debug, Clone, Copy)]
 pub struct CpiJob<'r> {
-    /// The release it is of.
+    /// Its release.
     pub release: &'r Release,
     /// Its name.
     pub name: &'r str,
 }
 
-/// Where and how packages are compiled.
+/// The settings for compiling packages.
 pub struct Workshop<'a> {
-    /// The user's cache: packages stay below its `cpi` directory.
+    /// The user's cache, which has packages in its `cpi` directory.
     pub cache: &'a Path,
-    /// `--package-dir`: where packages are compiled and stay instead.
+    /// `--package-dir`: the directory for packages instead of the cache.
     pub package_dir: Option<&'a Path>,
-    /// Scratch space of this run alone.
+    /// The scratch directory of this run.
     pub work: &'a Path,
-    /// Whether the scratch space outlives the run.
+    /// True to keep the scratch directory after the run.
     pub keep_work: bool,
-    /// What packaging scripts find in their environment, besides what is said of their package.
+    /// The environment of packaging scripts, without the variables about their package.
     pub variables: &'a [(String, String)],
-    /// How many scripts run at once.
+    /// The number of scripts that run in parallel.
     pub parallel: usize,
-    /// Tells whether to give up, and because of which signal.
+    /// Returns the signal because of which to give up, if one came.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
-    /// What must not stay in the scripts' output.
+    /// The redactor for the output of scripts.
     pub redactor: &'a Redactor,
 }
 
-/// Packages that stay as long as this is held: nobody prunes or replaces them meanwhile.
+/// Installed packages. While this is held, no other run removes or replaces them.
 #[derive(Debug)]
 pub struct Installed {
-    /// Holds every package under its name.
+    /// The directory with every package under its name.
     pub packages: PathBuf,
     _locks: Vec<Lock>,
     _cache: Option<Cache>,
 }
 
-/// How a package is to stop, or be kept from beginning: a signal, or another one that failed.
+/// The reasons to stop or not to begin a package: a signal, or the failure of another package.
 struct Halt<'a> {
     interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     failed: AtomicBool,
@@ -102,7 +103,7 @@ fn install_in_cache(
     halt: &Halt<'_>,
     stage: &Stage,
 ) -> Result<Installed> {
-    // While this lives, nobody prunes the cache.
+    // While this is held, no other run prunes the cache.
     let cache = Cache::open(workshop.cache)?;
     let package_store = PackageStore::cache(&workshop.cache.join("cpi"))?;
     let needed = needed::find(jobs, package_store.root())?;
@@ -126,7 +127,7 @@ fn install_in_cache(
     Ok(Installed { packages, _locks: locks, _cache: Some(cache) })
 }
 
-/// `--package-dir` has room for one package of each name, so runs that want different ones take turns.
+/// `--package-dir` holds one package of each name, so runs that need different ones take turns.
 fn install_in_directory(
     jobs: &[CpiJob<'_>],
     directory: &Path,
@@ -150,7 +151,7 @@ fn install_in_directory(
             }
             result
         })?;
-        // Letting go of the one lock and taking the other is not one step: another run may come between.
+        // Between releasing one lock and taking the other, another run may change the packages.
         drop(lock);
         let lock = package_store.lock_shared(halt, stage)?;
         if needed.iter().all(|package| package_store.slot(package).is_complete()) {
@@ -159,7 +160,7 @@ fn install_in_directory(
     }
 }
 
-/// What most depends on goes first.
+/// Returns the tasks. Packages with the most dependents go first.
 fn tasks(needed: &[Needed<'_>]) -> Vec<Task> {
     let dependents =
         |index: usize| needed.iter().filter(|package| package.dependencies.contains(&index)).count();

@@ -1,4 +1,4 @@
-//! Which packages the jobs of a CPI need, and what each is compiled with.
+//! Finds the packages that the jobs of a CPI need, and the dependencies of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,26 +8,26 @@ use artifact::Release;
 use artifact::release::Package;
 use base::{Error, Result};
 
-/// A package that is to be there.
+/// A needed package.
 pub(super) struct Needed<'r> {
-    /// The release it is of.
+    /// Its release.
     pub(super) release: &'r Release,
     /// The package.
     pub(super) package: &'r Package,
-    /// Everything that decides what it is once compiled, as one hash.
+    /// Its key, a hash of everything that determines the compiled package.
     pub(super) key: String,
-    /// The packages it is compiled with: earlier ones, by index.
+    /// The packages that it is compiled with, by their smaller index.
     pub(super) dependencies: Vec<usize>,
-    /// A job names it, so it is needed when the CPI runs.
+    /// True if a job names it, so that the CPI needs it at run time.
     direct: bool,
 }
 
-/// The packages of the jobs and all that those are compiled with, each after its dependencies. `root` is where
-/// they will be, because compiled packages know their place.
+/// Returns the packages of the jobs and their dependencies, each after its own dependencies. `root` is their
+/// future place, which compiled packages contain.
 pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r>>> {
     let platform = key::platform();
     let mut needed: Vec<Needed<'r>> = Vec::new();
-    // By release and name: two releases with the very same package share one.
+    // Indexes by release and name. Two releases with the very same package share one.
     let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
         let release = job.release;
@@ -58,8 +58,8 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r
     Ok(needed)
 }
 
-/// The packages that the CPI sees under their names. Of two with the same name the one that a job names counts;
-/// the other was only there to compile with.
+/// Returns the packages that the CPI sees under their names. A package that a job names takes precedence over
+/// one of the same name that was only a dependency.
 pub(super) fn visible<'n, 'r>(needed: &'n [Needed<'r>]) -> Result<Vec<&'n Needed<'r>>> {
     let mut visible: Vec<&Needed<'r>> = Vec::new();
     for package in needed.iter().filter(|package| package.direct) {
@@ -76,7 +76,7 @@ pub(super) fn visible<'n, 'r>(needed: &'n [Needed<'r>]) -> Result<Vec<&'n Needed
     Ok(visible)
 }
 
-/// Checks that no two packages have the same name, for a place where they would be in each other's way.
+/// Fails if two packages have the same name, for a place that can hold only one of them.
 pub(super) fn check_names(needed: &[Needed<'_>]) -> Result<()> {
     for (index, package) in needed.iter().enumerate() {
         if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {

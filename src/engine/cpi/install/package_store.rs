@@ -1,18 +1,17 @@
-//! Where compiled packages stay, and how several processes keep out of each other's way there.
+//! The store of compiled packages, which several processes share.
 //!
-//! In the cache each package has an entry of its own, named by its key:
+//! In the cache each package has an entry, named by its key:
 //!
 //! ```text
-//! cpi/.<key>.lock                 held while the package is compiled, and, shared, while it is in use
-//! cpi/<key>/package.json          which package this is; `whole` is written last; its time says when the package
-//!                                 was used last
-//! cpi/<key>/packaging.log         what its packaging script wrote
+//! cpi/.<key>.lock                 locked while the package is compiled, and, shared, while it is in use
+//! cpi/<key>/package.json          the marker: names the package; `whole` is written last;
+//!                                 its time is that of the last use
+//! cpi/<key>/packaging.log         the output of its packaging script
 //! cpi/<key>/packages/<name>/      the package
 //! cpi/<key>/packages/<other>      links to the packages it was compiled with
 //! ```
 //!
-//! A directory named by `--package-dir` holds the packages themselves, under their names, and the rest in
-//! `.monopile`.
+//! A directory named by `--package-dir` holds the packages under their names, and the rest in `.monopile`.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -27,9 +26,10 @@ use base::events::Stage;
 use base::files::{JsonLayout, Locked, read_json, write_json};
 use base::{Error, Result, files};
 
-/// How much of a key names an entry. Paths of packages end up in `#!` lines, which must be short.
+/// The length of the part of a key that names an entry. Paths of packages end up in `#!` lines, which must be
+/// short.
 const SHORT_KEY: usize = 16;
-/// How often a lock that another process holds is tried.
+/// The pause between attempts to take a lock that another process holds.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A place for compiled packages.
@@ -40,11 +40,11 @@ pub(super) struct PackageStore {
 
 /// The place of one package.
 pub(super) struct Slot {
-    /// What its packaging script finds the packages it needs in.
+    /// The directory in which its packaging script finds its dependencies.
     pub(super) packages: PathBuf,
     /// The package itself.
     pub(super) target: PathBuf,
-    /// What its packaging script wrote.
+    /// The output of its packaging script.
     pub(super) log: PathBuf,
     marker: PathBuf,
     lock: PathBuf,
@@ -60,13 +60,13 @@ pub(super) struct Lock {
 }
 
 impl PackageStore {
-    /// The user's cache.
+    /// Opens the store in the user's cache.
     pub(super) fn cache(root: &Path) -> Result<Self> {
         make_directory(root)?;
         Ok(PackageStore { root: root.to_owned(), is_cache: true })
     }
 
-    /// The directory given with `--package-dir`.
+    /// Opens the store in the directory given with `--package-dir`.
     pub(super) fn directory(root: &Path) -> Result<Self> {
         make_directory(&root.join(".monopile"))?;
         Ok(PackageStore { root: root.to_owned(), is_cache: false })
@@ -76,7 +76,7 @@ impl PackageStore {
         &self.root
     }
 
-    /// The place of a package.
+    /// Returns the place of a package.
     pub(super) fn slot(&self, package: &Needed<'_>) -> Slot {
         let (name, key) = (package.package.name.clone(), package.key.clone());
         if self.is_cache {
@@ -108,29 +108,29 @@ impl PackageStore {
         }
     }
 
-    /// Keeps every other run out of a `--package-dir`.
+    /// Locks a `--package-dir` against all other runs.
     pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
         Lock::take(&self.root.join(".monopile/lock"), File::try_lock, halt, stage)
     }
 
-    /// Keeps other runs from changing a `--package-dir`.
+    /// Locks a `--package-dir` against changes.
     pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
         Lock::take(&self.root.join(".monopile/lock"), File::try_lock_shared, halt, stage)
     }
 }
 
 impl Slot {
-    /// Keeps every other process from making or removing the package.
+    /// Locks the package for building or removing it.
     pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
         Lock::take(&self.lock, File::try_lock, halt, stage)
     }
 
-    /// Keeps the package from being made or removed.
+    /// Locks the package against being built or removed.
     pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
         Lock::take(&self.lock, File::try_lock_shared, halt, stage)
     }
 
-    /// Whether the package is there, whole.
+    /// Returns true if the package is completely there.
     pub(super) fn is_complete(&self) -> bool {
         let marker = self.read_marker();
         marker.get("key").and_then(Value::as_str) == Some(&self.key)
@@ -142,7 +142,7 @@ impl Slot {
         read_json(&self.marker).ok().flatten().unwrap_or(Value::Null)
     }
 
-    /// Refuses a directory that somebody else made: it is not ours to replace.
+    /// Fails if the directory was not created by this program, and so must not be replaced.
     pub(super) fn check_ours(&self) -> Result<()> {
         if self.target.symlink_metadata().is_ok() && !self.marker.is_file() {
             return Err(Error::invalid(format!(
@@ -157,7 +157,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes room for the package: what was there goes, links to what it is compiled with come.
+    /// Prepares the place of the package: removes earlier content, and links the dependencies.
     pub(super) fn begin(&self, dependencies: &[Slot]) -> Result<()> {
         if let Some(entry) = self.marker.parent() {
             make_directory(entry)?;
@@ -176,7 +176,7 @@ impl Slot {
         remove_tree(&self.target)
     }
 
-    /// Says that the package is whole, once everything in it is on disk.
+    /// Marks the package as complete, after all of it is on disk.
     pub(super) fn finish(&self) -> Result<()> {
         #[cfg(target_os = "linux")]
         if let Err(error) = File::open(&self.target).and_then(|target| Ok(rustix::fs::syncfs(target)?)) {
@@ -185,7 +185,7 @@ impl Slot {
         self.mark(true)
     }
 
-    /// Notes that the package is used now, for whoever removes what was not used for long.
+    /// Records that the package is used now, so that pruning removes only packages that were unused for long.
     pub(super) fn touch(&self) {
         let now = std::time::SystemTime::now();
         if self.is_cache
@@ -195,7 +195,7 @@ impl Slot {
         }
     }
 
-    /// Removes what an attempt left, but for its log.
+    /// Removes the rest of a failed attempt, except its log.
     pub(super) fn discard(&self) {
         let remains = if self.is_cache { &self.packages } else { &self.target };
         if let Err(error) = remove_tree(remains) {
@@ -210,8 +210,8 @@ impl Slot {
 }
 
 impl Lock {
-    /// Something empty to read for a process that shall hold the lock as well: if this one is killed, the place
-    /// stays locked until that process is done with it.
+    /// Returns an empty input for a process that must hold the lock as well, so that the place stays locked
+    /// until that process ends even if this one is killed.
     pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
         self.file.try_clone().map(Into::into)
     }
@@ -242,7 +242,7 @@ impl Lock {
     }
 }
 
-/// Makes a directory that is nobody else's business, and those above it.
+/// Creates a private directory, and its parents.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -251,7 +251,7 @@ pub(super) fn make_directory(path: &Path) -> Result<()> {
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 
-/// Removes a tree.
+/// Removes a directory tree.
 pub(super) fn remove_tree(path: &Path) -> Result<()> {
     files::remove_tree(path).map_err(|error| Error::io(format!("removing '{}'", path.display()), error))
 }

@@ -1,8 +1,8 @@
-//! Finds out, before anything is compiled, which programs packaging scripts need that this machine lacks.
+//! Finds, before anything is compiled, programs that packaging scripts need and that this machine lacks.
 //!
-//! A script is shell, and what it runs cannot be known in general. So only what it plainly runs counts: a
-//! well-known build tool as the first word of a command that is not under any condition, before the script
-//! changes where programs are found. What is not plain is left to the script.
+//! In general the commands of a shell script cannot be known without running it. So only plain uses count: a
+//! well-known build tool as the first word of an unconditional command, before the script changes its search
+//! path. Other cases are left to the script.
 
 mod shell;
 
@@ -19,7 +19,7 @@ use base::{Error, Result};
 /// The largest packaging script that is read, in bytes.
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
-/// Checks the scripts of the packages that are to be compiled now.
+/// Checks the scripts of the packages that must be compiled now.
 pub(super) fn check(
     needed: &[Needed<'_>],
     package_store: &PackageStore,
@@ -64,7 +64,7 @@ fn read_script(package: &Needed<'_>) -> Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Whether a program is found in `path` (the system's usual places when there is none).
+/// Returns true if a program is found in `path`, or in the usual directories if there is none.
 fn is_there(name: &str, path: Option<&str>) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').any(|directory| {

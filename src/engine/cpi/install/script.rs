@@ -16,26 +16,26 @@ use artifact::release::Package;
 use base::events::Stage;
 use base::{Error, Result};
 
-/// How long a script that is to stop has to do so.
+/// The time that a script has to stop after a signal.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a script is looked after.
+/// The pause between two checks of a script.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// A packaging script about to run.
+/// The run of a packaging script.
 pub(super) struct Run<'a> {
     /// The package.
     pub(super) package: &'a Package,
     /// Its unpacked source.
     pub(super) source: &'a Path,
-    /// Its place.
+    /// The place of the package.
     pub(super) slot: &'a Slot,
-    /// Keeps others out of that place; the script holds it too.
+    /// The lock on that place, which the script holds as well.
     pub(super) lock: &'a Lock,
-    /// Where this happens.
+    /// The settings for compiling packages.
     pub(super) workshop: &'a Workshop<'a>,
-    /// When to stop.
+    /// The reasons to stop.
     pub(super) halt: &'a Halt<'a>,
-    /// What it is part of.
+    /// The stage that shows the output.
     pub(super) stage: &'a Stage,
 }
 
@@ -77,7 +77,7 @@ impl Run<'_> {
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
         tail.rest(&mut show);
-        // Scripts may show their environment, and their output stays in the cache.
+        // Scripts may print their environment, and their output stays in the cache.
         base::files::durable::rewrite(log_path, &|text| self.workshop.redactor.show(text)).map_err(failed)?;
         let status = status?;
         if status.success() {
@@ -103,18 +103,18 @@ impl Run<'_> {
         })
     }
 
-    /// Waits for the script's end, or ends it and whatever it started.
+    /// Waits for the end of the script. Ends it, with all processes that it started, if it must stop.
     fn wait(&self, child: &mut Child, follow: &mut dyn FnMut()) -> Result<ExitStatus> {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let failed = |error| Error::io("waiting for a packaging script", error);
         let mut deadline = None;
         loop {
             if ended(group) {
-                // Not yet reaped, so the group's id cannot be anybody else's. Nothing is to write into the
-                // package after its script ended.
+                // The process is not yet reaped, so the group's id is not reused. No process of the group may
+                // write into the package after its script ended.
                 signal(group, Signal::KILL);
                 let status = child.wait().map_err(failed)?;
-                // What it did counts, even if a signal came in its last moments.
+                // A successful script counts, even if a signal came in its last moments.
                 if status.success() && deadline.is_none() {
                     return Ok(status);
                 }
@@ -135,11 +135,11 @@ impl Run<'_> {
     }
 }
 
-/// Whether the process has ended; it is not reaped.
+/// Returns true if the process has ended. Does not reap it.
 fn ended(pid: Option<Pid>) -> bool {
     let Some(pid) = pid else { return true };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    // An error means that there is nothing to wait for.
+    // An error means that there is no process to wait for.
     !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
 }
 

@@ -1,4 +1,4 @@
-//! The methods, one row each.
+//! The table of methods, one row each.
 
 use super::{Absence, Argument, ArgumentKind, Facts, Method};
 use crate::cpi::answer::Shape;
@@ -29,7 +29,7 @@ const COMMON: Facts = Facts {
     deprecated: false,
 };
 
-/// The table, in the order of a life.
+/// The table, in the order in which the life of a VM uses the methods.
 pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::Info,
@@ -37,7 +37,7 @@ pub(super) static TABLE: [Facts; 25] = [
         purpose: "say which API version and stemcell formats the CPI takes",
         v1: Shape::Info,
         v2: Shape::Info,
-        // It means API version 1.
+        // A CPI without `info` has API version 1.
         absence: Absence::Tolerated,
         callers: "every command that uses a CPI, first of all",
         ..COMMON

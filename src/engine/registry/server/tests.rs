@@ -27,7 +27,7 @@ fn serve_one() -> Served {
     Served { runtime, registry, address: free, directory }
 }
 
-/// Status and body of the answer to one request.
+/// Sends one request, and returns status and body of the answer.
 fn exchange(
     stream: &mut (impl Read + Write),
     method: &str,

@@ -1,16 +1,16 @@
-//! The reverse tunnel of contract v1: an SSH session to the VM, whose sshd listens on the VM's loopback interface
-//! for us, so that the agent there reaches the registry here.
+//! The reverse tunnel of contract v1: an SSH session in which the VM's sshd listens on the VM's loopback interface,
+//! so that the agent there reaches the registry here.
 //!
 //! ```ignore
 //! let tunnel = Tunnel::open(runtime, server, port, patience, registry.serve_tunnel());
 //! tunnel.wait_until_open(…)?;      // the VM boots; its host key is learned
-//! tunnel.failure();                // since then
+//! tunnel.failure();                // set if the tunnel broke for good since then
 //! drop(tunnel);                    // closes it
 //! ```
 //!
-//! A VM that boots goes through every error there is: no address, nobody there, a login that is refused because
-//! the agent has not yet installed the key. So all of them are tried again, each as long as it can be a matter of
-//! booting; only a host key that has changed is final at once. A tunnel that breaks is opened again.
+//! A VM that boots goes through every kind of error: no address, no listener, and a refused login until the agent
+//! has installed the key. So each kind is retried for as long as booting can explain it. Only a changed host key is
+//! final at once. A tunnel that breaks is reopened.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -27,45 +27,45 @@ use net::ssh::{self, Forwarded, Server, SshError};
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a login may be refused: the agent installs the key while the VM boots.
+/// The time for which a login may be refused: the agent installs the key while the VM boots.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(120);
-/// How long forwarding may be refused: a broken session may still hold the port.
+/// The time for which forwarding may be refused: a broken session may still hold the port.
 const FORWARDING_PATIENCE: Duration = Duration::from_secs(10);
-/// Connections waiting to be served, at most.
+/// The largest number of connections that wait to be served.
 const BACKLOG: usize = 16;
 
 /// A connection from the VM.
 pub(crate) type FromVm = ChannelStream<Msg>;
 
-/// A tunnel that is opened, and opened again, until it is dropped.
+/// A tunnel that is opened, and reopened after a break, until it is dropped.
 pub(crate) struct Tunnel {
     events: mpsc::Receiver<Event>,
     failure: Arc<Mutex<Option<SshError>>>,
     worker: JoinHandle<()>,
 }
 
-/// What becomes known while a tunnel opens.
+/// A message of the worker that opens the tunnel.
 enum Event {
-    /// An attempt failed, and there will be another one.
+    /// An attempt failed, and will be repeated.
     Problem(SshError),
-    /// The server showed this host key for the first time, and let us in.
+    /// The server showed its host key for the first time, and accepted the login.
     HostKey(String),
-    /// Connections can come.
+    /// The tunnel is open.
     Open,
-    /// There will be no other attempt.
+    /// The worker gave up.
     Failed(SshError),
 }
 
-/// Why a tunnel is not open.
+/// The reason why a tunnel is not open.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TunnelError {
-    /// It was tried for long enough.
+    /// The worker gave up.
     #[error("the ssh tunnel to the VM cannot be opened")]
     Failed(#[source] SshError),
-    /// The operator wants out.
+    /// A signal came.
     #[error("interrupted while waiting for the ssh tunnel to the VM")]
     Interrupted(u8),
-    /// What was learned could not be recorded.
+    /// The host key could not be recorded.
     #[error("the ssh tunnel's host key cannot be recorded")]
     Unrecorded(#[source] Error),
 }
@@ -77,8 +77,8 @@ impl Drop for Tunnel {
 }
 
 impl Tunnel {
-    /// Begins to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
-    /// `patience`. With a `host_key` in `server`, no other one is accepted.
+    /// Starts to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
+    /// `patience`. If `server` has a `host_key`, no other one is accepted.
     pub(crate) fn open<F>(runtime: &Handle, server: Server, port: u16, patience: Duration, serve: F) -> Self
     where
         F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
@@ -95,8 +95,8 @@ impl Tunnel {
         Tunnel { events, failure, worker: runtime.spawn(worker.run(serve)) }
     }
 
-    /// Waits until connections can come. `on_problem` hears why not yet, whenever that changes; `learn` records
-    /// a host key that was not known before.
+    /// Waits until the tunnel is open. Calls `on_problem` whenever the reason for the wait changes, and
+    /// `learn` to record a new host key.
     pub(crate) fn wait_until_open(
         &self,
         interrupted: &dyn Fn() -> Option<u8>,
@@ -121,7 +121,7 @@ impl Tunnel {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    // The worker says why before it ends.
+                    // The worker sets the reason before it ends.
                     let problem = "the tunnel's thread has ended".to_owned();
                     let lost = SshError::Lost { address: "the VM".to_owned(), problem };
                     return Err(TunnelError::Failed(self.failure().unwrap_or(lost)));
@@ -130,7 +130,7 @@ impl Tunnel {
         }
     }
 
-    /// Why the tunnel will not be opened again, if that is so.
+    /// Returns the reason why the worker gave up, if it did.
     pub(crate) fn failure(&self) -> Option<SshError> {
         self.failure.lock().clone()
     }
@@ -171,7 +171,7 @@ impl From<TunnelError> for Error {
     }
 }
 
-/// What opens a tunnel.
+/// The task that opens a tunnel and keeps it open.
 struct Worker {
     server: Server,
     port: u16,
@@ -180,7 +180,7 @@ struct Worker {
     failure: Arc<Mutex<Option<SshError>>>,
 }
 
-/// Since when, without a break, something is refused.
+/// The times since which the login or the forwarding has been refused without a break.
 #[derive(Default)]
 struct Refusals {
     login: Option<Instant>,
@@ -199,7 +199,7 @@ impl Worker {
                 serve(channel.into_stream());
             }
         };
-        // The server's sender lives in `self`, so the connections end last.
+        // The sender of connections lives in `self`, so `serving` cannot end first.
         tokio::select! {
             () = self.keep_open() => {}
             () = serving => {}
@@ -215,7 +215,8 @@ impl Worker {
                 Err(error) => error,
             };
             tracing::debug!(%error, "no ssh tunnel");
-            // Once it was open, the VM is there: a break is mended for as long as somebody waits.
+            // Once the tunnel was open, the VM is known to exist, so a broken tunnel is reopened without a
+            // deadline.
             if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
                 *self.failure.lock() = Some(error.clone());
                 self.tell(Event::Failed(error));
@@ -226,7 +227,7 @@ impl Worker {
         }
     }
 
-    /// Opens the tunnel once; how it ended, if it was open.
+    /// Opens the tunnel once. Returns how it ended if it was open.
     async fn attempt(&mut self, opened: &mut bool, refusals: &mut Refusals) -> Result<SshError, SshError> {
         let mut session = ssh::connect(&self.server).await?;
         refusals.login = None;
@@ -244,7 +245,7 @@ impl Worker {
     }
 
     fn tell(&self, event: Event) {
-        // Nobody listens any more once the tunnel was open.
+        // The receiver is no longer read once the tunnel was open.
         let _ = self.events.send(event);
     }
 }

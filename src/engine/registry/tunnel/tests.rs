@@ -12,10 +12,10 @@ use super::*;
 use base::secret::Secret;
 use net::ssh::{Key, KeyError};
 
-/// Runs sshd as a test may.
+/// The script that runs sshd for tests.
 const SSHD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/support/sshd/run");
 
-/// An sshd on loopback that lets in whoever has one of the keys in its directory.
+/// An sshd on loopback that accepts the keys in its directory.
 struct Sshd {
     directory: tempfile::TempDir,
     port: u16,
@@ -27,7 +27,7 @@ fn shell(directory: &std::path::Path, script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The processes below this one.
+/// Returns the descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = std::fs::read_to_string(path).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Sshd {
             "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat good.pub > authorized",
         );
         let at = |name: &str| directory.path().join(name).display().to_string();
-        // What comes first, counts.
+        // The first occurrence of an option counts.
         let config = format!(
             "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \"{}\"\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
@@ -63,7 +63,7 @@ impl Sshd {
         self.spawn(Command::new(SSHD));
     }
 
-    /// With this password for root. Only this sshd sees it: its `/etc/shadow` is another one.
+    /// Starts sshd with this password for root, in an `/etc/shadow` that only this sshd sees.
     fn start_with_password(&mut self, password: &str) {
         let script = format!(
             "hash=$(openssl passwd -6 {password})
@@ -140,7 +140,7 @@ impl Ends {
         Ends { runtime, port: free_port() }
     }
 
-    /// A tunnel to a service that answers each line in capitals.
+    /// Opens a tunnel to a service that answers each line in capitals.
     fn open(&self, server: Server, patience: Duration) -> Tunnel {
         Tunnel::open(self.runtime.handle(), server, self.port, patience, |mut stream| {
             tokio::spawn(async move {
@@ -170,7 +170,7 @@ impl Ends {
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Waits; the problems on the way and the host key.
+/// Waits for the tunnel. Returns the result, the problems on the way and the host key.
 fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) {
     let (mut problems, mut key) = (Vec::new(), None);
     let outcome = tunnel.wait_until_open(&|| None, &mut |problem| problems.push(problem), &mut |learned| {
@@ -226,7 +226,7 @@ fn every_key_opens_it() {
 
 #[test]
 fn rsa_signs_with_sha2_where_sha1_is_refused() {
-    // What OpenSSH 8.8 and later do by themselves.
+    // OpenSSH 8.8 and later do this by default.
     let mut sshd = Sshd::prepare("PubkeyAcceptedAlgorithms rsa-sha2-256");
     shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
     sshd.start();
@@ -257,7 +257,7 @@ fn an_sshd_that_comes_up_late_is_waited_for_and_one_that_goes_away_is_found_agai
     sshd.stop();
     sshd.start();
     let begun = Instant::now();
-    // What is left of the old sshd may take a connection, and die with it.
+    // A remaining process of the old sshd may accept a connection and then end.
     while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
         assert!(begun.elapsed() < LONG, "it is not opened again");
         std::thread::sleep(Duration::from_millis(50));
@@ -352,7 +352,7 @@ fn a_password_opens_it() {
         ..sshd.server("good", None)
     };
     wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();
-    // After a key that is not accepted.
+    // The password follows a key that is not accepted.
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     let stranger = sshd.server("stranger", None).key;
     let tunnel = ends.open(with("0pen-sesame", stranger.clone()), LONG);

@@ -1,4 +1,4 @@
-//! Where in which bucket a state is: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`.
+//! The address of a state in a bucket: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use base::{Error, Result};
 
-/// Who keeps a bucket.
+/// The service that provides a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Service {
-    /// Amazon S3, and what speaks its protocol.
+    /// Amazon S3, and services with its protocol.
     S3,
     /// Google Cloud Storage.
     Gs,
@@ -29,7 +29,7 @@ pub struct Address {
 const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
 impl Address {
-    /// Reads a URL; none if `text` is the path of a file.
+    /// Parses a URL. Returns none if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
         if scheme.is_empty()
@@ -68,12 +68,12 @@ impl Address {
                 "a key with '?' or '#' in it is not taken, for it looks like a part of the URL",
             ));
         }
-        // The object of every document has this key with something behind it.
+        // The key of every document begins with this key.
         Path::parse(key).map_err(|error| wrong("the key cannot be used").with_source(error))?;
         Ok(Some(Address { service, bucket: bucket.to_owned(), key: key.to_owned() }))
     }
 
-    /// The scheme of its URL.
+    /// Returns the scheme of its URL.
     pub(super) fn scheme(&self) -> &'static str {
         match self.service {
             Service::S3 => "s3",

@@ -1,5 +1,7 @@
-//! Documents in a bucket. Each write is on condition that the document is what was last read or written: whoever
-//! changed it meanwhile is noticed, whatever becomes of the lease.
+//! Documents in a bucket.
+//!
+//! Each write is conditional: it fails unless the document is still the version that was last read or
+//! written. So a change by another writer is noticed, even if the lease was lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,9 +23,9 @@ use base::encryption::Encryption;
 #[derive(Debug)]
 pub(super) struct Bucket {
     objects: Arc<Objects>,
-    /// The versions that were last read or written.
+    /// The version of each document as last read or written.
     known: Mutex<HashMap<String, UpdateVersion>>,
-    /// The lease that this run took.
+    /// The tenure of the lease that this run took.
     tenure: Mutex<Option<Arc<Tenure>>>,
 }
 
@@ -37,7 +39,7 @@ impl Bucket {
         self.objects.url(document)
     }
 
-    /// A document, and when it was written.
+    /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let found = self.objects.get(document)?;
         self.know(document, found.as_ref().map(|object| object.version.clone()));
@@ -93,14 +95,16 @@ impl Bucket {
     ) -> Result<Lease> {
         let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
         *self.tenure() = Some(Arc::clone(lease.tenure()));
-        // What was read before is of somebody else's time.
+        // Versions read before may have been replaced under another holder of the lease.
         self.known.lock().clear();
         Ok(lease)
     }
 
-    /// Makes the state another version of itself, with one more empty line at its end until it is written anew: a run
-    /// that lost its lease and does not know it yet cannot write over it any more. Never back to what it was, since a
-    /// version is the digest of its content in some buckets.
+    /// Rewrites the state with one more empty line at its end, so that a run which lost its lease unnoticed
+    /// cannot overwrite it.
+    ///
+    /// The content must be new, because in some buckets a version is the digest of the content. The line is
+    /// gone with the next write.
     pub(super) fn fence(&self) -> io::Result<()> {
         let Some((mut bytes, _)) = self.read("")? else { return Ok(()) };
         bytes.push(b'\n');
@@ -115,7 +119,7 @@ impl Bucket {
     }
 
     pub(super) fn confirm_lease(&self) -> Result<()> {
-        // Nothing of the tenure is locked while the server is asked.
+        // The mutex is not held during the request.
         let tenure = self.tenure().clone();
         tenure.map_or(Ok(()), |tenure| tenure.confirm())
     }

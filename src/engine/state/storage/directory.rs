@@ -1,4 +1,4 @@
-//! Documents in a directory: each a file that is either what it was or what it was to become.
+//! Documents in a directory. Each file has either its old or its new content, also after a crash.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -34,7 +34,7 @@ impl Directory {
         name.into()
     }
 
-    /// Whether there is such a directory at all.
+    /// Fails if the directory does not exist.
     pub(super) fn check(&self) -> Result<()> {
         let directory = parent(&self.state);
         match directory.is_dir() {
@@ -46,27 +46,27 @@ impl Directory {
         }
     }
 
-    /// That of the file itself where its name is a symbolic link, whether it exists or not.
+    /// Follows symbolic links to the directory of the state file itself, which need not exist.
     pub(super) fn resolved(&self) -> io::Result<Self> {
-        /// As many as the kernel follows.
+        /// The limit that the kernel has, too.
         const LINKS: usize = 40;
         let mut path = self.state.clone();
         for _ in 0..LINKS {
             match fs::read_link(&path) {
                 Ok(target) => path = parent(&path).join(target),
-                // Not a link, or nothing there.
+                // Not a link, or no such file.
                 Err(_) => return Ok(Directory { state: path }),
             }
         }
         Err(io::Error::other("too many symbolic links"))
     }
 
-    /// A document, and when it was written.
+    /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let path = self.path(document);
         match fs::read(&path) {
             Ok(bytes) => {
-                // Only a version's time is ever shown; one that another run just removed has none.
+                // Only the time of a version is ever shown. A file that another run just removed has none.
                 let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
                 let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
                 Ok(Some((bytes, written)))
@@ -121,16 +121,16 @@ impl Directory {
         Ok(names)
     }
 
-    /// A link, then a rename over the old backup, so that both names always show a whole file.
+    /// Links the state and renames the link over the old backup, so that both names always have a whole file.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         let backup = self.path(BACKUP);
-        // Named so that it is swept when this is killed.
+        // Has a name that `sweep` removes if this run is killed.
         let staging = temporary_path(&self.state, "bak");
         remove_if_there(&staging)?;
         match fs::hard_link(&self.state, &staging) {
             Ok(()) => {
                 fs::rename(&staging, &backup)?;
-                // Renaming a link over another one of the same file does nothing.
+                // Renaming a link over another link to the same file does nothing.
                 remove_if_there(&staging)
             }
             // File systems without hard links get a copy.

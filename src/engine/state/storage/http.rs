@@ -1,4 +1,5 @@
-//! The requests of `object_store`, made by the HTTP client that everything else here uses, with its proxies and its TLS.
+//! Makes the requests of `object_store` with the HTTP client of the rest of the program, and so with its
+//! proxies and TLS settings.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,20 +16,20 @@ use object_store::{ClientOptions, UpdateVersion};
 
 use super::address::Service;
 
-/// The largest body, in bytes: a state is some KiB, and an answer of a CPI has a limit of its own.
+/// The largest body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
 const LIMIT: usize = 64 << 20;
 
-/// When the server says that it answered: what its clock shows, to which it also dates objects.
+/// The time of an answer by the server's clock, by which it also dates objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerTime(pub(super) SystemTime);
 
 tokio::task_local! {
-    /// On which condition objects are deleted meanwhile: the libraries' deletions know none.
+    /// The condition for deletions in the current task, which the library cannot pass.
     static CONDITION: Option<(HeaderName, HeaderValue)>;
 }
 
-/// Does what `deletes` on condition that the object is still this version of it, where the service can tell: those of
-/// S3 and of Google, whose signatures leave the header alone, can.
+/// Runs `deletes` on condition that the object is still this version. Works for S3 and Google, whose
+/// signatures do not cover the header; other services delete without a condition.
 pub(super) async fn on_condition<T>(
     service: Service,
     version: &UpdateVersion,
@@ -45,7 +46,7 @@ pub(super) async fn on_condition<T>(
     CONDITION.scope(condition, deletes).await
 }
 
-/// Makes requests by this client.
+/// Makes requests with this client.
 #[derive(Debug, Clone)]
 pub(super) struct Requests(pub(super) ureq::Agent);
 
@@ -56,7 +57,8 @@ impl HttpConnector for Requests {
 }
 
 impl HttpService for Requests {
-    // What `async_trait` makes of an `async fn`. Whoever drives this does nothing else meanwhile, so it may block.
+    // Written as `async_trait` expands an `async fn`. May block, because the caller does nothing else
+    // meanwhile.
     fn call<'s, 'f>(
         &'s self,
         request: HttpRequest,
@@ -76,7 +78,7 @@ impl HttpService for Requests {
                 let mut parts = parts.clone();
                 parts.headers.insert(name, value);
                 let response = self.make(parts, &body).map_err(failed)?;
-                // Some servers of this protocol cannot do so, and say it.
+                // Some servers do not support conditional deletion and say so.
                 if response.status() != StatusCode::NOT_IMPLEMENTED {
                     return Ok(response);
                 }
@@ -120,7 +122,7 @@ fn failed(error: ureq::Error) -> HttpError {
     HttpError::new(kind, error)
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that servers send (RFC 9110, 5.6.7).
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that servers send (RFC 9110, 5.6.7).
 fn http_date(text: &str) -> Option<SystemTime> {
     use time::macros::format_description;
 

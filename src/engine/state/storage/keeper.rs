@@ -1,6 +1,8 @@
-//! What stays behind when a run on a shared state is killed: a process of this program that waits for the answers of the
-//! CPI's processes, which outlive the run as well, and puts them into the bucket, where the next run finds them, on
-//! whichever machine that is. Meanwhile it goes on with the run's lease, which it gives back at last.
+//! The keeper: a process of this program that outlives a killed run on a shared state.
+//!
+//! It waits for the answers of the CPI processes, which outlive the run as well, and copies them into the
+//! bucket, where the next run finds them from any machine. Meanwhile it renews the run's lease, and at the
+//! end it gives the lease back.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -20,17 +22,17 @@ use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
 
-/// What a run that ends in order says to it.
+/// The message of a run that ends in order.
 const DONE: &[u8] = b"done";
-/// How long it tries to reach a bucket that cannot be reached: the lease has run out long since, but what it has to tell
-/// spares whoever comes next a search.
+/// The time for which it tries to reach an unreachable bucket. The lease expires long before, but a published
+/// answer saves the next run a search.
 const INSISTENCE: Duration = Duration::from_secs(3600);
-/// How long it waits before it tries again.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Objects {
-    /// Tries until it succeeds, or for as long as that can be of use: what is denied, or not there at all, for no longer
-    /// than the lease lasts, in which it may still become so.
+    /// Retries until it succeeds or until [`INSISTENCE`] is over. Errors such as a denied access are retried
+    /// only for the length of the lease, in which they may pass.
     fn insist<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
@@ -49,7 +51,7 @@ impl Objects {
     }
 }
 
-/// What it is told when it starts.
+/// The instructions of the run, read from standard input.
 #[derive(Serialize, Deserialize)]
 struct Order {
     shared: Shared,
@@ -58,11 +60,11 @@ struct Order {
     encryption: Encryption,
 }
 
-/// The process, as the run sees it.
+/// The keeper process, as the run sees it.
 #[derive(Debug)]
 pub(super) struct Keeper {
     child: Child,
-    /// Closed when this process ends, however it does.
+    /// Closed when this process ends, in whatever way.
     order: ChildStdin,
 }
 
@@ -76,7 +78,8 @@ impl Keeper {
     ) -> Result<Self> {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
-        // Nothing of it goes to whoever started the run, and no end of a terminal or directory reaches it.
+        // Its output is discarded, and the end of the terminal or the removal of the directory does not
+        // affect it.
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
@@ -91,14 +94,14 @@ impl Keeper {
         Ok(Keeper { child, order })
     }
 
-    /// Nothing is left to be done.
+    /// Ends the keeper, which has nothing to do.
     pub(super) fn dismiss(mut self) {
         let _ = self.order.write_all(DONE);
         drop(self.order);
         let _ = self.child.wait();
     }
 
-    /// Leaves the calls in `calls` to it. It is waited for where it need not wait itself.
+    /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call is pending.
     pub(super) fn leave(mut self, calls: &Path) {
         drop(self.order);
         let pending = |call: &CallFiles| matches!(call.progress(), Ok(Progress::Pending));
@@ -112,10 +115,10 @@ impl Keeper {
     }
 }
 
-/// The whole life of that process: standard input says what it is to keep, and ends with the run.
+/// Runs the keeper process. Standard input gives its instructions, and ends with the run.
 pub fn keep() -> Result<()> {
     let failed = |error| Error::io("reading what to keep", error);
-    // Where the terminal's end does not reach. It fails where this leads a session already.
+    // The end of the terminal must not reach this process. Fails if it already leads a session.
     let _ = rustix::process::setsid();
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
@@ -126,7 +129,7 @@ pub fn keep() -> Result<()> {
     if rest == DONE {
         return Ok(());
     }
-    // Before anything else: whoever killed the run may be about to remove its files.
+    // Opened before anything else, because the files may be removed soon after the run was killed.
     let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
     let objects = Arc::new(Objects::open(&order.shared)?);
     let lease = objects
@@ -138,14 +141,14 @@ pub fn keep() -> Result<()> {
         kept = kept.and(published);
     }
     match &kept {
-        // It goes with the calls' being known.
+        // The lease is given back once the outcome of all calls is known.
         Ok(()) => drop(lease),
         Err(_) => lease.into_iter().for_each(Lease::let_run_out),
     }
     kept
 }
 
-/// Puts what became of a call into the bucket, once that is known.
+/// Waits for the outcome of a call and copies it into the bucket.
 fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Result<()> {
     let call = watched.files();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
@@ -170,12 +173,12 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Res
     let document = |kind| calls::document(call.request_id(), kind);
     objects
         .insist(|| {
-            // Another run may have settled it meanwhile: then the answer would stay there for good. That a call was
-            // never made may arrive before its announcement does.
+            // Another run may have settled the call meanwhile, and then an answer would stay forever. The
+            // note that a call was never made may arrive before its announcement.
             if kind == calls::ANSWER && objects.get(&document(calls::INTENT))?.is_none() {
                 return Ok(());
             }
-            // One that is there already is the same.
+            // A conflict is fine: an existing document has the same content.
             objects.put(&document(kind), &bytes, &Over::Nothing).map(drop)
         })
         .map_err(failed)?;

@@ -1,8 +1,10 @@
-//! The lock of a state in a bucket: an object that says who holds it, and that lasts only as long as it is renewed.
+//! The lease: the lock of a state in a bucket, an object that names its holder and expires unless it is
+//! renewed.
 //!
-//! Whether a lease has run out is told by the server's clock alone: when it dated the object, and what it says the time
-//! is. The holder goes by its own clock, from before it asked for the renewal, one that neither stands still while the
-//! machine sleeps nor is set; and it takes its lease for lost a good while before anybody else may.
+//! Only the server's clock decides for others whether a lease has expired: the date of the object, and the
+//! server's present time. The holder uses its own clock, counted from before it asked for the renewal. That
+//! clock runs while the machine sleeps and cannot be set. The holder considers its lease lost well before
+//! another run may take it.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -25,23 +27,23 @@ use crate::state::lock::{Holder, Waiting, in_use};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
 
-/// Servers date objects to the second.
+/// An allowance for the dates of objects, which servers round to the second.
 const GRAIN: Duration = Duration::from_secs(2);
-/// What a lease may last, in seconds: whatever an object says, nobody is kept out for longer.
+/// The allowed lengths of a lease, in seconds. They also limit the length that an object states.
 pub(super) const LENGTHS: RangeInclusive<u64> = 3..=3600;
 
-/// What the object says.
+/// The content of the object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Text {
     #[serde(flatten)]
     holder: Holder,
-    /// Tells this lease from all others.
+    /// The unique id of this lease.
     owner: Uuid,
-    /// How long it lasts from when the server dated it.
+    /// Its length, counted from the server's date of the object.
     lasts_seconds: u64,
-    /// How often it was renewed.
+    /// The number of renewals.
     renewals: u64,
-    /// When it runs out, by the holder's clock: for people.
+    /// The time at which it expires by the holder's clock. For information only.
     expires: String,
 }
 
@@ -50,21 +52,21 @@ struct Text {
 pub(in crate::state) struct Lease {
     tenure: Arc<Tenure>,
     renewing: Option<JoinHandle<()>>,
-    /// Whose lease had run out, if it was taken over.
+    /// The holder of the expired lease, if this one was taken over.
     pub(in crate::state) taken_over: Option<String>,
 }
 
-/// A lease that this process holds, or held.
+/// The state of a lease that this process holds or held.
 #[derive(Debug)]
 pub(super) struct Tenure {
     objects: Arc<Objects>,
     calls: PathBuf,
     encryption: Encryption,
     terms: Mutex<Terms>,
-    /// Wakes whoever renews it.
+    /// Wakes the renewing thread.
     over: Condvar,
     keeper: Mutex<Option<Keeper>>,
-    /// The server was seen to heed conditions.
+    /// True if the server was seen to respect conditional writes.
     proven: Mutex<bool>,
 }
 
@@ -72,9 +74,9 @@ pub(super) struct Tenure {
 struct Terms {
     text: Text,
     version: UpdateVersion,
-    /// By [`uptime`].
+    /// The time until which the lease is valid, by [`uptime`].
     good_until: Duration,
-    /// Why it is held no longer.
+    /// The reason why the lease is lost, if it is.
     lost: Option<String>,
     over: bool,
 }
@@ -123,9 +125,9 @@ impl Lease {
         }
     }
 
-    /// Goes on with the lease of a run that is no more, if it is still that run's.
+    /// Continues the lease of a run that has ended. Returns none if the lease is no longer that run's.
     pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
-        // It starts no keeper of its own.
+        // Only used to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
         let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
@@ -134,7 +136,7 @@ impl Lease {
         let version = object.version;
         let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
         let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
-        // The first time, a renewal of the run's own may come in between.
+        // The first attempt may collide with a last renewal by the run itself.
         let _ = tenure.renew() || tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
         Ok(Some(Lease { tenure, renewing, taken_over: None }))
@@ -144,7 +146,7 @@ impl Lease {
         &self.tenure
     }
 
-    /// Ends without giving it back: it lasts as long as it lasts.
+    /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_run_out(self) {
         self.tenure.terms().lost = Some("it is left to run out".to_owned());
     }
@@ -160,7 +162,7 @@ impl Drop for Lease {
         }
         let keeper = tenure.keeper.lock().take();
         match keeper {
-            // It makes known what the calls came to, and lets the lease go then.
+            // The keeper publishes the outcome of the calls, and then gives the lease back.
             Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
             keeper => {
                 let ours = tenure.terms().lost.is_none() && tenure.still_good();
@@ -191,7 +193,8 @@ impl Tenure {
         self.terms.lock()
     }
 
-    /// Whether nobody else can have taken it yet, with some time to spare for what is begun now.
+    /// Returns true if no other run can have taken the lease yet, with some time to spare for the operation
+    /// about to begin.
     fn still_good(&self) -> bool {
         let terms = self.terms();
         uptime() + terms.text.lasts() / 6 < terms.good_until
@@ -201,7 +204,7 @@ impl Tenure {
         let good = self.still_good();
         let terms = self.terms();
         let why = match &terms.lost {
-            // It was given back.
+            // The lease was given back.
             _ if terms.over => return Ok(()),
             Some(why) => why.clone(),
             None if good => return Ok(()),
@@ -213,8 +216,8 @@ impl Tenure {
             .with_hint("see that nobody else works on this environment, then run the same command again"))
     }
 
-    /// As [`Tenure::check`], by asking the server as well: whoever has taken it by now may not have seen what was
-    /// announced before, and whoever takes it from now on has.
+    /// Like [`Tenure::check`], and also asks the server. If this succeeds, every later holder of the lease
+    /// sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
         let present = self.objects.get(LOCK).map_err(|error| {
@@ -230,8 +233,8 @@ impl Tenure {
         self.check()
     }
 
-    /// Starts what stays behind should this process be killed: it gives the lease back, when what the calls that are
-    /// announced by then came to is known.
+    /// Starts the keeper, which takes over if this process is killed. It gives the lease back when the
+    /// outcome of all announced calls is known.
     fn leave_behind(&self) -> Result<()> {
         let shared = &self.objects.shared;
         let Some(executable) = &shared.executable else { return Ok(()) };
@@ -241,8 +244,10 @@ impl Tenure {
         Ok(())
     }
 
-    /// Makes sure, once, that the server heeds conditions, by two writes that it must refuse: one that takes every write
-    /// keeps nobody from anything. For whoever is about to have an effect, so that a run that has none does not pay for it.
+    /// Checks once that the server respects conditional writes, with two writes that it must refuse. A server
+    /// that accepts every write cannot provide a lock.
+    ///
+    /// Called before the first effect of a run, so that a run without effects saves the requests.
     pub(super) fn prove_conditions(&self) -> Result<()> {
         let mut proven = self.proven.lock();
         if *proven {
@@ -284,12 +289,12 @@ impl Tenure {
                 return;
             }
             drop(terms);
-            // What fails now may not fail a moment later.
+            // A failed renewal is retried soon.
             pause = if self.renew() { lasts / 3 } else { lasts / 30 };
         }
     }
 
-    /// Returns whether it was renewed.
+    /// Renews the lease. Returns true on success.
     fn renew(&self) -> bool {
         let (text, version) = {
             let mut terms = self.terms();
@@ -306,7 +311,7 @@ impl Tenure {
                 true
             }
             Ok(Written::Conflict) => {
-                // An earlier renewal may have arrived without its answer.
+                // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.objects.get(LOCK) else { return false };
                 let held = held_by(text.owner, present.as_ref());
                 let mut terms = self.terms();
@@ -340,12 +345,12 @@ impl Text {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        // Of strings and numbers alone, which always have a JSON form.
+        // Consists of strings and numbers, which can always be encoded.
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 }
 
-/// Whether an object is the lease of this owner, or why it is not.
+/// Checks that an object is the lease of this owner. The error says why it is not.
 fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("somebody removed it".to_owned()) };
     match serde_json::from_slice::<Text>(&object.bytes) {
@@ -355,7 +360,8 @@ fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
     }
 }
 
-/// How long a lease still lasts, if it does. One whose server does not tell the time never runs out.
+/// Returns the remaining time of a lease, or none if it has expired. Without a time from the server it never
+/// expires.
 fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     let text = serde_json::from_slice::<Text>(&object.bytes);
     let lasts = text.map_or(usual, |text| text.lasts()) + GRAIN;
@@ -376,13 +382,13 @@ fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
     )
 }
 
-/// A clock that nobody sets, and that goes on while the machine sleeps.
+/// Returns the time since boot. This clock cannot be set, and runs while the machine sleeps.
 fn uptime() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::Boottime;
-    // There it does so by itself.
+    // On other systems the monotonic clock does the same.
     #[cfg(not(target_os = "linux"))]
     const CLOCK: ClockId = ClockId::Monotonic;
     let time = clock_gettime(CLOCK);

@@ -1,17 +1,17 @@
-//! Where a state is kept, with all that belongs to it: a directory, or a bucket that several machines share.
+//! The storage of a state: a directory, or a bucket that several machines share.
 //!
-//! What belongs to a state are documents whose names begin with the state's own, so that both places are alike:
+//! A storage holds documents. Their names begin with that of the state, in directories and in buckets alike:
 //!
-//! | document | what it is |
+//! | document | content |
 //! |---|---|
 //! | `` | the state |
-//! | `.bak` | the version before the last write; in a directory alone |
+//! | `.bak` | the version before the last write; in a directory only |
 //! | `.versions/N.json` | an earlier version |
-//! | `.journal/ID.intent` | a call that is announced |
-//! | `.journal/registry.json` | what the registry of contract v1 holds |
-//! | `.lock` | who may write |
+//! | `.journal/ID.intent` | the announcement of a call |
+//! | `.journal/registry.json` | the content of the registry of contract v1 |
+//! | `.lock` | the holder of the lock |
 //!
-//! A CPI process writes its answer into a file of this machine in any case ([`Storage::calls`]).
+//! A CPI process always writes its answer into a file of this machine ([`Storage::calls`]).
 
 mod address;
 mod bucket;
@@ -38,21 +38,21 @@ use base::{Error, Result};
 use bucket::Bucket;
 use directory::Directory;
 
-/// Where a state is kept. Copies are of the same place.
+/// The storage of one state: a directory or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Storage(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     backend: Backend,
-    /// Where CPI processes write their answers.
+    /// The directory into which CPI processes write their answers.
     calls: PathBuf,
-    /// That is not the journal itself, so that a run on another machine does not find them.
+    /// True if that directory is not the journal, so that other machines cannot see the answers.
     apart: bool,
     encryption: Encryption,
 }
 
-/// The kind of place that a state is kept in.
+/// The kind of storage.
 #[derive(Debug)]
 enum Backend {
     Directory(Directory),
@@ -64,7 +64,7 @@ enum Backend {
 pub(super) struct Found {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
-    /// How it is kept there.
+    /// Its stored form: plain or encrypted.
     pub(super) kept: StoredForm,
 }
 
@@ -75,16 +75,16 @@ pub struct Document {
     name: String,
 }
 
-/// The folder of announced calls.
+/// The folder of the journal.
 pub(super) const JOURNAL: &str = ".journal";
 /// The folder of earlier versions.
 pub(super) const VERSIONS: &str = ".versions";
-/// The version before the last write.
+/// The document with the version before the last write.
 pub(super) const BACKUP: &str = ".bak";
 const LOCK: &str = ".lock";
 
 impl From<&Path> for Storage {
-    /// A state file; what belongs to it is beside it.
+    /// Creates the storage of a state file, with the other documents beside it.
     fn from(state: &Path) -> Self {
         Storage::beside(Directory::of(state))
     }
@@ -103,7 +103,8 @@ impl Storage {
         Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default() }))
     }
 
-    /// The same with documents that are sealed. CPI processes, which seal nothing, write their answers into `calls` then.
+    /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so they write their
+    /// answers into `calls` if encryption is on.
     #[must_use]
     pub fn sealed(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
@@ -117,14 +118,14 @@ impl Storage {
         }
     }
 
-    /// A state in a bucket. CPI processes write their answers into `calls`.
+    /// Opens the storage of a state in a bucket. CPI processes write their answers into `calls`.
     pub fn shared(shared: &Shared, encryption: Encryption, calls: PathBuf) -> Result<Self> {
         let backend = Backend::Bucket(Bucket::open(shared)?);
         Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption })))
     }
 
-    /// Where the state really is. Two names for one file must mean one lock, and writing must not replace a link by
-    /// a second state.
+    /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
+    /// not replace a link by a second state.
     pub fn resolved(&self) -> Result<Self> {
         match &self.0.backend {
             Backend::Bucket(_) => Ok(self.clone()),
@@ -137,12 +138,12 @@ impl Storage {
         }
     }
 
-    /// Whether several machines may share the state, so that every look at it is a request.
+    /// Returns true if several machines may share the state, so that every access is a request.
     pub fn is_shared(&self) -> bool {
         matches!(self.0.backend, Backend::Bucket(_))
     }
 
-    /// Where it is, as the records of runs say it: a path, or a URL in the form of one.
+    /// Returns the place of the state as in the records of runs: a path, or a URL in the form of one.
     pub fn place(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
@@ -150,7 +151,7 @@ impl Storage {
         }
     }
 
-    /// What a document is called: a path or a URL.
+    /// Returns the path or URL of a document.
     pub fn name(&self, document: &str) -> String {
         match &self.0.backend {
             Backend::Directory(directory) => directory.path(document).display().to_string(),
@@ -158,17 +159,17 @@ impl Storage {
         }
     }
 
-    /// A document on its own.
+    /// Returns a document by its name.
     pub(super) fn document(&self, name: &str) -> Document {
         Document { storage: self.clone(), name: name.to_owned() }
     }
 
-    /// Where CPI processes write their answers.
+    /// The directory into which CPI processes write their answers.
     pub(super) fn calls(&self) -> &Path {
         &self.0.calls
     }
 
-    /// The state file, if CPI processes write their answers into a directory beside it.
+    /// Returns the state file, if CPI processes write their answers into a directory beside it.
     pub(super) fn state_beside_calls(&self) -> Option<&Path> {
         match &self.0.backend {
             Backend::Directory(directory) if !self.0.apart => Some(directory.state()),
@@ -176,13 +177,13 @@ impl Storage {
         }
     }
 
-    /// Whether CPI processes write their answers somewhere else than into the journal, so that a run on another
-    /// machine does not find them.
+    /// Returns true if CPI processes write their answers outside the journal, where other machines cannot see
+    /// them.
     pub(super) fn answers_apart(&self) -> bool {
         self.0.apart
     }
 
-    /// Whether the version before each write is kept in a document of its own.
+    /// Returns true if the version before each write is kept in a document of its own.
     pub(super) fn keeps_backup(&self) -> bool {
         matches!(self.0.backend, Backend::Directory(_))
     }
@@ -194,7 +195,7 @@ impl Storage {
         Ok(Some(found))
     }
 
-    /// How the state is kept, if there is one.
+    /// Returns the stored form of the state, if there is one.
     pub(super) fn kept(&self) -> io::Result<Option<StoredForm>> {
         Ok(self.read_as_it_is("")?.map(|found| found.kept))
     }
@@ -207,9 +208,12 @@ impl Storage {
         Ok(found.map(|(bytes, written)| Found { kept: self.0.encryption.kept(&bytes), bytes, written }))
     }
 
-    /// Sees to it that what is written is sealed if the state is, and that everything is to whom it is to be if the state
-    /// is not: what belongs to it first, so that a run that is killed meanwhile leaves that to the next. `kept` is how the
-    /// state is, if there is one. For the holder of the lock.
+    /// Encrypts all documents for the present recipients, if the state is plain or encrypted for others.
+    /// `kept` is the stored form of the state, if there is one.
+    ///
+    /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
+    /// The state is written last, so that the next run continues the work of a killed one. The caller must
+    /// hold the lock.
     pub(super) fn settle_sealing(&self, kept: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
         let seals = self.0.encryption.seals();
@@ -233,7 +237,8 @@ impl Storage {
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
-                // What a killed writer left is swept later, and so are answers in plain, to calls that were settled.
+                // Temporary files of a killed writer are swept later, and so are plain answers to settled
+                // calls.
                 if name.ends_with(".json") || (!plain && !name.ends_with(".tmp")) {
                     documents.push(format!("{folder}/{name}"));
                 }
@@ -247,7 +252,7 @@ impl Storage {
             }
             match self.0.encryption.open(found.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
-                // An earlier version, of a time when it was not for whoever runs this.
+                // An earlier version may be encrypted for other recipients only.
                 Err(error) if !document.is_empty() => {
                     tracing::warn!(document, %error, "it stays encrypted to whom it was");
                 }
@@ -257,8 +262,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Writes a document, or replaces the one that was read or written before; durable when this returns, and the old
-    /// or the new one at any time.
+    /// Writes a new document, or replaces the one that was last read or written. Durable when this returns; a
+    /// reader sees either the old or the new content.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         let bytes = self.0.encryption.seal(bytes)?;
         match &self.0.backend {
@@ -281,14 +286,14 @@ impl Storage {
         }
     }
 
-    /// Removes a folder that is empty; one that is not stays.
+    /// Removes a folder if it is empty.
     pub(super) fn tidy(&self, folder: &str) {
         if let Backend::Directory(directory) = &self.0.backend {
             let _ = std::fs::remove_dir(directory.path(folder));
         }
     }
 
-    /// Removes a folder with all that is in it; durable when this returns.
+    /// Removes a folder with its documents; durable when this returns.
     pub(super) fn remove_folder(&self, folder: &str) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.remove_folder(folder),
@@ -298,7 +303,7 @@ impl Storage {
         }
     }
 
-    /// The names in a folder, with when each was written. One that does not exist is empty.
+    /// Lists the names in a folder with the times at which they were written. A missing folder is empty.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.list(folder),
@@ -306,7 +311,7 @@ impl Storage {
         }
     }
 
-    /// Keeps the present version as [`Storage::keeps_backup`] says.
+    /// Keeps a backup of the present version, if [`Storage::keeps_backup`] is true.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.keep_backup(),
@@ -314,10 +319,10 @@ impl Storage {
         }
     }
 
-    /// Gives a document another time than that of its writing, where that can be done.
+    /// Sets the modification time of a document, if the storage supports it.
     pub(super) fn date(&self, document: &str, written: SystemTime) {
         if let Backend::Directory(directory) = &self.0.backend {
-            // Only for show.
+            // The time is only shown, so errors do not matter.
             let _ = std::fs::File::options()
                 .write(true)
                 .open(directory.path(document))
@@ -325,7 +330,7 @@ impl Storage {
         }
     }
 
-    /// Removes what a writer that was killed left half written. For the holder of the lock.
+    /// Removes half-written files of a killed writer. The caller must hold the lock.
     pub(super) fn sweep(&self) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.sweep(),
@@ -333,8 +338,8 @@ impl Storage {
         }
     }
 
-    /// Takes the lock. While another run holds it, `held` hears the error that says who, and passes it on or returns
-    /// to have it tried again.
+    /// Takes the lock. While another run holds it, calls `held` with the error that names the holder, and
+    /// tries again if `held` returns `Ok`.
     pub(super) fn lock(&self, holder: &Holder, held: &mut Waiting<'_>) -> Result<Lock> {
         match &self.0.backend {
             Backend::Directory(directory) => {
@@ -351,7 +356,7 @@ impl Storage {
         }
     }
 
-    /// Fails when this run took the lock and holds it no longer: then it may change nothing any more. A lock in a
+    /// Fails if this run took the lock and has lost it, and so may change nothing any more. The lock of a
     /// directory cannot be lost.
     pub fn check_lock(&self) -> Result<()> {
         match &self.0.backend {
@@ -360,9 +365,11 @@ impl Storage {
         }
     }
 
-    /// As [`Storage::check_lock`], by asking the server as well. What this run announced before, every later holder of the
-    /// lock finds: so an effect between whose announcement and beginning this stands is known to whoever comes next,
-    /// whatever became of the lock meanwhile.
+    /// Like [`Storage::check_lock`], and also asks the server. If this succeeds, every later holder of the
+    /// lock sees what this run announced before.
+    ///
+    /// Made between the announcement and the beginning of an effect, so the next run knows of the effect even
+    /// if the lock is lost meanwhile.
     pub fn confirm_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => Ok(()),
@@ -370,7 +377,7 @@ impl Storage {
         }
     }
 
-    /// Makes sure, before the first effect of a run, that what is a lock elsewhere is one there.
+    /// Checks, before the first effect of a run, that the server really provides a lock.
     pub(super) fn prove_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => Ok(()),
@@ -380,7 +387,7 @@ impl Storage {
 }
 
 impl From<&Path> for Document {
-    /// A file on its own.
+    /// Creates the document for a single file.
     fn from(path: &Path) -> Self {
         Storage::from(path).document("")
     }
@@ -393,7 +400,7 @@ impl std::fmt::Display for Document {
 }
 
 impl Document {
-    /// Its content, if it exists.
+    /// Reads its content, if it exists.
     pub(crate) fn read(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(self.storage.read(&self.name)?.map(|found| found.bytes))
     }

@@ -1,4 +1,4 @@
-//! The objects of a bucket: single requests, with errors that say which object and what to do.
+//! The objects of a bucket: single requests, with errors that name the object and the next step.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use super::http::{ServerTime, on_condition};
 use super::settings::Shared;
 use base::{Error, Result};
 
-/// How often a write or a deletion is made whose outcome is not known.
+/// The number of attempts at a write or deletion with an unknown outcome.
 const ATTEMPTS: u32 = 3;
 
 /// A bucket.
@@ -26,25 +26,25 @@ pub(super) struct Objects {
 pub(super) struct Object {
     pub(super) bytes: Vec<u8>,
     pub(super) version: UpdateVersion,
-    /// When it was written, by the server's clock.
+    /// The time at which it was written, by the server's clock.
     pub(super) written: SystemTime,
-    /// What that clock shows now, if the server says so.
+    /// The present time of that clock, if the server gives it.
     pub(super) now: Option<SystemTime>,
 }
 
-/// What a write replaces.
+/// The condition of a write: the object that it replaces.
 #[derive(Debug, Clone)]
 pub(super) enum Over {
-    /// Nothing: there must be no such object.
+    /// No object: it must not exist yet.
     Nothing,
-    /// This version of it and no other.
+    /// Only this version.
     This(UpdateVersion),
 }
 
-/// What came of a write.
+/// The outcome of a write.
 pub(super) enum Written {
     Done(UpdateVersion),
-    /// The object is not what was to be replaced.
+    /// The object is not the expected one.
     Conflict,
 }
 
@@ -85,7 +85,7 @@ impl Objects {
         }
     }
 
-    /// Writes an object if it is still what is to be replaced.
+    /// Writes an object if the condition holds.
     pub(super) fn put(&self, document: &str, bytes: &[u8], over: &Over) -> io::Result<Written> {
         let path = self.path(document)?;
         let mode = match over {
@@ -98,7 +98,7 @@ impl Objects {
         })?;
         match written {
             Ok(result) => Ok(Written::Done(result.into())),
-            // That may be an earlier attempt, whose answer did not get here.
+            // The conflict may be with an earlier attempt whose answer was lost.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(match self.get(document)? {
                     Some(present) if present.bytes == bytes => Written::Done(present.version),
@@ -109,8 +109,8 @@ impl Objects {
         }
     }
 
-    /// Removes an object if it is still this version of it, as far as the service can tell, or whatever it is; that it
-    /// does not exist is as good. Returns whether nothing is left of it.
+    /// Removes an object if it is still this version, as far as the service can check, or any version if none
+    /// is given. Returns true if the object no longer exists.
     pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
         let deleted = again("deletion", document, || {
@@ -122,13 +122,13 @@ impl Objects {
         })?;
         match deleted {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
-            // Which it also is when there is none.
+            // The condition also fails if there is no such object.
             Err(object_store::Error::Precondition { .. }) => Ok(self.get(document)?.is_none()),
             Err(error) => Err(self.failed("removing", document, &error)),
         }
     }
 
-    /// The names below a folder, with when each was written.
+    /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
         let listed = wait(self.store.list_with_delimiter(Some(&path)))?;
@@ -160,13 +160,13 @@ impl Objects {
                 format!("the bucket '{bucket}' does not exist"),
                 "create it, or correct its name",
             ),
-            // Of who asks it for a role, because the environment has no credentials.
+            // The library asks these addresses for a role if the environment has no credentials.
             _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
                 io::ErrorKind::PermissionDenied,
                 "the environment has no credentials, and this machine has no role of its own".to_owned(),
                 self.shared.advice(),
             ),
-            // In an answer to some requests the library does not know them.
+            // The library does not map these errors for all kinds of requests.
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.shared.advice()),
             _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.shared.advice()),
             E::NotImplemented { .. } | E::NotSupported { .. } => unable(),
@@ -188,7 +188,7 @@ impl Objects {
     }
 }
 
-/// What a failure is: its kind, why, and what to do.
+/// A failure: its kind, its reason, and a hint.
 type Failure = (io::ErrorKind, String, &'static str);
 
 fn denied(advice: &'static str) -> Failure {
@@ -203,7 +203,7 @@ fn unable() -> Failure {
     )
 }
 
-/// What went wrong, with what the server said in XML as a person would say it.
+/// Replaces an XML answer of the server in an error by its code and message.
 fn in_one_line(cause: &str) -> String {
     let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
     let (before, answer) = cause.split_at(at);
@@ -215,8 +215,8 @@ fn in_one_line(cause: &str) -> String {
     format!("{before}{}", said.join(": "))
 }
 
-/// Makes a change until it is known what came of it, some times. Whoever makes it judges whether an earlier attempt was
-/// done, though its answer did not get here.
+/// Repeats a change until its outcome is known, a limited number of times. The caller must check whether an
+/// earlier attempt succeeded although its answer was lost.
 fn again<T>(
     what: &str,
     document: &str,
@@ -235,12 +235,12 @@ fn again<T>(
     }
 }
 
-/// Waits for requests. Each of several threads that do so at a time has its own clock to be woken by.
+/// Runs requests to their end on a runtime of its own, because several threads may do so at a time.
 fn wait<F: Future>(requests: F) -> io::Result<F::Output> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(requests))
 }
 
-/// Whether a server says that there is no such bucket.
+/// Returns true if the server says that the bucket does not exist.
 fn is_bucket(answer: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
 }

@@ -1,4 +1,4 @@
-//! How a bucket is reached: the variables that the services' own tools read, too.
+//! Access to a bucket, configured by the same environment variables as the tools of the services.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,32 +19,32 @@ use base::{Error, Result};
 
 /// Limit of a request to a bucket, from the connection to the last byte of the answer. Objects are small.
 pub const BUCKET_REQUEST: Duration = Duration::from_secs(20);
-/// Time for which a request to a bucket that fails is sent again. Shorter than a lease lasts.
+/// Time for which a failed request to a bucket is sent again. Shorter than a lease lasts.
 pub const BUCKET_RETRIES: Duration = Duration::from_secs(20);
-/// How long a lease lasts unless it is renewed, if nobody says otherwise.
+/// The default length of a lease, without renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// A state in a bucket, and how to reach it.
+/// The address of a state in a bucket, and the settings to reach it.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Shared {
     pub(super) address: Address,
-    /// Those of an environment that say how.
+    /// The relevant environment variables, with credentials and proxies.
     variables: Vec<(String, String)>,
-    /// This program, which is also what stays behind when a run is killed; none where nothing does.
+    /// The path of this program, which is also the keeper; none to run without a keeper.
     pub(super) executable: Option<PathBuf>,
     pub(super) lease: Duration,
 }
 
 impl fmt::Debug for Shared {
-    // The variables have secrets in them.
+    // The variables hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Shared({})", self.address)
     }
 }
 
 impl Shared {
-    /// The state at `address`; `variables` (an environment) say how to get there. The redactor learns the
-    /// secrets among them.
+    /// Creates the settings for `address` from the environment `variables`. Adds the secrets among them to
+    /// the redactor.
     pub fn new(
         address: Address,
         variables: &[(String, String)],
@@ -65,31 +65,32 @@ impl Shared {
         shared
     }
 
-    /// Has a lease last so long unless it is renewed; between 3 seconds and an hour.
+    /// Sets the length of a lease without renewal, limited to between 3 seconds and an hour.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
         Shared { lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)), ..self }
     }
 
-    /// Tells this state from every other that somebody may work on from here: one bucket's name may be that of several
-    /// buckets, on as many servers or in as many accounts.
+    /// Returns a text that identifies this state on this machine. It includes server and account, because
+    /// buckets on different servers may have the same name.
     pub fn identity(&self) -> String {
         let account = self.variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
         let server = self.endpoint().map(|(_, url)| url.trim_end_matches('/').to_owned()).unwrap_or_default();
         format!("{} {account} {server}", self.address)
     }
 
-    /// What must not be shown.
+    /// Returns the secrets among the variables.
     fn secrets(&self) -> Vec<String> {
         const SECRET: [&str; 5] = ["SECRET", "TOKEN", "KEY", "SAS", "PASSWORD"];
-        // They name something and give nothing away.
+        // Variables with these endings only name something.
         const NAMES: [&str; 4] = ["_KEY_ID", "_FILE", "_URI", "_URL"];
         let hidden = |name: &str| {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
         let own = self.variables.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
-        // Of a token that is a query, what signs it; of a key that is a document, the key itself.
+        // For a token in the form of a query, its signature is secret as well. For a key in the form of a
+        // document, so is the private key in it.
         let signatures = self.variables.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
             let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
@@ -99,12 +100,12 @@ impl Shared {
         own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
-    /// The key of a Google service account, where the environment has it itself.
+    /// Returns the key of a Google service account, if the environment holds the key itself.
     fn service_account(&self) -> Option<serde_json::Value> {
         serde_json::from_str(self.variable("GOOGLE_SERVICE_ACCOUNT_KEY")?).ok()
     }
 
-    /// The server that is named in the place of the service's own, and what names it.
+    /// Returns the configured server that replaces the service's own, and the variable that names it.
     fn endpoint(&self) -> Option<(&'static str, String)> {
         let names: &[&str] = match self.address.service {
             Service::S3 => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
@@ -122,7 +123,7 @@ impl Shared {
         self.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
-    /// The bucket. Nobody is asked yet.
+    /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self) -> Result<Arc<dyn ObjectStore>> {
         let (client, _) = artifact::client(&self.variables, BUCKET_REQUEST)?;
         let requests = Requests(client);
@@ -135,7 +136,7 @@ impl Shared {
                 base: 2.,
             },
         };
-        // What is http here is checked below.
+        // `check_endpoint` checks URLs with http.
         let options = ClientOptions::new().with_allow_http(true);
         let known = |prefix: &'static str| {
             let of_service = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
@@ -156,7 +157,8 @@ impl Shared {
                 }
                 let builder = builder.with_bucket_name(bucket).with_client_options(options);
                 builder
-                    // One object at a time is deleted, which every server can, and some on condition.
+                    // Objects are deleted one at a time: every server supports this, and some with a
+                    // condition.
                     .with_disable_bulk_delete(true)
                     .with_retry(retry)
                     .with_http_connector(requests)
@@ -202,7 +204,7 @@ impl Shared {
         })
     }
 
-    /// What has to be set.
+    /// Returns a hint about the variables to set.
     pub(super) fn advice(&self) -> &'static str {
         match self.address.service {
             Service::S3
@@ -226,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// State and signatures must not cross a network for all to see.
+    /// Refuses endpoints that would send state and signatures unencrypted over a network.
     fn check_endpoint(&self) -> Result<()> {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
         let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));

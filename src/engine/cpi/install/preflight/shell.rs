@@ -1,8 +1,8 @@
-//! Reads a packaging script for the build tools it plainly runs.
+//! Finds the build tools that a packaging script plainly runs.
 
 use std::collections::BTreeSet;
 
-/// Programs that are worth a preflight: what compiles and what unpacks. Every machine has the rest.
+/// The programs that are checked: those that compile and those that unpack. Every machine has the others.
 const TOOLS: [&str; 33] = [
     "ant",
     "autoconf",
@@ -39,17 +39,17 @@ const TOOLS: [&str; 33] = [
     "xz",
 ];
 
-/// Something a script needs.
+/// A tool that a script needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tool {
     /// The program of this name.
     Named(&'static str),
-    /// Any C compiler: what `./configure` looks for first.
+    /// Any C compiler, which `./configure` looks for first.
     CCompiler,
 }
 
 impl Tool {
-    /// The programs of which one has to be there.
+    /// Returns the programs of which one must exist.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match self {
             Tool::Named(name) => vec![name],
@@ -67,15 +67,15 @@ impl std::fmt::Display for Tool {
     }
 }
 
-/// The tools that `script` plainly runs.
+/// Returns the tools that `script` plainly runs.
 pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
     let mut found = BTreeSet::new();
-    // How many `if`, loops, `case`s and braces are open.
+    // The number of open `if`s, loops, `case`s and braces.
     let mut depth = 0usize;
     for line in lines(script) {
         for command in commands(&line) {
             let mut words = command.words.iter().map(String::as_str).peekable();
-            // What stands before a command without being one.
+            // Words that precede a command.
             while let Some(word) = words.peek() {
                 match *word {
                     "if" | "case" | "for" | "while" | "until" | "select" | "{" => depth += 1,
@@ -91,12 +91,12 @@ pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
             }
             let Some(word) = words.next() else { continue };
             match word {
-                // From here on programs may come from elsewhere.
+                // After this, programs may be found in other directories.
                 "source" | "." => return found,
                 "export" | "declare" if words.clone().any(is_path) => return found,
-                // Looks for a tool itself, so it can do without.
+                // The script looks for a tool itself, so it can do without.
                 "command" | "which" | "type" | "hash" => return found,
-                // A function may have the name of a tool, and what it does depends on who calls it.
+                // A function may have the name of a tool, and its callers are unknown.
                 "function" => return found,
                 _ if depth > 0 || command.conditional => {}
                 "./configure" => {
@@ -121,7 +121,7 @@ fn is_path(word: &str) -> bool {
     word.starts_with("PATH=") || word.starts_with("PATH+=")
 }
 
-/// The lines of a script: continued ones joined, comments and here-documents left out.
+/// Returns the lines of a script, with continued lines joined, without comments and here-documents.
 fn lines(script: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut input = script.lines();
@@ -164,7 +164,7 @@ fn without_comment(line: &str) -> String {
     line.to_owned()
 }
 
-/// The word that ends the here-document which begins in this line.
+/// Returns the word that ends the here-document which begins in this line.
 fn here_document(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("<<")?;
     if rest.starts_with('<') {
@@ -183,7 +183,7 @@ fn here_document(line: &str) -> Option<String> {
 #[derive(Default)]
 struct Command {
     words: Vec<String>,
-    /// It runs only if a test succeeds, or if another command fails.
+    /// True if it runs only when a test succeeds or another command fails.
     conditional: bool,
 }
 
@@ -193,8 +193,8 @@ impl Command {
     }
 }
 
-/// The commands of a line. Text in quotes belongs to its word; what is inside `$(…)` counts as commands of its
-/// own, which is rough and enough.
+/// Splits a line into commands. Quoted text belongs to its word, and the content of `$(…)` counts as separate
+/// commands, which is accurate enough here.
 fn commands(line: &str) -> Vec<Command> {
     let mut commands = Vec::new();
     let mut command = Command::default();
@@ -217,7 +217,7 @@ fn commands(line: &str) -> Vec<Command> {
                 end_word(&mut word, &mut command);
                 let before = std::mem::take(&mut command);
                 if c == '(' && chars.next_if_eq(&')').is_some() {
-                    // The name of a function that begins here.
+                    // The definition of a function, not a command.
                     continue;
                 }
                 command.conditional = match c {
