@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_on_then_over_or_killed() {
+    fn a_run_is_running_then_ended_or_killed() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("history");
         let state = Path::new("/x/state.json");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_the_same_by_whatever_way_it_is_reached() {
+    fn all_paths_to_a_state_are_equal() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("history");
         let deployments = base.path().join("deployments");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_read_it() {
+    fn records_are_private() {
         use std::os::unix::fs::PermissionsExt;
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("history");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn vms_come_as_the_terms_say_but_never_without_a_cid() {
+    fn vms_are_read_by_the_terms_and_need_a_cid() {
         let alone = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
         let networks = Map::from_iter([("a".to_owned(), json!({}))]);
         let with = CreatedVm { networks: Some(networks.into()), ..alone.clone() };
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn each_method_refuses_what_it_cannot_mean() {
+    fn each_method_refuses_results_of_another_shape() {
         let samples = [
             json!(null),
             json!(true),

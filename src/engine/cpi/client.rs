@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_carry_what_both_sides_speak() {
+    fn requests_have_the_highest_common_version() {
         for (said, cap, version, arguments) in [
             (1, None, 1, 2),
             (2, None, 2, 2),

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn not_implemented_is_known_in_each_dialect() {
+    fn not_implemented_is_recognised_in_each_dialect() {
         for (error_type, message) in [
             ("Bosh::Clouds::NotImplemented", "no"),
             ("Bosh::Clouds::CloudError", "Invalid Method: info"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_is_told_apart_and_says_what_to_do() {
+    fn each_type_has_its_own_hint() {
         let mut hints = std::collections::HashSet::new();
         for error_type in [
             "VMNotFound",

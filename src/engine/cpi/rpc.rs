@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_however_little_it_says() {
+    fn an_error_may_lack_all_details() {
         for text in [
             r#"{"error": {}}"#,
             r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_or_too_large_is_no_answer() {
+    fn binary_or_oversized_output_is_no_answer() {
         for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
             assert!(matches!(
                 parse_answer(&bytes, Method::Info, &RequestId::fresh()),

@@ -1,4 +1,4 @@
-//! Signals as a run sees them: the first asks it to stop at the next safe place, the second to stop waiting.
+//! Signals of a run: the first one asks it to stop at the next safe place, the second one to stop waiting.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

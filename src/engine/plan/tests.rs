@@ -200,7 +200,7 @@ fn other_port() -> Case {
 }
 
 #[test]
-fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
+fn changes_of_jobs_are_made_in_place() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
         assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
@@ -230,7 +230,7 @@ fn what_concerns_the_jobs_alone_is_done_in_place_with_its_reason() {
 }
 
 #[test]
-fn what_the_vm_is_made_of_takes_a_new_one() {
+fn changed_vm_properties_need_a_new_vm() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
         let at = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
@@ -276,7 +276,7 @@ fn what_the_vm_is_made_of_takes_a_new_one() {
 }
 
 #[test]
-fn a_vm_of_unknown_make_is_replaced_when_something_changes_and_not_before() {
+fn a_vm_with_unknown_properties_is_replaced_when_something_changes() {
     let mut state = deployed();
     state.monopile.vm.as_mut().unwrap().made_of = None;
     assert!(Case::default().plan(&state).is_empty());
@@ -293,7 +293,7 @@ fn tags_are_set_again_and_cost_no_vm() {
 }
 
 #[test]
-fn the_interruption_is_what_it_usually_is() {
+fn the_interruption_is_estimated_from_earlier_runs() {
     let state = deployed();
     let known = &state.monopile.durations;
     assert_eq!(other_port().plan(&state).interruption(known), Some(Duration::from_millis(4)));
@@ -436,7 +436,7 @@ fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
 }
 
 #[test]
-fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
+fn unused_records_are_deleted_even_when_nothing_changed() {
     let mut state = deployed();
     state.apply(Change::DiskCreated(disk("disk-0", 1))).unwrap();
     state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
@@ -447,7 +447,7 @@ fn what_could_not_be_deleted_is_tried_again_even_when_nothing_changed() {
 }
 
 #[test]
-fn states_of_other_tools_have_no_digests_and_still_count() {
+fn records_without_digests_match_by_name_and_version() {
     let mut state = deployed();
     state.stemcells[0].digest = None;
     state.releases[0].digest = None;
@@ -455,7 +455,7 @@ fn states_of_other_tools_have_no_digests_and_still_count() {
 }
 
 #[test]
-fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
+fn an_unfinished_deploy_continues_if_the_vm_is_ready() {
     let mut state = deployed();
     state.apply(Change::DeployBegun { in_place: true }).unwrap();
     let plan = Case::default().plan(&state);
@@ -468,7 +468,7 @@ fn an_unfinished_deploy_goes_on_where_the_vm_is_ready_and_else_begins_anew() {
 }
 
 #[test]
-fn delete_takes_all_that_is_on_record_in_the_right_order() {
+fn delete_plans_all_records_in_order() {
     let mut expected = stop_and_delete();
     expected.extend([
         Step::Delete(Resource::Disk(handle("disk-1"))),
@@ -496,7 +496,7 @@ fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
 }
 
 #[test]
-fn a_move_leaves_no_disk_behind_unless_told_to() {
+fn a_move_leaves_no_disk_behind_without_the_flag() {
     let without_disk = || {
         let mut state = deployed();
         state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
@@ -563,7 +563,7 @@ fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one(
 }
 
 #[test]
-fn what_an_operator_put_aside_or_uploaded_stays() {
+fn replaced_disks_and_uploaded_stemcells_stay() {
     let mut state = deployed();
     let put_aside =
         Disk { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_yet_has_an_empty_one() {
+    fn an_unnamed_record_has_an_empty_cid() {
         assert_eq!(serde_json::to_string(&Unnamed).unwrap(), "\"\"");
         assert_eq!(serde_json::from_str::<Unnamed>("\"\"").unwrap(), Unnamed);
         serde_json::from_str::<Unnamed>("\"vm-1\"").unwrap_err();

@@ -4,7 +4,8 @@ use base::encoding::basic_authorization;
 use net::http_server::Login;
 use serde::{Deserialize, Serialize};
 
-/// The address of a registry and the digest of its credentials: enough to start it again without the password.
+/// The address of a registry and the digest of its credentials: enough to start it again without the
+/// password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryEndpoint {
     /// The address it listens at.

@@ -7,7 +7,8 @@ use super::Contract;
 pub struct Terms {
     /// The `api_version` of the request.
     pub api_version: u32,
-    /// The contract with the stemcell of the call, or the highest that the CPI allows if the call has no stemcell.
+    /// The contract with the stemcell of the call, or the highest that the CPI allows if the call has no
+    /// stemcell.
     pub contract: Contract,
 }
 

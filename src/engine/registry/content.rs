@@ -94,7 +94,7 @@ mod tests {
     use crate::state::{Journal, Storage};
 
     #[test]
-    fn what_is_stored_is_private_and_survives() {
+    fn stored_settings_are_private_and_durable() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::of(&Storage::from(dir.path().join("state.json").as_path()));
         let path = dir.path().join("state.json.journal/registry.json");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_it() {
+    fn the_number_of_entries_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let content = Content::of(dir.path().join("registry.json").as_path().into());
         for number in 0..MOST_ENTRIES {

@@ -24,7 +24,7 @@ impl ForCalls {
         Ok(ForCalls { _registry: registry, _runtime: runtime })
     }
 
-    /// Starts the registry of an earlier run again, for a CPI process of that run that is still at work.
+    /// Restarts the registry of an earlier run, for a CPI process of that run that is still running.
     pub(crate) fn start_again(endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
         let runtime = runtime()?;
         let registry = Registry::start_again(runtime.handle(), endpoint, content)?;

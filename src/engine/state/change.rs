@@ -344,9 +344,9 @@ impl State {
                     vm.ready = true;
                 }
             }
-            Change::MetadataSet(ingredients) => {
+            Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.made_of = Some(VmSpecDigests::of(&ingredients));
+                    vm.made_of = Some(VmSpecDigests::of(&spec));
                 }
             }
             Change::Deployed { manifest_sha, releases, manifest, durations } => {

@@ -49,7 +49,7 @@ fn a_second_vm_is_refused_because_the_first_would_be_forgotten() {
 }
 
 #[test]
-fn what_a_failed_call_may_have_made_stays_until_it_is_forgotten() {
+fn suspects_stay_until_they_are_forgotten() {
     let mut state = State::new();
     let before = state.clone();
     let failed = Change::CreationFailed(Suspect {
@@ -144,7 +144,7 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
 }
 
 #[test]
-fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
+fn an_orphaned_vm_stays_on_record_until_it_is_deleted() {
     let orphan = |cid: &str| {
         let (said, since) = (String::new(), String::new());
         Change::VmOrphaned { vm: handle(cid), said, since }
@@ -162,7 +162,7 @@ fn a_vm_that_nobody_recorded_is_on_record_until_it_is_deleted() {
 }
 
 #[test]
-fn a_cid_that_is_given_again_is_no_leftover() {
+fn a_reused_cid_loses_its_mark() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
@@ -245,7 +245,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
 }
 
 #[test]
-fn what_two_cpis_call_the_same_is_two_things() {
+fn equal_cids_of_two_cpis_are_two_resources() {
     let mut state = State::new();
     of_cpi(&mut state, None);
     of_cpi(&mut state, Some("a"));
@@ -283,7 +283,7 @@ fn what_two_cpis_call_the_same_is_two_things() {
 }
 
 #[test]
-fn a_renamed_cpi_keeps_all_that_it_knows() {
+fn a_renamed_cpi_keeps_its_resources() {
     let mut state = State::new();
     of_cpi(&mut state, None);
     state.apply(vm("vm-1")).unwrap();
@@ -315,7 +315,7 @@ fn a_renamed_cpi_keeps_all_that_it_knows() {
 }
 
 #[test]
-fn what_an_older_version_wrote_is_written_again_byte_for_byte() {
+fn a_state_of_an_older_version_is_rewritten_byte_for_byte() {
     // A VM recorded by another tool, disks replaced with and without a VM, marks, suspects, snapshots.
     let text = r#"{
     "director_id": "d",
@@ -493,7 +493,7 @@ fn deleting_the_current_disk_clears_the_reference() {
 }
 
 #[test]
-fn what_bosh_wrote_is_read_and_foreign_keys_survive() {
+fn a_state_of_bosh_is_read_and_foreign_keys_survive() {
     let text = br#"{
         "director_id": "d", "installation_id": "i", "current_vm_cid": "vm-9",
         "current_stemcell_id": "", "current_disk_id": "x", "current_release_ids": null,
@@ -509,7 +509,7 @@ fn what_bosh_wrote_is_read_and_foreign_keys_survive() {
 }
 
 #[test]
-fn states_that_cannot_be_meant_are_refused() {
+fn inconsistent_states_are_refused() {
     for (text, expected) in [
         (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
         (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),

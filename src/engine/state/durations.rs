@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_that_was_out_of_the_ordinary_changes_nothing() {
+    fn one_unusual_run_does_not_change_the_median() {
         let usual = |runs: &[u64]| of(runs).usual("a").map(|took| took.as_millis());
         assert_eq!(usual(&[]), None);
         assert_eq!(usual(&[7]), Some(7));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_without_end() {
+    fn the_number_of_names_is_limited() {
         let mut durations = Durations::default();
         for number in 0..=THINGS {
             durations.record([(Durations::stage(&format!("package {number}")), Duration::ZERO)].into());

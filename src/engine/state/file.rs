@@ -21,7 +21,7 @@ use crate::protocol::{
 use base::encryption::StoredForm;
 use base::{Error, Result};
 
-/// The newest format of the `monopile` section that this version reads and the one it writes.
+/// The newest format of the `monopile` section that this version reads, and the one that it writes.
 pub const FORMAT: u32 = 1;
 
 /// The keys of `bosh`, which ignores their case when it reads them.
@@ -60,7 +60,7 @@ fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
 /// The whole state file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct State {
-    /// Identifies this tool towards CPIs (`director_uuid`) and agents (`reply_to`).
+    /// The director id, by which monopile names itself to CPIs (`director_uuid`) and agents (`reply_to`).
     pub director_id: String,
     /// Identifies the local installation of the CPI.
     #[serde(default)]
@@ -220,7 +220,7 @@ pub struct Extension {
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
-    /// How long the steps and stages of earlier deploys took.
+    /// The durations of steps and stages of earlier deploys.
     #[serde(default, skip_serializing_if = "Durations::is_empty")]
     pub durations: Durations,
     /// Keys of newer versions, kept as they are.
@@ -444,7 +444,7 @@ impl State {
                 .or_else(|| {
                     state.releases.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS))
                 }),
-            // A key that is needed may be there in another case.
+            // A required key may be written in another case.
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
         };
         if let Some((found, known)) = misspelt {
@@ -611,8 +611,7 @@ impl State {
     }
 }
 
-/// Describes a blank CID or request id, because of which a state cannot be read, and a word that stands near
-/// it in the file.
+/// Describes a blank CID or request id that makes a state unreadable, and returns a word near it in the file.
 fn blank_name(state: &Value) -> Option<(&str, String)> {
     let monopile = &state["monopile"];
     if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT.into()) {

@@ -94,8 +94,8 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock at `path`, and gives the file to the owner of `state`. While another run holds it, calls `held`
-    /// with the error that names the holder, and tries again if `held` returns `Ok`.
+    /// Takes the lock at `path`, and gives the file to the owner of `state`. While another run holds it,
+    /// calls `held` with the error that names the holder, and tries again if `held` returns `Ok`.
     pub(super) fn take(path: &Path, state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error| {

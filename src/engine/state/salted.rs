@@ -133,9 +133,9 @@ pub struct VmSpecDigests {
 
 impl VmSpecDigests {
     /// Computes the digests of a specification, with a new salt.
-    pub fn of(ingredients: &VmSpec) -> Self {
+    pub fn of(spec: &VmSpec) -> Self {
         let salt = Salt::fresh();
-        let digest = |one: VmSpecPart| salt.digest(one.name(), &sorted_json(ingredients.get(one)));
+        let digest = |one: VmSpecPart| salt.digest(one.name(), &sorted_json(spec.get(one)));
         let digests = VmSpecPart::ALL.into_iter().map(|one| (one.name().to_owned(), digest(one))).collect();
         VmSpecDigests { salt, digests }
     }
@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn leaves_tell_what_changed_and_not_what_it_was() {
+    fn leaves_show_changes_without_values() {
         let leaves = Leaves::of([("/name", "\"bosh\""), ("/password", "\"hunter2\"")]);
         assert_eq!(leaves.had("/name", "\"bosh\""), Some(true));
         assert_eq!(leaves.had("/name", "\"other\""), Some(false));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_record_differs() {
+    fn missing_parts_differ() {
         let mut document = serde_json::to_value(VmSpecDigests::of(&VmSpec::default())).unwrap();
         document.as_object_mut().unwrap().remove("env");
         let record: VmSpecDigests = serde_json::from_value(document).unwrap();

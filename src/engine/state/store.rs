@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_is_swept_and_nothing_else() {
+    fn only_files_of_a_killed_writer_are_swept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let journal = directory.path().join("m-state.json.journal");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_takes_the_place_of_a_state_that_cannot_be_used() {
+    fn a_version_replaces_an_unusable_state() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_registry_holds_lives_as_long_as_the_vm_may() {
+    fn the_registry_is_kept_while_the_vm_may_exist() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_kept_as_well() {
+    fn an_unusable_state_is_kept_as_well() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("m-state.json");
         let storage = Storage::from(path.as_path());

@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs `packaging` with `bash -x` in the source, as upstream does, in a process group of its own.
+    /// Runs `packaging` with `bash -x` in the source, as `bosh` does, in a process group of its own.
     pub(super) fn packaging(&self) -> Result<()> {
         let log_path = &self.slot.log;
         let failed = |error| Error::io(format!("writing '{}'", log_path.display()), error);

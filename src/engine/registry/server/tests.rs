@@ -91,7 +91,7 @@ fn settings_are_stored_answered_and_deleted() {
 }
 
 #[test]
-fn nobody_gets_further_without_the_password_but_a_vm_that_reads() {
+fn only_a_vm_may_read_without_the_password() {
     let served = serve_one();
     assert_eq!(served.ask("PUT", PATH, GOOD, b"{}").0, 201);
     for user in ["", "registry:", "registry:s3cre", "registry:s3cret!", "x:s3cret"] {
@@ -108,7 +108,7 @@ fn nobody_gets_further_without_the_password_but_a_vm_that_reads() {
 }
 
 #[test]
-fn what_is_too_large_or_no_document_is_refused() {
+fn oversized_or_invalid_documents_are_refused() {
     let served = serve_one();
     let large = vec![b' '; MAX_SETTINGS + 1];
     assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
@@ -138,7 +138,7 @@ fn what_is_too_large_or_no_document_is_refused() {
 }
 
 #[test]
-fn content_survives_the_server_and_a_port_in_use_is_told() {
+fn content_survives_the_server_and_a_port_in_use_is_reported() {
     let served = serve_one();
     served.ask("PUT", PATH, GOOD, b"{}");
     let path = served.directory.path().join("journal/registry.json");
@@ -166,7 +166,7 @@ fn content_survives_the_server_and_a_port_in_use_is_told() {
 }
 
 #[test]
-fn a_request_that_does_not_come_to_its_end_is_ended() {
+fn an_incomplete_request_times_out() {
     let served = serve_one();
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();

@@ -1,5 +1,5 @@
-//! The reverse tunnel of contract v1: an SSH session in which the VM's sshd listens on the VM's loopback interface,
-//! so that the agent there reaches the registry here.
+//! The reverse tunnel of contract v1: an SSH session in which the VM's sshd listens on the VM's loopback
+//! interface, so that the agent there reaches the registry here.
 //!
 //! ```ignore
 //! let tunnel = Tunnel::open(runtime, server, port, patience, registry.serve_tunnel());
@@ -8,9 +8,9 @@
 //! drop(tunnel);                    // closes it
 //! ```
 //!
-//! A VM that boots goes through every kind of error: no address, no listener, and a refused login until the agent
-//! has installed the key. So each kind is retried for as long as booting can explain it. Only a changed host key is
-//! final at once. A tunnel that breaks is reopened.
+//! A VM that boots goes through every kind of error: no address, no listener, and a refused login until the
+//! agent has installed the key. So each kind is retried for as long as booting can explain it. Only a changed
+//! host key is final at once. A tunnel that breaks is reopened.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Against a real sshd, in the network of this machine: the port on its loopback interface is another one here
-//! than the registry's would be.
+//! Tests with a real sshd in the network of this machine. Its port on the loopback interface is therefore not
+//! the port of the registry.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -94,7 +94,7 @@ impl Sshd {
 
     fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        // Sessions outlive the listener, and with them the connections.
+        // Sessions outlive the listener and keep their connections, so they are ended as well.
         let sessions = descendants(process.id());
         let _ = process.kill();
         let _ = process.wait();
@@ -237,7 +237,7 @@ fn rsa_signs_with_sha2_where_sha1_is_refused() {
 }
 
 #[test]
-fn an_sshd_that_comes_up_late_is_waited_for_and_one_that_goes_away_is_found_again() {
+fn the_tunnel_waits_for_a_late_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
     let ends = Ends::new();
     let begun = Instant::now();
@@ -266,7 +266,7 @@ fn an_sshd_that_comes_up_late_is_waited_for_and_one_that_goes_away_is_found_agai
 }
 
 #[test]
-fn each_way_to_fail_is_told_apart() {
+fn each_failure_has_its_own_error() {
     let short = Duration::from_millis(700);
     let mut sshd = Sshd::prepare("");
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
@@ -304,7 +304,7 @@ fn each_way_to_fail_is_told_apart() {
 }
 
 #[test]
-fn a_host_key_on_record_is_insisted_on() {
+fn only_the_recorded_host_key_is_accepted() {
     let mut sshd = Sshd::prepare("");
     sshd.start();
     let ends = Ends::new();
@@ -326,7 +326,7 @@ fn a_host_key_on_record_is_insisted_on() {
 }
 
 #[test]
-fn a_server_that_does_not_forward_is_told() {
+fn a_server_that_refuses_forwarding_is_reported() {
     let mut sshd = Sshd::prepare("AllowTcpForwarding no");
     sshd.start();
     let ends = Ends::new();

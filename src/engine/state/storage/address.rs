@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_told_from_paths() {
+    fn urls_are_distinguished_from_paths() {
         for path in ["state.json", "/a/b", "a:/b", "./s3:/x", "://x", "a b://c"] {
             assert_eq!(Address::parse(path).unwrap(), None, "{path}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_object_is_refused_with_what_would() {
+    fn addresses_without_an_object_are_refused() {
         for (url, part) in [
             ("s3://bucket", "no object"),
             ("s3://bucket/", "no object"),

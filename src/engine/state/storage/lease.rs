@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_runs_out_by_the_servers_clock_and_what_it_says_itself() {
+    fn a_lease_expires_by_the_servers_clock_and_its_own_length() {
         let text = Text::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
         let usual = Duration::from_secs(60);
         let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());

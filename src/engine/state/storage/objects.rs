@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_is_one_line() {
+    fn answers_of_a_server_are_shown_in_one_line() {
         let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n you</Message></Error>";
         assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");
         assert_eq!(in_one_line("403: <Error></Error>"), "403: ");

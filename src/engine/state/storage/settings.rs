@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_and_names_are_none() {
+    fn secrets_are_recognised_and_names_are_not() {
         let shared = shared(
             "s3://b/k",
             &[
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_signs_is_secret_in_each_of_its_forms() {
+    fn signing_keys_are_secret_in_every_form() {
         let sas = shared("az://c/k", &[("AZURE_STORAGE_SAS_TOKEN", "?sv=2025&sig=a%2Bb%3D")]);
         assert!(sas.secrets().contains(&"a+b=".to_owned()), "{:?}", sas.secrets());
         let key = shared("gs://b/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": "a\nb"}"#)]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn one_name_on_two_servers_is_of_two_states() {
+    fn equal_names_on_two_servers_are_two_states() {
         let identity = |url: &str, name: &str, value: &str| shared(url, &[(name, value)]).identity();
         let account = |name: &str| identity("az://c/k", "AZURE_STORAGE_ACCOUNT_NAME", name);
         assert_ne!(account("production"), account("trial"));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unsafe_is_said() {
+    fn missing_or_unsafe_settings_are_reported() {
         let error = shared("az://container/k", &[]).store().unwrap_err();
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [

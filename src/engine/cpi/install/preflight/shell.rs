@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_plainly_runs_is_found() {
+    fn plainly_run_tools_are_found() {
         for (script, expected) in [
             (
                 "set -e\ntar xzf x.tgz\ncd x\n./configure --prefix=$BOSH_INSTALL_TARGET\nmake -j4\nmake install",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_to_the_script() {
+    fn other_uses_are_left_to_the_script() {
         for script in [
             "# make\necho make gcc",
             "echo 'first; make'",
