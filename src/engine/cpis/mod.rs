@@ -16,4 +16,4 @@ pub(crate) use formats::check_formats;
 pub(crate) use names::{check_az, named, rename, renamed};
 pub use open::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
 pub(crate) use set::{Cpis, asking};
-pub(crate) use source::{Alone, Parts, job_context};
+pub(crate) use source::{OwnedParts, Parts, job_context};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::names;
-use super::source::{Alone, Located, Sources};
+use super::source::{Located, OwnedParts, Sources};
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
 use crate::environment::Environment;
@@ -67,16 +67,16 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     let opening = environment.reporter.stage("Preparing the CPI");
     let state = State::read(&environment.paths.state)?;
     let loaded = prepare::load(environment, &request.inputs)?;
-    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
-    let provider = &alone.provider;
+    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
+    let provider = &cpi_parts.provider;
     let az = match &request.cpi {
         Some(_) => None,
         None => loaded.az()?,
     };
-    names::check_az(alone.config.as_ref(), az.as_ref())?;
+    names::check_az(cpi_parts.config.as_ref(), az.as_ref())?;
     let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
     let name = match name {
-        Some(name) => names::named(alone.config.as_ref(), name)?,
+        Some(name) => names::named(cpi_parts.config.as_ref(), name)?,
         None => None,
     };
     let manifest = &request.inputs.manifest;
@@ -94,7 +94,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
             Some(LifeOf { deployment, stemcell })
         }
     };
-    let sources = Sources::find(environment, alone.parts())?;
+    let sources = Sources::find(environment, cpi_parts.parts())?;
     let Located { executable, context, installed } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.life => {

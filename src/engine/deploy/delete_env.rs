@@ -3,7 +3,7 @@
 use super::request::DeleteEnv;
 use super::run::Teardown;
 use crate::agent::{Before, endpoint};
-use crate::cpis::{self, Alone, Cpis};
+use crate::cpis::{self, Cpis, OwnedParts};
 use crate::effects::{Effect, Executor, Registry};
 use crate::environment::{Environment, lock};
 use crate::recovery::{self, legacy_state, suspects};
@@ -69,8 +69,8 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     }
     environment.reporter.planned("Everything on record is deleted", plan.announced(""));
     let vouched = endpoint(environment, &provider)?;
-    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let cpis = Cpis::find(environment, alone.parts(), store.state(), request.cpi_api_version)?;
+    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpis = Cpis::find(environment, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
@@ -88,7 +88,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         request.agent_timeout,
     );
     teardown.registry =
-        Registry::start(environment, &alone.provider, &request.inputs.manifest, contract, &mut executor)?;
+        Registry::start(environment, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
     let failures = teardown.take(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect, endpoint};
-use crate::cpis::{self, Alone, Cpis, Presence};
+use crate::cpis::{self, Cpis, OwnedParts, Presence};
 use crate::environment::Environment;
 use crate::history::{self, Run};
 use crate::prepare;
@@ -191,7 +191,7 @@ pub struct StatusSources<'a> {
     request: &'a StatusOf,
     endpoint: Option<Endpoint>,
     /// What the CPIs are made from, where they are to be asked.
-    alone: Option<Alone>,
+    cpi_parts: Option<OwnedParts>,
     manifests_networks: Map<String, Value>,
     certificates: Vec<CertificateSeen>,
 }
@@ -218,7 +218,7 @@ impl<'a> StatusSources<'a> {
             environment,
             request,
             endpoint: None,
-            alone: None,
+            cpi_parts: None,
             manifests_networks: Map::new(),
             certificates: Vec::new(),
         };
@@ -229,8 +229,8 @@ impl<'a> StatusSources<'a> {
         let loaded = prepare::load(environment, inputs)?;
         sources.endpoint = Some(endpoint(environment, &loaded.provider()?)?);
         if request.ask_cpi {
-            let alone = Alone::open(environment, inputs, request.templates, &loaded, &preparing)?;
-            sources.alone = Some(alone);
+            let cpi_parts = OwnedParts::open(environment, inputs, request.templates, &loaded, &preparing)?;
+            sources.cpi_parts = Some(cpi_parts);
         }
         // One that cannot be deployed any more has no networks to show.
         if let Ok(deployment) = loaded.deployment() {
@@ -364,15 +364,15 @@ impl StatusCollector<'_> {
         if self.asked.as_ref().is_some_and(|asked| asked.when == when) {
             return Ok(());
         }
-        let Some(alone) = &self.from.alone else { return Ok(()) };
+        let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // What was renamed counts, and is found under its old name where it is on record.
-        let (renamed, _) = cpis::renamed(alone.config.as_ref(), state)?;
+        let (renamed, _) = cpis::renamed(cpi_parts.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
                 let (environment, request) = (self.from.environment, self.from.request);
-                Cpis::find(environment, alone.parts(), &renamed, request.cpi_api_version)?
+                Cpis::find(environment, cpi_parts.parts(), &renamed, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, connect, endpoint};
-use crate::cpis::{self, Alone, Connection, Cpis, Presence};
+use crate::cpis::{self, Connection, Cpis, OwnedParts, Presence};
 use crate::environment::{Environment, lock};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
@@ -77,13 +77,13 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
     let deployment = loaded.deployment()?;
-    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let endpoint = endpoint(environment, &alone.provider)?;
-    cpis::check_az(alone.config.as_ref(), deployment.az.as_ref())?;
+    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &cpi_parts.provider)?;
+    cpis::check_az(cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     records(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
-    let mut cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(environment, cpi_parts.parts(), &state, request.cpi_api_version)?;
     cpis.use_stemcell(cpi, request.stemcell_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::agent::{AgentError, ForeignAgent, connect, endpoint, identity};
-use crate::cpis::{self, Alone, Connection, Cpis, Presence};
+use crate::cpis::{self, Connection, Cpis, OwnedParts, Presence};
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
@@ -90,11 +90,11 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     }
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &request.inputs)?;
-    let alone = Alone::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let endpoint = endpoint(environment, &alone.provider)?;
+    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(environment, &cpi_parts.provider)?;
     // What was renamed counts; the next run that changes something records it.
-    let (state, _) = cpis::renamed(alone.config.as_ref(), store.state())?;
-    let cpis = Cpis::find(environment, alone.parts(), &state, request.cpi_api_version)?;
+    let (state, _) = cpis::renamed(cpi_parts.config.as_ref(), store.state())?;
+    let cpis = Cpis::find(environment, cpi_parts.parts(), &state, request.cpi_api_version)?;
     cpis.install_all_of(&state, &validating)?;
     validating.finish();
     let asking = environment.reporter.stage("Asking the CPI what exists");

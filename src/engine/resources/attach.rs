@@ -35,9 +35,9 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
         return Err(Error::invalid("the manifest wants no persistent disk, so none can be attached")
             .with_hint("nothing was changed; give the instance group a `persistent_disk` or a disk pool"));
     };
-    cpis::check_az(opened.alone.config.as_ref(), deployment.az.as_ref())?;
+    cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let wanted = match request.cpi.as_deref() {
-        Some(cpi) => cpis::named(opened.alone.config.as_ref(), cpi)?,
+        Some(cpi) => cpis::named(opened.cpi_parts.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);
@@ -51,7 +51,7 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut executor = request.on.executor(environment, &opened.alone, opened.store)?;
+    let mut executor = request.on.executor(environment, &opened.cpi_parts, opened.store)?;
     check_presence(&executor, environment, &handle, recorded.is_some())?;
     if recorded.is_none() {
         take_on_record(&mut executor, environment, &handle, spec, &deployment)?;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::target::TargetEnvironment;
-use crate::cpis::{Alone, Cpis, asking};
+use crate::cpis::{Cpis, OwnedParts, asking};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::state::State;
@@ -32,12 +32,12 @@ pub struct ListedCpi {
 pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<ListedCpi>> {
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &on.inputs)?;
-    let alone = Alone::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
+    let cpi_parts = OwnedParts::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
     let state = State::read(&environment.paths.state)?.unwrap_or_else(State::new);
-    let cpis = Cpis::find(environment, alone.parts(), &state, on.cpi_api_version)?;
+    let cpis = Cpis::find(environment, cpi_parts.parts(), &state, on.cpi_api_version)?;
     validating.finish();
-    let default = (None, default_kind(&alone.provider.cpi));
-    let named = alone.config.iter().flat_map(|config| &config.cpis);
+    let default = (None, default_kind(&cpi_parts.provider.cpi));
+    let named = cpi_parts.config.iter().flat_map(|config| &config.cpis);
     let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
     for (name, kind) in std::iter::once(default).chain(named) {

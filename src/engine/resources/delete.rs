@@ -1,7 +1,7 @@
 //! `delete-vm`, `delete-disk`, `delete-stemcell`, `delete-snapshot`.
 
 use super::target::{TargetEnvironment, agree};
-use crate::cpis::{self, Alone, Presence};
+use crate::cpis::{self, OwnedParts, Presence};
 use crate::effects::{Executor, Registry, deletion};
 use crate::environment::Environment;
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
@@ -49,9 +49,9 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     let opened = on.open(environment, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        cpis::named(opened.alone.config.as_ref(), cpi)?;
+        cpis::named(opened.cpi_parts.config.as_ref(), cpi)?;
     }
-    let mut executor = on.executor(environment, &opened.alone, opened.store)?;
+    let mut executor = on.executor(environment, &opened.cpi_parts, opened.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         Target::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
@@ -69,7 +69,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         agree(environment, &question(executor.state(), resource))?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => registry(environment, on, &opened.alone, &mut executor, vm)?,
+        [Resource::Vm(vm)] => registry(environment, on, &opened.cpi_parts, &mut executor, vm)?,
         _ => None,
     };
     let deleting = environment.reporter.stage("Deleting");
@@ -165,12 +165,12 @@ fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
 fn registry<'a>(
     environment: &'a Environment,
     on: &TargetEnvironment,
-    alone: &Alone,
+    cpi_parts: &OwnedParts,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
 ) -> Result<Option<Registry<'a>>> {
     let contract = executor.cpis().get(vm.cpi())?.contract();
-    Registry::start(environment, &alone.provider, &on.inputs.manifest, contract, executor)
+    Registry::start(environment, &cpi_parts.provider, &on.inputs.manifest, contract, executor)
 }
 
 /// The stemcells on record that a CID or `NAME/VERSION` means: of one CID one, of a version those of every CPI.

@@ -26,7 +26,7 @@ pub struct TakeSnapshot {
 pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Result<String> {
     let opened = request.on.open(environment, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        cpis::named(opened.alone.config.as_ref(), cpi)?;
+        cpis::named(opened.cpi_parts.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
@@ -36,7 +36,7 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         None => current(opened.store.state())?,
     };
     let metadata = metadata(opened.store.state(), &opened.loaded.deployment()?);
-    let mut executor = request.on.executor(environment, &opened.alone, opened.store)?;
+    let mut executor = request.on.executor(environment, &opened.cpi_parts, opened.store)?;
     let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let record = Snapshot {
         cid: Unnamed,

@@ -1,6 +1,6 @@
 //! What every operation begins with: the state, locked and up to date, and the CPIs of the manifest.
 
-use crate::cpis::{self, Alone, Cpis};
+use crate::cpis::{self, Cpis, OwnedParts};
 use crate::effects::{Effect, Executor};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
@@ -28,7 +28,7 @@ pub struct TargetEnvironment {
 pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
     pub(super) loaded: Loaded,
-    pub(super) alone: Alone,
+    pub(super) cpi_parts: OwnedParts,
 }
 
 impl TargetEnvironment {
@@ -55,20 +55,20 @@ impl TargetEnvironment {
         recovery::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &self.inputs)?;
-        let alone = Alone::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
-        cpis::rename(environment, alone.config.as_ref(), &mut store)?;
+        let cpi_parts = OwnedParts::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
+        cpis::rename(environment, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
-        Ok(OpenedEnvironment { store, loaded, alone })
+        Ok(OpenedEnvironment { store, loaded, cpi_parts })
     }
 
     /// The CPIs of the manifest, of which none is asked yet, with the state.
     pub(super) fn executor<'a>(
         &self,
         environment: &'a Environment,
-        alone: &'a Alone,
+        cpi_parts: &'a OwnedParts,
         store: Store,
     ) -> Result<Executor<'a>> {
-        let cpis = self.cpis(environment, alone, store.state())?;
+        let cpis = self.cpis(environment, cpi_parts, store.state())?;
         Ok(Executor::new(environment, cpis, store))
     }
 
@@ -76,10 +76,10 @@ impl TargetEnvironment {
     pub(super) fn cpis<'a>(
         &self,
         environment: &'a Environment,
-        alone: &'a Alone,
+        cpi_parts: &'a OwnedParts,
         state: &State,
     ) -> Result<Cpis<'a>> {
-        Cpis::find(environment, alone.parts(), state, self.cpi_api_version)
+        Cpis::find(environment, cpi_parts.parts(), state, self.cpi_api_version)
     }
 }
 

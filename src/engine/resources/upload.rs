@@ -42,10 +42,10 @@ const WHY: &str = "an operator asked for it";
 
 /// Uploads it; returns one sentence that says what came of it.
 pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
-    let OpenedEnvironment { mut store, loaded, alone } =
+    let OpenedEnvironment { mut store, loaded, cpi_parts } =
         request.on.open_or_begin(environment, "upload-stemcell")?;
     let deployment = loaded.deployment()?;
-    let targets = targets(&request.cpis, alone.config.as_ref(), &deployment, store.state())?;
+    let targets = targets(&request.cpis, cpi_parts.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
         let known = |cpi: &&Name| has(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| known(&cpi)) {
@@ -79,7 +79,7 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     let stemcell = obtained.stemcell(environment, &obtaining)?;
     obtaining.finish();
 
-    let mut cpis = request.on.cpis(environment, &alone, store.state())?;
+    let mut cpis = request.on.cpis(environment, &cpi_parts, store.state())?;
     for cpi in &missing {
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }

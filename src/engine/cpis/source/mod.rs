@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 pub(crate) use jobs::context as job_context;
-pub(crate) use parts::{Alone, Parts};
+pub(crate) use parts::{OwnedParts, Parts};
 
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;

@@ -31,7 +31,7 @@ pub(crate) struct Parts<'a> {
 }
 
 /// The same for a command that needs nothing else of the manifest: releases whose files are gone are no obstacle.
-pub(crate) struct Alone {
+pub(crate) struct OwnedParts {
     pub(crate) provider: CloudProvider,
     pub(crate) config: Option<CpiConfig>,
     deployment: String,
@@ -40,7 +40,7 @@ pub(crate) struct Alone {
     renderer: ModeRenderer,
 }
 
-impl Alone {
+impl OwnedParts {
     /// Reads what the manifest says about CPIs, and the releases of theirs.
     pub(crate) fn open(
         environment: &Environment,
@@ -52,7 +52,7 @@ impl Alone {
         let provider = loaded.provider()?;
         let config = loaded.cpis()?;
         let releases = releases(environment, inputs, loaded, (&provider, config.as_ref()), stage)?;
-        Ok(Alone {
+        Ok(OwnedParts {
             provider,
             config,
             deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),

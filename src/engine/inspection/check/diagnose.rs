@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::repair::Site;
+use super::repair::CheckContext;
 use super::{Affected, Problem, ProblemKind, Repair};
 use crate::agent::{AgentError, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
@@ -14,7 +14,7 @@ use crate::state::{Disk, DiskHandle, Resource, VmHandle};
 use base::Result;
 
 /// What of the disks' whereabouts is known.
-struct Whereabouts {
+struct DiskLocations {
     /// What the CPI has attached; none if it cannot tell.
     attached: Option<Vec<DiskCid>>,
     /// What the agent has mounted.
@@ -22,14 +22,14 @@ struct Whereabouts {
 }
 
 /// Looks at VM, agent and disks.
-pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Problem>> {
-    let state = site.executor.state();
-    let looking = site.environment.reporter.stage("Looking at VM and disks");
+pub(super) fn diagnose(context: &CheckContext<'_>, patience: Duration) -> Result<Vec<Problem>> {
+    let state = context.executor.state();
+    let looking = context.environment.reporter.stage("Looking at VM and disks");
     let mut problems = Vec::new();
     let mut attachable = true;
     for disk in &state.disks {
         let handle = disk.handle();
-        if site.executor.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
+        if context.executor.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
             attachable &= disk.id != state.current_disk_id;
             problems.push(Problem {
                 kind: ProblemKind::MissingDisk,
@@ -40,21 +40,21 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
         }
     }
     if let Some(vm) = state.vm_handle() {
-        let mut of_vm = match site.executor.presence(&looking, &Resource::Vm(vm.clone()))? {
+        let mut of_vm = match context.executor.presence(&looking, &Resource::Vm(vm.clone()))? {
             Presence::Gone => vec![Problem {
                 kind: ProblemKind::MissingVm,
                 description: format!("VM {vm} does not exist"),
                 affected: Affected::Vm(vm),
                 repairs: vec![Repair::RecreateVm],
             }],
-            Presence::There | Presence::Unknown(_) => match agent(site, &vm, patience)? {
+            Presence::There | Presence::Unknown(_) => match agent(context, &vm, patience)? {
                 Err(problem) => vec![problem],
                 Ok(mounted) => {
-                    let places = Whereabouts { attached: attached(site, &looking, &vm)?, mounted };
+                    let locations = DiskLocations { attached: attached(context, &looking, &vm)?, mounted };
                     // A disk of another CPI is on its way to this one, which is create-env's to finish.
                     let disk = state.current_disk().map(Disk::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
-                    disk.and_then(|disk| place(disk, &places)).into_iter().collect()
+                    disk.and_then(|disk| disk_problem(disk, &locations)).into_iter().collect()
                 }
             },
         };
@@ -69,20 +69,24 @@ pub(super) fn diagnose(site: &Site<'_>, patience: Duration) -> Result<Vec<Proble
 }
 
 /// The disks that the VM's own agent has mounted.
-fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
-    let asking = site.environment.reporter.stage("Asking the agent");
-    let expected = site.executor.state().vm().map(|record| record.agent_id.clone());
-    let answer = site
+fn agent(
+    context: &CheckContext<'_>,
+    vm: &VmHandle,
+    patience: Duration,
+) -> Result<Result<Vec<DiskCid>, Problem>> {
+    let asking = context.environment.reporter.stage("Asking the agent");
+    let expected = context.executor.state().vm().map(|record| record.agent_id.clone());
+    let answer = context
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
-        .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&site.agent, &expected)));
+        .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&context.agent, &expected)));
     let problem = |kind, description, repairs| {
         let affected = Affected::Vm(vm.clone());
         Problem { kind, affected, description, repairs }
     };
     match answer {
         Ok(None) => {
-            let mounted = site.agent.list_disk()?;
+            let mounted = context.agent.list_disk()?;
             asking.finish();
             Ok(Ok(mounted))
         }
@@ -90,7 +94,7 @@ fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Ve
             ProblemKind::ForeignAgent,
             format!(
                 "another VM answers at {}: {other}; find and remove it in the IaaS",
-                site.agent.address()
+                context.agent.address()
             ),
             Vec::new(),
         ))),
@@ -108,8 +112,12 @@ fn agent(site: &Site<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Ve
 }
 
 /// The disks that the CPI has attached to the VM; none if it cannot tell.
-fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Result<Option<Vec<DiskCid>>> {
-    match site.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
+fn attached(
+    context: &CheckContext<'_>,
+    stage: &base::events::Stage,
+    vm: &VmHandle,
+) -> Result<Option<Vec<DiskCid>>> {
+    match context.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
         Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
@@ -121,7 +129,7 @@ fn attached(site: &Site<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Resu
 }
 
 /// What is wrong with where a disk is.
-fn place(disk: DiskHandle, places: &Whereabouts) -> Option<Problem> {
+fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> {
     let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
@@ -129,7 +137,7 @@ fn place(disk: DiskHandle, places: &Whereabouts) -> Option<Problem> {
         affected: Affected::Disk(disk.clone()),
         repairs: vec![repair],
     };
-    match (places.attached.as_deref().map(has), has(&places.mounted)) {
+    match (locations.attached.as_deref().map(has), has(&locations.mounted)) {
         (Some(false), _) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
         }
@@ -149,9 +157,9 @@ mod tests {
     fn where_a_disk_is_says_what_is_wrong_with_it() {
         let of = |attached: Option<&[&str]>, mounted: &[&str]| {
             let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
-            place(
+            disk_problem(
                 DiskHandle::new("d".parse().unwrap(), None),
-                &Whereabouts { attached: attached.map(owned), mounted: owned(mounted) },
+                &DiskLocations { attached: attached.map(owned), mounted: owned(mounted) },
             )
             .map(|problem| (problem.kind, problem.repairs))
         };

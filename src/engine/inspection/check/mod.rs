@@ -190,9 +190,9 @@ pub fn cloud_check(
     for number in 1.. {
         signals::check(environment)?;
         let here = apart(environment, &format!("look-{number}"))?;
-        let (store, ground) = repair::Ground::open(request, &here)?;
-        let mut site = repair::Site::open(request, &here, &ground, store)?;
-        let problems = diagnose::diagnose(&site, request.agent_timeout)?;
+        let (store, check_inputs) = repair::CheckInputs::open(request, &here)?;
+        let mut context = repair::CheckContext::open(request, &here, &check_inputs, store)?;
+        let problems = diagnose::diagnose(&context, request.agent_timeout)?;
         for treated in &mut checked.problems {
             treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
@@ -222,9 +222,9 @@ pub fn cloud_check(
         }
         let Some((index, repair)) = chosen else { break };
         let treated = &mut checked.problems[index];
-        let outcome = site.repair(&treated.problem, repair);
-        let state = site.executor.state().clone();
-        drop(site);
+        let outcome = context.repair(&treated.problem, repair);
+        let state = context.executor.state().clone();
+        drop(context);
         let outcome = match outcome {
             // Only after the lock is free again: it is a run of its own. It has been agreed to.
             Ok(repair::Outcome::NeedsNewVm) => {

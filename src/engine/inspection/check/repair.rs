@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Affected, CloudCheck, Problem, Repair};
 use crate::agent::{Agent, Before, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpi::Method;
-use crate::cpis::{self, Alone, Cpis, of_cpi};
+use crate::cpis::{self, Cpis, OwnedParts, of_cpi};
 use crate::deploy::disk;
 use crate::effects::{Executor, Registry};
 use crate::environment::Environment;
@@ -18,7 +18,7 @@ use base::{Error, Result};
 use manifest::Deployment;
 
 /// An environment, locked, with everybody who can be asked about it.
-pub(super) struct Site<'a> {
+pub(super) struct CheckContext<'a> {
     pub(super) environment: &'a Environment,
     pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
@@ -28,10 +28,10 @@ pub(super) struct Site<'a> {
 }
 
 /// What the manifest says about it.
-pub(super) struct Ground {
+pub(super) struct CheckInputs {
     deployment: Deployment,
     endpoint: Endpoint,
-    alone: Alone,
+    cpi_parts: OwnedParts,
 }
 
 /// What is to be done after a repair.
@@ -42,7 +42,7 @@ pub(super) enum Outcome {
     NeedsNewVm,
 }
 
-impl Ground {
+impl CheckInputs {
     /// Locks the state, finishes what an interrupted run began, and reads the manifest.
     pub(super) fn open(request: &CloudCheck, environment: &Environment) -> Result<(Store, Self)> {
         let deploy = &request.deploy;
@@ -54,34 +54,48 @@ impl Ground {
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &deploy.inputs)?;
         let deployment = loaded.deployment()?;
-        let alone = Alone::open(environment, &deploy.inputs, deploy.templates, &loaded, &validating)?;
-        let endpoint = endpoint(environment, &alone.provider)?;
-        cpis::rename(environment, alone.config.as_ref(), &mut store)?;
+        let cpi_parts =
+            OwnedParts::open(environment, &deploy.inputs, deploy.templates, &loaded, &validating)?;
+        let endpoint = endpoint(environment, &cpi_parts.provider)?;
+        cpis::rename(environment, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
-        Ok((store, Ground { deployment, endpoint, alone }))
+        Ok((store, CheckInputs { deployment, endpoint, cpi_parts }))
     }
 }
 
-impl<'a> Site<'a> {
+impl<'a> CheckContext<'a> {
     /// Finds or installs the CPI of the VM; others follow when they are asked.
     pub(super) fn open(
         request: &'a CloudCheck,
         environment: &'a Environment,
-        ground: &'a Ground,
+        check_inputs: &'a CheckInputs,
         store: Store,
     ) -> Result<Self> {
         let deploy = &request.deploy;
-        let cpis = Cpis::find(environment, ground.alone.parts(), store.state(), deploy.cpi_api_version)?;
+        let cpis =
+            Cpis::find(environment, check_inputs.cpi_parts.parts(), store.state(), deploy.cpi_api_version)?;
         // The VM's comes first.
         let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let first = first.as_deref();
         let contract = cpis.get(first)?.contract();
         let mut executor = Executor::new(environment, cpis, store);
         let manifest = &deploy.inputs.manifest;
-        let registry =
-            Registry::start(environment, &ground.alone.provider, manifest, contract, &mut executor)?;
-        let agent = connect(environment, ground.endpoint.clone(), executor.state());
-        Ok(Site { environment, executor, agent, request, deployment: &ground.deployment, registry })
+        let registry = Registry::start(
+            environment,
+            &check_inputs.cpi_parts.provider,
+            manifest,
+            contract,
+            &mut executor,
+        )?;
+        let agent = connect(environment, check_inputs.endpoint.clone(), executor.state());
+        Ok(CheckContext {
+            environment,
+            executor,
+            agent,
+            request,
+            deployment: &check_inputs.deployment,
+            registry,
+        })
     }
 
     /// Does what was chosen.
