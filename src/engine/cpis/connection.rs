@@ -1,4 +1,4 @@
-//! One CPI as a run uses it: calls that are watched, measured and, where that helps, made again.
+//! One CPI as a run uses it: calls are watched, measured and, if the CPI allows it, retried.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,43 +18,43 @@ use base::events::Stage;
 use base::timing::{Activity, Spending};
 use base::{Error, Result};
 
-/// How often a call is made again when the CPI says that this may help.
+/// The maximum number of retries of a call that the CPI marks as retryable.
 const RETRIES: u32 = 3;
-/// The wait before the first retry; it doubles.
+/// The pause before the first retry; it doubles.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How many lines of a log are held back at most; then the oldest go.
+/// The maximum number of log lines held back; beyond it the oldest are dropped.
 const HELD_LINES: usize = 10_000;
 
-/// A CPI that has said what it is.
+/// A CPI that has answered `info`.
 pub(crate) struct Connection<'a> {
     environment: &'a Environment,
-    /// Its name; none for the default CPI.
+    /// The CPI's name; none for the default CPI.
     name: Option<String>,
     cpi: Cpi,
-    /// The API version of the stemcell that calls are about.
+    /// The API version of the stemcell that calls refer to.
     stemcell_api_version: u32,
-    /// Nobody may take the CPI's packages away while it is in use.
+    /// Keeps the CPI's packages in place while it is in use.
     _installed: Option<Arc<Installed>>,
 }
 
-/// Whether something exists, as far as the CPI can tell.
+/// The CPI's answer to whether a resource exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It does.
+    /// It exists.
     There,
-    /// It does not.
+    /// It does not exist.
     Gone,
     /// The CPI cannot tell, for this reason.
     Unknown(String),
 }
 
-/// How often a call was made again.
+/// The number of retries of a call so far.
 #[derive(Default)]
 pub(crate) struct Retries(u32);
 
 impl Retries {
-    /// Whether the call is to be made again after this error: the CPI says that it may help, and has not said so
-    /// too often. Announces it, and waits.
+    /// Returns true if the call is to be retried after this error, because the CPI says so and the limit is
+    /// not reached. Announces the retry and pauses first.
     pub(crate) fn allow(
         &mut self,
         environment: &Environment,
@@ -79,8 +79,8 @@ impl Retries {
 }
 
 impl<'a> Connection<'a> {
-    /// Asks the CPI what it is. No higher API version than `highest` is spoken, and calls name the API
-    /// version of the stemcell.
+    /// Asks the CPI for `info`. `highest` limits the API version, and every call names
+    /// `stemcell_api_version`.
     pub(crate) fn open(
         environment: &'a Environment,
         name: Option<&str>,
@@ -119,32 +119,32 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// The contract in force between the CPI and the stemcell.
+    /// Returns the contract in force between CPI and stemcell.
     pub(crate) fn contract(&self) -> Contract {
         self.cpi.contract(self.stemcell_api_version)
     }
 
-    /// Its name; none for the default CPI.
+    /// The CPI's name; none for the default CPI.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The version of the CPI API that is spoken with it.
+    /// Returns the version of the CPI API that is used with it.
     pub(crate) fn api_version(&self) -> u32 {
         self.cpi.api_version()
     }
 
-    /// The stemcell formats it takes, where it says so.
+    /// Returns the stemcell formats that the CPI accepts, if it declares them.
     pub(crate) fn stemcell_formats(&self) -> Option<&[String]> {
         self.cpi.info().stemcell_formats.as_deref()
     }
 
-    /// What the answers to its calls are read by.
+    /// Returns the terms by which the answers to its calls are read.
     pub(crate) fn terms(&self) -> Terms {
         self.cpi.terms(Some(self.stemcell_api_version))
     }
 
-    /// A call with a request id of its own.
+    /// Builds a request with a fresh request id.
     pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> CpiRequest {
         CpiRequest::new(method, arguments, Some(self.stemcell_api_version))
     }
@@ -152,7 +152,8 @@ impl<'a> Connection<'a> {
     /// Makes a call once, with its answer and log in `files`.
     pub(crate) fn call(&self, call: &CpiRequest, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
         let _calling = count_and_measure(self.environment);
-        // The answer may hold credentials, and the CPI may log it: what it logs is held back until they are known.
+        // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
+        // back until the redactor knows them.
         let mut held = VecDeque::new();
         let mut watching = watch(self.environment, stage);
         if call.method != Method::AttachDisk {
@@ -173,7 +174,7 @@ impl<'a> Connection<'a> {
         outcome
     }
 
-    /// Makes a call that changes nothing, or nothing that cannot be repeated.
+    /// Makes a call that changes nothing, or that can be repeated safely.
     pub(crate) fn ask(
         &self,
         stage: &Stage,
@@ -195,7 +196,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn has_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
         match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
@@ -205,12 +206,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Says which CPI an error is of.
+    /// Adds the name of the CPI to an error.
     pub(crate) fn own(&self, error: CpiError) -> Error {
         of_cpi(self.name.as_deref(), error)
     }
 
-    /// Asks whether something exists, by its CID at this CPI.
+    /// Asks the CPI whether a resource exists.
     pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
         let (method, not_found) = match resource {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
@@ -232,7 +233,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sets metadata, which a CPI need not implement.
+    /// Sets metadata. A CPI that does not implement the method is no error.
     pub(crate) fn set_metadata(
         &self,
         stage: &Stage,
@@ -251,13 +252,13 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// A process of the CPI is about to run.
+/// Counts a CPI call and measures its duration.
 fn count_and_measure(environment: &Environment) -> Spending<'_> {
     environment.clock.count(|counts| counts.cpi_calls += 1);
     environment.clock.spend(Activity::Cpi)
 }
 
-/// Shows the CPI's log where the operator looks. A second signal, or `--cpi-timeout`, ends the wait.
+/// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait.
 fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
     let begun = Instant::now();
     Watch {
@@ -279,7 +280,7 @@ fn show(environment: &Environment, stage: &Stage, line: &str) {
     stage.log_line(line);
 }
 
-/// Says which CPI an error is of, where it has a name.
+/// Adds the name of the CPI to an error.
 pub(crate) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
     match name {
         None => error.into(),

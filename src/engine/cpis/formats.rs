@@ -1,9 +1,9 @@
-//! The stemcell formats that CPIs take.
+//! The stemcell formats that CPIs accept.
 
 use crate::environment::Environment;
 use base::{Error, Result};
 
-/// Checks that the CPI takes the stemcell, as far as both say so.
+/// Checks that the CPI accepts the stemcell, if both declare their formats.
 pub(crate) fn check_formats(
     environment: &Environment,
     name: Option<&str>,

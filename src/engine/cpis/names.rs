@@ -1,4 +1,4 @@
-//! The names of CPIs in manifest, CPI config and state: whether they fit together, and what was renamed.
+//! The names of CPIs in manifest, CPI config and state: checks that they match, and applies `migrated_from`.
 
 use crate::environment::Environment;
 use crate::state::{Change, State, Store};
@@ -6,7 +6,7 @@ use base::{Error, Result};
 use manifest::deployment::Az;
 use manifest::{CpiConfig, cpi_label};
 
-/// The CPI that `--cpi` names, which is there; the empty name is that of the default CPI, as in `migrated_from`.
+/// Checks the CPI that `--cpi` names. The empty name means the default CPI, as in `migrated_from`.
 pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
     match config {
         _ if name.is_empty() => Ok(None),
@@ -17,7 +17,7 @@ pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Opt
     }
 }
 
-/// Checks that the CPI of the availability zone is there.
+/// Checks that the CPI config has the CPI of the availability zone.
 pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()> {
     let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));
     match (config, cpi) {
@@ -29,7 +29,7 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
             Err(config.unknown(cpi, &format!("AZ '{az}' is of")))
         }
         (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
-            // What is made now would be taken for that CPI's by the next run.
+            // The next run would assign anything created now to that CPI.
             Some(heir) => Err(Error::invalid(format!(
                 "CPI '{0}' is `migrated_from` the default CPI, and the VM is to be made by the default CPI",
                 heir.name
@@ -41,8 +41,8 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
     }
 }
 
-/// The state with `migrated_from` applied, and the changes that lead there. A CPI that is on record and not in the
-/// config is an error.
+/// Returns the state with `migrated_from` applied, and the changes for it. A CPI that is on record but not in
+/// the config is an error.
 pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(State, Vec<Change>)> {
     let mut changes = Vec::new();
     for cpi in config.into_iter().flat_map(|config| &config.cpis) {
@@ -62,7 +62,7 @@ pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(Stat
     Ok((renamed, changes))
 }
 
-/// Applies `migrated_from` to the state, durably; nothing in the world is touched.
+/// Applies `migrated_from` to the state durably, without a CPI call.
 pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
     for change in renamed(config, store.state())?.1 {
         if let Change::CpiRenamed { from, to } = &change {

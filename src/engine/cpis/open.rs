@@ -1,4 +1,4 @@
-//! The CPI of a manifest, ready to be called, without an environment: for the commands that CPI authors use.
+//! Opens the CPI of a manifest for the commands that CPI authors use. They need no locked state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,49 +20,49 @@ use base::events::Stage;
 use erb::Mode;
 use manifest::{Deployment, Inputs};
 
-/// Which CPI is wanted, and what else.
+/// A request to open the CPI of a manifest.
 #[derive(Debug, Clone)]
 pub struct OpenCpi {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// `--templates`: what renders the templates of its jobs.
+    /// `--templates`: the renderer for the templates of its jobs.
     pub templates: Mode,
-    /// `--cpi`: the CPI with this name; without it that of the availability zone, or the default one.
+    /// `--cpi`: the name of the CPI. The default is that of the availability zone, or the default CPI.
     pub cpi: Option<String>,
-    /// Whether what `create_vm` and `create_disk` take is wanted too.
+    /// True if the inputs of `create_vm` and `create_disk` are needed too.
     pub life: bool,
-    /// `--stemcell`: another stemcell than the manifest's.
+    /// `--stemcell`: a stemcell in place of the manifest's.
     pub stemcell: Option<PathBuf>,
 }
 
-/// A CPI that can be run while this lives.
+/// A CPI that can be run as long as this value exists.
 pub struct OpenedCpi {
-    /// How it is started.
+    /// The program with its arguments and environment.
     pub executable: Executable,
-    /// What the context of its requests carries.
+    /// The CPI-specific part of the context in its requests.
     pub context: Map<String, Value>,
-    /// Who the state says asks; `None` without a state.
+    /// The director id in the state; none without a state.
     pub director_uuid: Option<String>,
-    /// The VM on record, which has the manifest's address.
+    /// The VM on record. It occupies the address in the manifest.
     pub deployed_vm: Option<VmCid>,
     /// The version of the stemcell on record.
     pub stemcell_api_version: Option<u32>,
-    /// What `create_vm` and `create_disk` take.
+    /// The inputs of `create_vm` and `create_disk`, if requested.
     pub life: Option<LifeOf>,
-    /// Contract v1 needs it while CPI calls are made.
+    /// The registry of contract v1, which CPI calls need.
     _registry: Option<ForCalls>,
     _installed: Option<Arc<Installed>>,
 }
 
-/// What a manifest says about its VM.
+/// The inputs of `create_vm` and `create_disk`.
 pub struct LifeOf {
-    /// The manifest, of which `vm` and `disk` are of use here.
+    /// The deployment; only its `vm` and `disk` are used.
     pub deployment: Deployment,
     /// The stemcell, unpacked.
     pub stemcell: Stemcell,
 }
 
-/// Finds or installs the CPI of a manifest. Nothing is locked and nothing is written to the state.
+/// Finds or installs the CPI of a manifest. Takes no lock and does not write the state.
 pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCpi> {
     let opening = environment.reporter.stage("Preparing the CPI");
     let state = State::read(&environment.paths.state)?;
@@ -115,7 +115,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     })
 }
 
-/// Unpacks a stemcell of this machine into the scratch space.
+/// Unpacks a local stemcell into the scratch directory.
 pub fn open_stemcell(environment: &Environment, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
     let directory = environment.paths.work.join("stemcell");

@@ -1,4 +1,4 @@
-//! The CPIs of a run: each is installed and asked what it is when it is first needed, and only then.
+//! The CPIs of a run: each is installed and asked for `info` only when it is first needed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,24 +11,24 @@ use crate::state::State;
 use base::Result;
 use base::events::Stage;
 
-/// A CPI's name; none for the default CPI, that of `cloud_provider`.
+/// The name of a CPI; none for the default CPI of `cloud_provider`.
 type Name = Option<String>;
 
-/// See the module.
+/// The CPIs of a run, found, installed and connected as needed.
 pub(crate) struct Cpis<'a> {
     environment: &'a Environment,
     sources: Sources<'a>,
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
-    /// The API versions of the stemcells that calls to each CPI are about.
+    /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<Name, u32>,
     located: RefCell<BTreeMap<Name, Located>>,
     open: RefCell<BTreeMap<Name, Rc<Connection<'a>>>>,
 }
 
 impl<'a> Cpis<'a> {
-    /// Finds the CPIs. None is installed or asked yet, and calls are about the stemcells on record.
+    /// Finds the CPIs without installing or asking any. Calls refer to the stemcells on record.
     pub(crate) fn find(
         environment: &'a Environment,
         parts: Parts<'a>,
@@ -49,12 +49,12 @@ impl<'a> Cpis<'a> {
         })
     }
 
-    /// Has calls to a CPI that is not yet asked be about a stemcell of this API version.
+    /// Makes calls to a CPI refer to a stemcell of this API version. Call it before the CPI is connected.
     pub(crate) fn use_stemcell(&mut self, name: Option<&str>, api_version: u32) {
         self.stemcell_api_versions.insert(name.map(str::to_owned), api_version);
     }
 
-    /// Installs a CPI, if that is needed, and does not ask it yet.
+    /// Installs a CPI if needed, without asking it for `info`.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
         let located = self.sources.locate(name, stage)?;
         self.located.borrow_mut().insert(name.map(str::to_owned), located);
@@ -94,7 +94,7 @@ impl<'a> Cpis<'a> {
         Ok(connection)
     }
 
-    /// As [`Self::connect`], as a stage of its own.
+    /// Like [`Self::connect`], with a stage of its own.
     pub(crate) fn get(&self, name: Option<&str>) -> Result<Rc<Connection<'a>>> {
         if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
             return Ok(Rc::clone(open));
@@ -105,17 +105,17 @@ impl<'a> Cpis<'a> {
         Ok(connection)
     }
 
-    /// Installs every CPI that something on record is of.
+    /// Installs every CPI that has a resource on record.
     pub(crate) fn install_all_of(&self, state: &State, stage: &Stage) -> Result<()> {
         names_of(state).iter().try_for_each(|name| self.install(name.as_deref(), stage))
     }
 
-    /// Asks every CPI that something on record is of, so that what is wrong with one is known before any effect.
+    /// Connects every CPI that has a resource on record, so that a broken one is noticed before any effect.
     pub(crate) fn get_all_of(&self, state: &State) -> Result<()> {
         names_of(state).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
     }
 
-    /// The names of all CPIs but this one.
+    /// Returns the names of all CPIs except this one.
     pub(crate) fn others(&self, name: Option<&str>) -> Vec<Name> {
         self.sources.names().filter(|other| *other != name).map(|other| other.map(str::to_owned)).collect()
     }
@@ -125,7 +125,7 @@ fn names_of(state: &State) -> BTreeSet<Name> {
     state.resources().map(|resource| resource.cpi().map(str::to_owned)).collect()
 }
 
-/// What it is called to ask a CPI what it is.
+/// Returns the stage name for asking a CPI for `info`.
 pub(crate) fn asking(name: Option<&str>) -> String {
     match name {
         None => "Asking the CPI what it is".to_owned(),

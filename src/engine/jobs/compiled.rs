@@ -1,10 +1,10 @@
-//! Compiled packages kept on this machine, so that a new VM compiles nothing that an earlier one did.
+//! The cache of compiled packages on this machine. A new VM compiles nothing that an earlier one did.
 //!
-//! A package is found by what it is made from: its fingerprint, the keys of everything it was compiled with, and
-//! the stemcell's operating system and version. The file's name says that and the SHA-256 of its content:
-//! `compiled/<key>.<sha256>.tgz`. It appears there whole by a rename, and its content is compared with its name
-//! whenever it is used, so that several processes can share the directory without a lock and a file that went
-//! bad is compiled anew.
+//! The key of a package covers its fingerprint, the keys of everything it was compiled with, and the
+//! operating system and version of the stemcell. The file name `compiled/<key>.<sha256>.tgz` holds the key
+//! and the SHA-256 of the content. A file appears whole, by a rename, and its content is compared with its
+//! name on each use. Several processes can therefore share the directory without a lock, and a corrupt file
+//! is compiled again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,39 +18,39 @@ use artifact::digest::HashingWriter;
 use artifact::{Algorithm, Digest, Stemcell};
 use base::{Error, Result};
 
-/// Changes when what is kept, or how it is found, changes.
+/// The version of the cache format, a part of every key.
 const FORMAT: &str = "monopile-compiled-1";
 
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
 pub(super) struct PackageStore {
     directory: PathBuf,
-    /// The files that were there when it was first searched, in the order of their names.
+    /// The file names at the first search, sorted.
     names: OnceLock<Vec<String>>,
 }
 
-/// What a compiled package is made from, as 64 hex digits.
+/// The key of a compiled package: a digest of its inputs, as 64 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(String);
 
-/// A compiled package of the shelf, its content verified.
+/// A compiled package in the store, its content verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompiledArchive {
-    /// The archive.
     pub(super) archive: PathBuf,
-    /// Its digest.
+    /// The SHA-256 of the archive.
     pub(super) digest: Digest,
 }
 
 impl Key {
-    /// The key of a package that is compiled with these on this stemcell.
+    /// Computes the key of a package on this stemcell. `compiled_with` has the keys of all its dependencies,
+    /// direct or not.
     pub(super) fn new(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&Key]) -> Key {
         let mut compiled_with: Vec<&str> = compiled_with.iter().map(|key| key.0.as_str()).collect();
         compiled_with.sort_unstable();
         let mut hasher = Sha256::new();
         let parts = [FORMAT, &stemcell.operating_system, &stemcell.version, name, fingerprint];
         for part in parts.into_iter().chain(compiled_with) {
-            // The length keeps neighbours apart.
+            // The length makes the boundary between two parts unambiguous.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
@@ -59,12 +59,13 @@ impl Key {
 }
 
 impl PackageStore {
-    /// The one below this cache directory.
+    /// Returns the store below this cache directory.
     pub(super) fn below(cache: &Path) -> PackageStore {
         PackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
     }
 
-    /// The package of this key, if it was there at the first search and its content is what its name says.
+    /// Finds the package with this key. The file must have existed at the first search, and its content must
+    /// match its name.
     pub(super) fn find(&self, key: &Key) -> Option<CompiledArchive> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
@@ -76,7 +77,7 @@ impl PackageStore {
             let archive = self.directory.join(name);
             match Digest::of_file(&archive, &[Algorithm::Sha256]) {
                 Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
-                    // Says to whoever tidies up that it is in use.
+                    // The time of last use protects the file from a cleanup of the cache.
                     if let Err(error) =
                         File::open(&archive).and_then(|file| file.set_modified(SystemTime::now()))
                     {
@@ -102,7 +103,7 @@ impl PackageStore {
         names
     }
 
-    /// Keeps what `fetch` writes, provided that it is what `expected` says.
+    /// Stores what `fetch` writes, if it matches the digest `expected`.
     pub(super) fn keep(
         &self,
         key: &Key,

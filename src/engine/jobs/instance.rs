@@ -1,5 +1,5 @@
-//! Brings the jobs to the VM: the networks the agent resolves, rendered templates, packages, and the spec
-//! that ties them together.
+//! Deploys the jobs to the VM: resolved networks, rendered templates, packages, and the spec that refers to
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -15,38 +15,38 @@ use base::events::{Stage, Unit};
 use base::{Error, Result};
 use manifest::Deployment;
 
-/// The instance that the jobs of a deployment are brought to.
+/// The instance to which the jobs of a deployment are deployed.
 pub(crate) struct Instance<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) agent: &'a Agent,
     pub(crate) deployment: &'a Deployment,
     pub(crate) packages: &'a Packages<'a>,
-    /// How long jobs that are replaced may drain; none to stop them without draining.
+    /// The drain timeout for replaced jobs; none stops them without draining.
     pub(crate) drain: Option<Duration>,
 }
 
-/// What upstream sends before there is a configuration.
+/// The configuration hash that the bosh CLI sends before jobs are rendered.
 const NO_CONFIGURATION: &str = "unused-configuration-hash";
 
-/// What the agent says of the VM and the spec that was applied last.
+/// The agent's state: facts about the VM, and the spec that was applied last.
 pub(crate) struct Applied(Value);
 
 impl Applied {
-    /// Asks the agent, which must be that of the VM on record.
+    /// Asks the agent for its state. Fails if it is not the agent of the VM on record.
     pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
         let seen = agent.get_state()?;
         ForeignAgent::check_answer(&seen, agent, state)?;
         Ok(Applied(seen))
     }
 
-    /// The packages the VM has.
+    /// Returns the packages installed on the VM.
     fn packages(&self) -> Vec<CompiledPackage> {
         let packages = self.0.get("packages").and_then(Value::as_object);
         let read = |package: &Value| serde_json::from_value(package.clone()).ok();
         packages.into_iter().flat_map(Map::values).filter_map(read).collect()
     }
 
-    /// The networks, with the addresses that the agent has learned.
+    /// Returns the networks of the deployment, completed with the addresses that the agent reports.
     pub(crate) fn networks(&self, deployment: &Deployment) -> Map<String, Value> {
         let mut networks = deployment.vm.networks.clone();
         let found = self.0.get("networks").and_then(Value::as_object);
@@ -69,14 +69,14 @@ impl Applied {
 }
 
 impl<'a> Instance<'a> {
-    /// Applies a spec without jobs, so that the agent learns its networks, and returns them with the
-    /// addresses that only it knows.
+    /// Applies a spec without jobs, so that the agent learns its networks. Returns the networks with the
+    /// addresses that only the agent knows.
     pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
         self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
         Ok(Applied::of(self.agent, state)?.networks(self.deployment))
     }
 
-    /// Uploads the rendered jobs, compiles the packages, and starts it all.
+    /// Uploads the rendered jobs, compiles the packages, and starts the jobs.
     pub(crate) fn deploy(
         &self,
         rendered: &RenderedJobs,
@@ -92,8 +92,8 @@ impl<'a> Instance<'a> {
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 
-    /// Brings everything to the VM while its jobs run as they were, and only then stops them and starts the
-    /// new ones. Returns how long none of them ran.
+    /// Uploads everything while the old jobs still run, then stops them and starts the new ones. Returns the
+    /// time during which no job ran.
     pub(crate) fn update(
         &self,
         rendered: &RenderedJobs,
@@ -137,7 +137,7 @@ impl<'a> Instance<'a> {
         Jobs { environment: self.environment, agent: self.agent, instance }
     }
 
-    /// Uploads the rendered jobs, has the packages compiled, and returns the spec that ties them together.
+    /// Uploads the rendered jobs and provides the packages. Returns the spec that refers to them.
     fn bring(
         &self,
         rendered: &RenderedJobs,
@@ -160,7 +160,7 @@ impl<'a> Instance<'a> {
         ))
     }
 
-    /// The spec in the shape the agent applies (`applyspec/v1_apply_spec.go`).
+    /// Builds the spec in the form that the agent applies (`applyspec/v1_apply_spec.go`).
     fn spec(
         &self,
         networks: &Map<String, Value>,

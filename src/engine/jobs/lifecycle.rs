@@ -1,4 +1,4 @@
-//! The jobs' lifecycle on a VM: from pre-stop to post-stop, and from pre-start to post-start.
+//! The lifecycle of jobs on a VM: from pre-stop to post-stop, and from pre-start to post-start.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,12 +18,13 @@ use manifest::deployment::WatchTime;
 pub(crate) struct Jobs<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) agent: &'a Agent,
-    /// What the VM is called: `instance 'bosh/0'`.
+    /// The name of the instance in messages: `instance 'bosh/0'`.
     pub(crate) instance: String,
 }
 
 impl Jobs<'_> {
-    /// Lets the jobs finish their work and stops them. Without `drain` (`--skip-drain`) they are only stopped.
+    /// Drains the jobs and stops them. Without `drain` (`--skip-drain`), pre-stop and drain scripts do not
+    /// run.
     pub(crate) fn stop(&self, drain: Option<Duration>, before: Before<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         if let Some(patience) = drain {
@@ -44,7 +45,7 @@ impl Jobs<'_> {
         self.script("post-stop", None, stage)
     }
 
-    /// Takes the disks out of use.
+    /// Unmounts all persistent disks.
     pub(crate) fn unmount(&self, stage: &Stage) -> Result<()> {
         for disk in self.agent.list_disk()? {
             self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
@@ -86,7 +87,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Adds what the failed scripts wrote.
+    /// Adds the end of the logs of failed scripts to an error.
     fn explain(&self, error: AgentError, script: &str) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let filters: Vec<String> =
@@ -110,8 +111,8 @@ impl Jobs<'_> {
         &self.environment.paths.work
     }
 
-    /// Waits within the manifest's `update_watch_time` until every job runs. A process may fail and be started
-    /// again on its way there, so what fails is only shown until the time is over.
+    /// Waits until every job runs, at most for the manifest's `update_watch_time`. A process may fail and
+    /// restart meanwhile, so failures are only shown until the time is over.
     fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let begun = Instant::now();
         signals::pause(self.environment, watch.start)?;
@@ -120,7 +121,7 @@ impl Jobs<'_> {
         loop {
             let seen = match self.agent.get_state() {
                 Ok(state) => state,
-                // A VM that comes up may be out of sight for a moment.
+                // The agent may be unreachable for a moment while the VM boots.
                 Err(error) if error.may_pass() && begun.elapsed() < watch.end => {
                     stage.log_line(error.to_string());
                     Value::Null
@@ -172,7 +173,7 @@ impl Jobs<'_> {
     }
 }
 
-/// Name and state of each process that does not run.
+/// Returns name and state of each process that does not run.
 fn not_running(state: &Value) -> Vec<(String, String)> {
     let text = |process: &Value, key: &str| process.get(key).and_then(Value::as_str).map(str::to_owned);
     state
@@ -185,7 +186,7 @@ fn not_running(state: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The jobs that processes belong to, as far as their names tell; all jobs when they do not.
+/// Returns the jobs whose names match these processes, or all jobs if none matches.
 fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
     let jobs: Vec<String> = state
         .pointer("/job/templates")
@@ -204,7 +205,7 @@ fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
     if theirs.is_empty() { jobs } else { theirs }
 }
 
-/// The jobs in `1 of 2 pre-start scripts failed. Failed Jobs: a, b. Successful Jobs: c.`
+/// Extracts the failed jobs from `1 of 2 pre-start scripts failed. Failed Jobs: a, b. Successful Jobs: c.`
 fn failed_jobs(message: &str) -> Vec<&str> {
     let Some((_, rest)) = message.split_once("Failed Jobs: ") else { return Vec::new() };
     let list = rest.split(". ").next().unwrap_or(rest).trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! The last lines of logs on the VM, for errors.
+//! The last lines of logs on the VM, as a part of error messages.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,19 +10,19 @@ use walkdir::WalkDir;
 use crate::agent::{Agent, LogArchive};
 use base::Result;
 
-/// How many files are shown, the ones written last.
+/// The number of files shown: the most recently written ones.
 const FILES: usize = 3;
-/// How many lines of each.
+/// The number of lines shown of each file.
 const LINES: usize = 10;
-/// The most that is read of the end of a file, in bytes.
+/// The maximum read from the end of a file, in bytes.
 const TAIL: u64 = 16 * 1024;
-/// The longest line that is shown whole, in characters.
+/// The maximum length of a shown line, in characters.
 const LINE: usize = 400;
-/// The largest archive of logs that is fetched, in bytes.
+/// The maximum size of a fetched archive, in bytes.
 const ARCHIVE_LIMIT: u64 = 512 << 20;
 
-/// The last lines of those job logs that match one of the globs and were written last. Empty when there is
-/// nothing in them.
+/// Returns the last lines of the most recently written job logs that match one of the globs. Empty if they
+/// have no content.
 pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
     let archive = LogArchive::fetch(agent, "job", filters, work, ARCHIVE_LIMIT)?;
     let tree = archive.unpack()?;

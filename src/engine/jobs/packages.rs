@@ -1,8 +1,8 @@
-//! The packages of the jobs on the VM: which are needed, and how they get there compiled.
+//! Provides the packages of the jobs to the VM, compiled.
 //!
-//! A package that this machine keeps compiled, or whose release brings it compiled, is uploaded. Any other is
-//! uploaded as source, compiled there as soon as what it needs is, and then downloaded and kept. Uploads go on
-//! while others compile.
+//! A package that the cache or its release has in compiled form is uploaded. Any other package is uploaded as
+//! source, compiled on the VM after its dependencies, then downloaded and cached. Uploads and compilations
+//! overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -23,24 +23,24 @@ use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use manifest::Deployment;
 
-/// The packages that the jobs need, each after those it needs.
+/// The packages that the jobs need, each after its dependencies.
 pub(crate) struct Packages<'r> {
     nodes: Vec<Node<'r>>,
-    /// Where they are in that, by name.
+    /// The index in `nodes` by package name.
     numbers: HashMap<&'r str, usize>,
 }
 
 struct Node<'r> {
     package: &'r Package,
     release: &'r str,
-    /// The packages it is compiled with: its dependencies and theirs, each after those it needs.
+    /// The indices of its direct and indirect dependencies, each after its own dependencies.
     compiled_with: Vec<usize>,
     key: Key,
-    /// How many packages wait for it, one after the other.
+    /// The length of the longest chain of packages that depend on it.
     height: u64,
 }
 
-/// What a task of the schedule does to a package.
+/// The action of a task on the package with this index.
 #[derive(Clone, Copy)]
 enum Work {
     Upload(usize),
@@ -48,33 +48,33 @@ enum Work {
     Keep(usize),
 }
 
-/// Where the packages of the jobs come from.
+/// The number of packages by source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supply {
-    /// To be compiled on the VM.
+    /// Compiled on the VM.
     pub compile: usize,
-    /// Kept compiled on this machine.
+    /// Taken from the cache of compiled packages.
     pub cached: usize,
     /// Compiled in their release.
     pub compiled: usize,
 }
 
-/// What has become of a package.
+/// The progress of one package.
 #[derive(Default)]
 struct Progress {
-    /// Its compiled form, where it is on this machine, and the digest that this was found to have.
+    /// The compiled archive on this machine with its verified digest, if there is one.
     archive: Option<(PathBuf, Digest)>,
-    /// The source in the agent's blobstore.
+    /// The id of the uploaded archive in the agent's blobstore.
     source: OnceLock<String>,
     compiled: OnceLock<CompiledPackage>,
-    /// How long the upload took.
+    /// The duration of the upload.
     uploading: OnceLock<Duration>,
-    /// How long the compilation took.
+    /// The duration of the compilation.
     compiling: OnceLock<Duration>,
 }
 
 impl<'r> Packages<'r> {
-    /// Finds out which packages are needed, and that they can be used together on this stemcell.
+    /// Collects the packages that the jobs need, and checks that they fit together and fit the stemcell.
     pub(crate) fn needed(
         deployment: &Deployment,
         releases: &'r [Release],
@@ -104,7 +104,7 @@ impl<'r> Packages<'r> {
             .map(|package| (package.name.as_str(), package))
             .collect();
         for package in release.package_levels(jobs)?.into_iter().flatten() {
-            // A package may come compiled for several stemcells.
+            // A release may have a package compiled for several stemcells.
             let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
             let mut compiled_with = BTreeSet::new();
             for name in &package.dependencies {
@@ -119,7 +119,7 @@ impl<'r> Packages<'r> {
             let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
             let key = Key::new(stemcell, &package.name, &package.fingerprint, &keys);
             match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
-                // Releases share packages: the same source on the same ground is the same package.
+                // Releases share packages: the same source with the same dependencies is the same package.
                 Some(known) if known.key == key => {}
                 Some(known) => {
                     return Err(Error::invalid(format!(
@@ -148,7 +148,7 @@ impl<'r> Packages<'r> {
         }
     }
 
-    /// Where each would come from now.
+    /// Counts the packages by their current source.
     pub(crate) fn supply(&self, cache: &Path) -> Supply {
         let package_store = PackageStore::below(cache);
         self.nodes.iter().fold(Supply::default(), |mut supply, node| {
@@ -161,8 +161,8 @@ impl<'r> Packages<'r> {
         })
     }
 
-    /// Brings every package to the agent's blobstore, compiled. The result is in the order of their names.
-    /// Those among `installed` that the VM has already are not sent again.
+    /// Provides every package in the agent's blobstore, compiled, sorted by name. A package that is among
+    /// `installed` is not sent again.
     pub(crate) fn provide(
         &self,
         environment: &Environment,
@@ -177,7 +177,8 @@ impl<'r> Packages<'r> {
             .iter()
             .map(|node| Progress { archive: node.compiled(&package_store), ..Progress::default() })
             .collect();
-        // What is compiled needs its dependencies in the blobstore, and whether they are still there nobody tells.
+        // Compilation needs the dependencies in the blobstore, and the agent cannot tell whether they are
+        // still there. Uploads are therefore skipped only if nothing is compiled.
         if progress.iter().all(|progress| progress.archive.is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
                 let archive = progress.archive.as_ref();
@@ -229,7 +230,7 @@ impl<'r> Packages<'r> {
             tasks.push(Task { after, priority: node.height, lane: Lane::Work });
             compiles.push(compile);
             works.push(Work::Keep(number));
-            // What others wait for goes first.
+            // Downloads into the cache have the lowest priority, because no task waits for them.
             tasks.push(Task { after: vec![compile], priority: 0, lane: Lane::Transfer });
         }
         (works, tasks)
@@ -284,8 +285,8 @@ impl<'r> Packages<'r> {
         let begun = Instant::now();
         let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
-        // It finds its own dependencies installed and not theirs, as with a director: a release that names too
-        // few of them fails here as it fails there.
+        // Only direct dependencies are installed for the compilation, as under a director. A release that
+        // declares too few fails here as it fails there.
         let dependencies = node
             .compiled_with
             .iter()
@@ -312,7 +313,8 @@ impl<'r> Packages<'r> {
         Ok(())
     }
 
-    /// Downloads what was compiled. Without it the next run is slower, so a failure is only told.
+    /// Downloads a compiled package into the cache. A failure is only a warning, because it merely makes the
+    /// next run slower.
     fn keep(
         &self,
         number: usize,
@@ -339,7 +341,7 @@ impl<'r> Packages<'r> {
         }
     }
 
-    /// How long it would have taken with nothing ever waiting for a free thread.
+    /// Returns the duration with an unlimited number of threads.
     fn critical_path(&self, progress: &[Progress]) -> Duration {
         let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
@@ -352,12 +354,12 @@ impl<'r> Packages<'r> {
 }
 
 impl Node<'_> {
-    /// What is measured from run to run: not of this version alone.
+    /// Returns the key under which durations are recorded, independent of the package version.
     fn kind(&self, what: &str) -> String {
         format!("{what}/{}", self.package.name)
     }
 
-    /// Its compiled form, where it is on this machine.
+    /// Returns the compiled archive and its digest, from the release or the cache.
     fn compiled(&self, package_store: &PackageStore) -> Option<(PathBuf, Digest)> {
         match &self.package.compiled_for {
             Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
@@ -365,7 +367,7 @@ impl Node<'_> {
         }
     }
 
-    /// The same content among packages that a VM has.
+    /// Finds this package with the same content among those installed on the VM.
     fn among<'i>(
         &self,
         installed: &'i [CompiledPackage],
@@ -374,7 +376,8 @@ impl Node<'_> {
         let there = installed
             .iter()
             .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
-        // The digest of what an agent compiled is by the function that it chose, and not by ours.
+        // The agent chooses the digest algorithm of what it compiles, so the archive is hashed with the same
+        // one.
         let is_same = || {
             let known = Digest::parse(&there.sha1, &there.name).ok()?;
             let found = Digest::of_file(archive, &[known.strongest()]).ok()?;
@@ -386,7 +389,7 @@ impl Node<'_> {
 
 impl std::fmt::Display for Node<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Fingerprints are long; what tells them apart is not.
+        // Twelve characters of a fingerprint are enough to tell packages apart.
         let fingerprint = &self.package.fingerprint;
         write!(f, "'{}/{}'", self.package.name, fingerprint.get(..12).unwrap_or(fingerprint))
     }
@@ -399,8 +402,7 @@ fn put(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;
     Ok(id)
 }
-/// The digest the agent checks a source against: the release's own, or with `--sha2` a SHA-256 where the release
-/// has only weaker ones.
+/// Returns the digest with which the agent verifies the source. With `--sha2`, a SHA-256 replaces a SHA-1.
 fn source_digest(package: &Package, sha2: bool) -> Result<Digest> {
     if !sha2 || package.digest.strongest() != Algorithm::Sha1 {
         return Ok(package.digest.clone());

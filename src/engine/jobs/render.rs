@@ -1,4 +1,5 @@
-//! From job templates to the archive the agent unpacks: `<job>/monit` and `<job>/<target>` for every job.
+//! Renders job templates into the archive that the agent unpacks: `<job>/monit` and `<job>/<target>` for
+//! every job.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,22 +19,21 @@ use erb::{Context, RenderError, Renderer, has_code};
 use manifest::Deployment;
 use manifest::deployment::JobRef;
 
-/// The largest template that is read, in bytes.
+/// The maximum size of a template, in bytes.
 const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// Rendered jobs, packed.
 pub(crate) struct RenderedJobs {
-    /// The archive.
     pub(crate) archive: PathBuf,
-    /// Its digest in BOSH's notation.
+    /// The digest of the archive in BOSH's notation.
     pub(crate) digest: String,
     /// Name and fingerprint of each job.
     pub(crate) jobs: Vec<(String, String)>,
-    /// Changes when anything rendered changes.
+    /// The hash of everything rendered.
     pub(crate) configuration_hash: String,
 }
 
-/// Renders every template of the instance group's jobs.
+/// Renders every template of the jobs in the instance group.
 pub(crate) fn render(
     renderer: &dyn Renderer,
     deployment: &Deployment,
@@ -74,15 +74,15 @@ pub(crate) fn render(
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 
-/// Finds out whether the templates can be rendered at all while not every address is known. What the address may
-/// be to blame for is no concern: an error counts if it is the same with another one.
+/// Checks that the templates can be rendered while not every address is known. An error counts only if it is
+/// the same with two different sets of placeholder addresses.
 pub(crate) fn check(
     renderer: &dyn Renderer,
     deployment: &Deployment,
     releases: &[Release],
     instance_id: &str,
 ) -> Result<()> {
-    // Of the blocks that are kept for documentation (RFC 5737).
+    // Address blocks reserved for documentation (RFC 5737).
     let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
     for reference in &deployment.group.jobs {
         let release = find(releases, &reference.release)?;
@@ -106,7 +106,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The networks with an address out of this block where they have none.
+/// Fills in missing addresses of the networks from this block.
 fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Value> {
     let mut networks = networks.clone();
     for network in networks.values_mut().filter_map(Value::as_object_mut) {
@@ -130,9 +130,9 @@ fn label(job: &Job, source: &Path) -> String {
 pub(crate) struct RenderedFile {
     /// `<job>/<target>`.
     pub(crate) name: String,
-    /// Where it is.
+    /// The path of the file.
     pub(crate) path: PathBuf,
-    /// Whether it is to be run.
+    /// True for a target below `bin/`.
     pub(crate) executable: bool,
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn template(
     Ok(RenderedFile { name, path, executable: target.starts_with("bin/") })
 }
 
-/// Whether a template calls `link`, which its context does not have.
+/// Returns true if a template calls `link`, which its context does not have.
 fn asks_for_link(error: &RenderError) -> bool {
     let RenderError::Template(problem) = error else { return false };
     // Ruby's quotes depend on its version.
@@ -180,8 +180,8 @@ fn asks_for_link(error: &RenderError) -> bool {
         })
 }
 
-/// Says what a missing link means. Consuming one is no error as long as no template asks for it: then the job has
-/// another way to learn what it needs.
+/// Explains a missing link. A job that consumes a link is an error only if a template calls `link`: without
+/// that, the job can learn what it needs in another way.
 fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
         return templates::failure(error, context);
@@ -204,7 +204,7 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
         .with_hint("give the job what the link would tell it as properties, if it has such, or leave it out")
 }
 
-/// What a job's properties are unless somebody says otherwise.
+/// Returns the default values of a job's properties.
 pub(crate) fn defaults(job: &Job) -> Map<String, Value> {
     job.properties
         .iter()
@@ -212,8 +212,8 @@ pub(crate) fn defaults(job: &Job) -> Map<String, Value> {
         .collect()
 }
 
-/// The evaluation context in the form upstream gives its renderer (`job_evaluation_context.go`), with the
-/// networks as they are instead of an empty default.
+/// Builds the evaluation context in the form of the bosh CLI (`job_evaluation_context.go`). Unlike there,
+/// networks are the actual ones and not an empty default.
 pub(crate) fn context(
     deployment: &Deployment,
     release: &Release,
@@ -229,7 +229,7 @@ pub(crate) fn context(
         .and_then(Value::as_str)
         .unwrap_or_default();
     let mut networks = networks.clone();
-    // Upstream's templates find the address under this name, whatever the network is called.
+    // Existing templates look up the address under this name, whatever the name of the network.
     if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
         networks.entry("default").or_insert(network);
     }
@@ -262,7 +262,7 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|_| Error::invalid(format!("the template '{}' is not UTF-8 text", path.display())))
 }
 
-/// Writes a rendered file, for this user alone: credentials end up in them.
+/// Writes a rendered file that only this user can read, because it may hold credentials.
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {

@@ -1,4 +1,4 @@
-//! From a request to everything a plan and its run need, without an effect on the world.
+//! Turns the inputs of a request into everything that a plan and its run need, without an effect on the IaaS.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use base::{Error, Result};
 use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
 use manifest::{self, CpiConfig, Inputs, Loaded};
 
-/// A manifest that can be deployed, as far as it and its artifacts alone can tell.
+/// A validated manifest with its identified artifacts.
 pub(crate) struct Prepared {
     pub(crate) deployment: Deployment,
-    /// The CPIs, where there are several.
+    /// The CPI config, if there is one.
     pub(crate) cpis: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<Leaf>,
@@ -47,7 +47,7 @@ pub(crate) struct Opened {
     pub(crate) releases: Vec<Release>,
 }
 
-/// Reads a manifest, and tells the operator its warnings and notes.
+/// Reads a manifest and reports its warnings and notes.
 pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
     let loaded = manifest::load(inputs, &environment.redactor)?;
     for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
@@ -59,12 +59,13 @@ pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded>
     Ok(loaded)
 }
 
-/// Remembers the credentials in the hints of disks.
+/// Registers the credentials in a disk hint with the redactor.
 pub(crate) fn redact_hint(environment: &Environment, hint: &DiskHint) {
     manifest::learn_named(hint.as_json(), &environment.redactor);
 }
 
-/// Reads and validates the manifest and finds out what its artifacts are; `state` says what is in use.
+/// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record, the
+/// stemcell is unpacked at once.
 pub(crate) fn prepare(
     environment: &Environment,
     inputs: &Inputs,
@@ -112,7 +113,7 @@ fn mbus_certificate(loaded: &Loaded, deployment: &Deployment) -> Option<MbusCert
     Some(MbusCertificate { place, pem: pem.to_owned(), stored })
 }
 
-/// The leaves of the manifest; secret is whatever must not be shown.
+/// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
 fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
     manifest::leaves(root)
         .into_iter()
@@ -123,9 +124,9 @@ fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
         .collect()
 }
 
-/// The description of the VM that decides whether a new one is needed.
+/// Returns the description of the VM that decides whether a new one is needed.
 fn vm_spec(deployment: &Deployment) -> VmSpec {
-    // Tags come into the environment on their way to the CPI; a VM can live with others.
+    // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
         bosh.remove("tags");
@@ -140,7 +141,7 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
         networks: Value::Object(deployment.vm.networks.clone()),
         env: Value::Object(env),
-        // What else the CPI's properties say is between it and the IaaS.
+        // Other CPI properties do not reach the VM's agent.
         agent: json!({
             "mbus": provider.mbus.expose(),
             "cert": provider.cert.to_json(),
@@ -153,12 +154,12 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
     }
 }
 
-/// What tells a manifest from another one: SHA-512 (hex) of all in it that decides whether a deploy is needed.
+/// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
 pub(crate) fn manifest_sha(loaded: &Loaded) -> Result<String> {
     Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
 }
 
-/// Obtains and opens these releases alone.
+/// Obtains and opens only these releases.
 pub(crate) fn open_releases(
     environment: &Environment,
     wanted: &[ReleaseRef],
@@ -172,7 +173,7 @@ pub(crate) fn open_releases(
         .collect()
 }
 
-/// Obtains and opens this stemcell alone.
+/// Obtains and opens only this stemcell.
 pub(crate) fn open_stemcell(
     environment: &Environment,
     wanted: &ArtifactRef,
@@ -201,7 +202,7 @@ impl Prepared {
         self.releases.iter().map(|release| release.identity.clone()).collect()
     }
 
-    /// The desired state, for a plan.
+    /// Returns the desired state for a plan.
     pub(crate) fn desired<'p>(&'p self, releases: &'p [Identity]) -> Desired<'p> {
         Desired {
             manifest_sha: &self.manifest_sha,
@@ -230,7 +231,7 @@ impl Prepared {
     }
 }
 
-/// The release of this name; the manifest was checked to name only known ones.
+/// Finds the release with this name. Validation has already rejected unknown names in the manifest.
 pub(crate) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Release> {
     releases
         .iter()

@@ -1,4 +1,4 @@
-//! From the inputs of a command to a deployment with its artifacts, without an effect on the IaaS.
+//! Turns the inputs of a command into a deployment with its artifacts, without an effect on the IaaS.
 //!
 //! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which
 //! also identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single

@@ -1,4 +1,4 @@
-//! Brings the artifacts of a manifest to this machine, several at once, and says what they are.
+//! Obtains the artifacts of a manifest, several at once, and identifies them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,28 +20,28 @@ pub(crate) struct Obtained {
     pub(crate) source: Source,
     pub(crate) expected: Option<Digest>,
     pub(crate) identity: Identity,
-    /// A stemcell that is unpacked already.
+    /// The stemcell, if it is already unpacked.
     pub(crate) unpacked: Option<Stemcell>,
 }
 
 /// The way to identify a stemcell that must be read as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdentifyBy {
-    /// It is read only, because it may be the one in use.
+    /// Only reads it, because it may be the one in use.
     Reading,
-    /// It is verified and unpacked at once, because it is needed in any case.
+    /// Verifies and unpacks it at once, because it is needed in any case.
     Unpacking,
 }
 
 impl IdentifyBy {
-    /// The way for a run on this state: one that has no stemcell on record needs any.
+    /// Selects the way for a run: a state without a stemcell needs it unpacked in any case.
     pub(crate) fn beside(state: &State) -> Self {
         if state.stemcells.is_empty() { IdentifyBy::Unpacking } else { IdentifyBy::Reading }
     }
 }
 
 impl Obtained {
-    /// The stemcell it is, verified and unpacked.
+    /// Returns the stemcell, verified and unpacked.
     pub(crate) fn stemcell(&self, environment: &Environment, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
         let unpack = || unpack(environment, &self.source, self.expected.as_ref(), &name(), stage);
@@ -64,7 +64,7 @@ fn unpack(
     Ok(stemcell)
 }
 
-/// The stemcell and the releases of the manifest in `directory`.
+/// Obtains stemcell and releases. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn all(
     environment: &Environment,
     stemcell: &ArtifactRef,
@@ -79,12 +79,12 @@ pub(crate) fn all(
     let wanted: Vec<WantedArtifact<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
     let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
-    // There is one for each that was wanted.
+    // `obtain` returns one result per wanted artifact.
     let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
     Ok((stemcell, obtained.collect()))
 }
 
-/// The stemcell of the manifest in `directory` alone.
+/// Obtains only the stemcell. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn stemcell(
     environment: &Environment,
     stemcell: &ArtifactRef,
@@ -95,7 +95,7 @@ pub(crate) fn stemcell(
     Ok(all(environment, stemcell, identify_by, &[], directory, stage)?.0)
 }
 
-/// These releases of the manifest in `directory`, in their order.
+/// Obtains releases, in their order. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn releases(
     environment: &Environment,
     releases: &[ReleaseRef],
@@ -106,16 +106,16 @@ pub(crate) fn releases(
     obtain(environment, &wanted, directory, stage)
 }
 
-/// An artifact of the manifest, before it is known to be on this machine.
+/// An artifact of the manifest that may not be on this machine yet.
 struct WantedArtifact<'m> {
     kind: ArtifactKind,
-    /// What `releases` calls it.
+    /// Its name in `releases`; none for a stemcell.
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
     identify_by: IdentifyBy,
 }
 
-/// What it takes to obtain artifacts.
+/// The context in which artifacts are obtained.
 struct ObtainContext<'e> {
     environment: &'e Environment,
     cache: &'e Cache,
@@ -175,8 +175,8 @@ impl<'m> WantedArtifact<'m> {
     }
 }
 
-/// The result is in the order of `wanted`. After a failure no further one is begun, and downloads under way
-/// stop; what they got stays for the next run.
+/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure stops the others; the
+/// downloaded parts stay for the next run.
 fn obtain(
     environment: &Environment,
     wanted: &[WantedArtifact<'_>],
@@ -214,7 +214,7 @@ fn obtain(
         }
     });
     let results = results.into_inner();
-    // The first failure is the reason for any that came after it.
+    // The first failure is the cause of the later ones.
     let mut obtained = results
         .into_iter()
         .map(|(index, result)| result.map(|obtained| (index, obtained)))
