@@ -1,12 +1,12 @@
-//! Taking things away: what a CPI's answer to a deletion means for the record.
+//! Deletes resources, and decides by the CPI's answer whether the record may go.
 //!
-//! A record goes only when the thing is known to be gone: the CPI says that it deleted it, or `has_vm` or
-//! `has_disk` says that it is not there. Where nobody can be asked, a "not found" is written on the record, which
-//! stays; when a later run is told the same by the CPI's own error type, that is believed. Whatever could not be
-//! deleted stays on record and is tried again by the next run.
+//! A record goes only when the resource is known to be gone: the CPI deleted it, or `has_vm` or `has_disk`
+//! denies that it exists. If the CPI cannot be asked, a "not found" is noted on the record, which stays. If a
+//! later run gets the CPI's own "not found" error type as well, the record goes. A resource that could not be
+//! deleted stays on record, and the next run tries again.
 //!
-//! Where there are several CPIs, a disk, a snapshot or an orphaned VM that the one on record does not find is looked
-//! for at every other one in turn.
+//! With several CPIs, a disk, a snapshot or an orphaned VM that the CPI on record does not find is looked for
+//! at each other CPI in turn.
 
 use serde_json::json;
 
@@ -20,8 +20,8 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Deletes something and shows it as a stage. Returns why it is still there, when it is, for the caller to judge: a
-/// deploy that did everything else is none the worse for it.
+/// Deletes a resource as a stage of its own. Returns the error if it still exists, for the caller to judge: a
+/// deploy that did everything else does not fail because of it.
 pub(crate) fn delete(
     executor: &mut Executor<'_>,
     resource: &Resource,
@@ -86,26 +86,26 @@ pub(crate) fn delete(
     }
 }
 
-/// Something that is to be deleted.
+/// One deletion of a resource on record.
 struct Deletion<'d> {
     resource: &'d Resource,
     why: &'d str,
     effect: Effect,
 }
 
-/// What came of looking for something at other CPIs than the one on record.
+/// The result of looking for a resource at CPIs other than the one on record.
 enum Search {
-    /// One of them deleted it.
+    /// This CPI deleted it.
     Deleted(String),
-    /// None of them knows it.
+    /// No CPI knows it.
     Nowhere,
-    /// One of them could neither delete it nor say that it has it not.
+    /// Deletion failed at this CPI, which could not confirm that it is gone.
     Failed(Option<String>, CpiError),
 }
 
 impl Deletion<'_> {
-    /// The CPIs that may know it when the one on record does not, in turn. Of stemcells and of the VM of this
-    /// environment the record is right.
+    /// Returns the CPIs to ask if the one on record does not find the resource. There are none for stemcells
+    /// and for the VM of this environment, whose records are reliable.
     fn others(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
         let wanders = match self.resource {
             Resource::Disk(_) | Resource::Snapshot(_) => true,
@@ -116,12 +116,12 @@ impl Deletion<'_> {
             return Vec::new();
         }
         let mut others = executor.cpis().others(self.resource.cpi());
-        // What a CPI calls so is something else where that is on record itself.
+        // A CPI with a record of its own for this CID means another resource.
         others.retain(|other| !executor.state().records(&self.resource.at_cpi(other.as_deref())));
         others
     }
 
-    /// Asks other CPIs in turn, until one knows it.
+    /// Asks other CPIs in turn until one knows the resource.
     fn search(
         &self,
         executor: &mut Executor<'_>,
@@ -184,17 +184,17 @@ impl Deletion<'_> {
     }
 }
 
-/// Whether a CPI says that it has no such thing, or cannot have one.
+/// Returns true if a CPI answers that it has no such resource, or does not implement the method.
 fn does_not_know(what: ResourceKind, error: &CpiError) -> bool {
     error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found(what, error).is_some()
 }
 
-/// How a CPI says that what it was to delete does not exist.
+/// The form in which a CPI reports that a resource does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NotFound {
-    /// By the error type that is meant for it.
+    /// By the dedicated error type.
     Typed,
-    /// In words.
+    /// Only in the words of the message.
     InWords,
 }
 
@@ -204,7 +204,7 @@ fn not_found(what: ResourceKind, error: &CpiError) -> Option<NotFound> {
         (ResourceKind::Vm, CpiErrorKind::VmNotFound)
         | (ResourceKind::Disk, CpiErrorKind::DiskNotFound)
         | (ResourceKind::Stemcell, CpiErrorKind::StemcellNotFound)
-        // There is no type for snapshots.
+        // Snapshots have no error type of their own.
         | (ResourceKind::Snapshot, CpiErrorKind::DiskNotFound) => Some(NotFound::Typed),
         (_, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) => None,
         _ => {

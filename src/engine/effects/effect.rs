@@ -1,7 +1,7 @@
-//! What CPI calls do to the world, and how their answers change the state.
+//! The effects of CPI calls, and the changes of the state that their answers mean.
 //!
-//! An effect is announced in the journal with everything needed to record its outcome, so that the run that
-//! reads the answer may be another one than the run that asked.
+//! An effect is announced in the journal with everything needed to record its outcome, because another run
+//! than the calling one may read the answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,25 +12,25 @@ use crate::state::{
     VmHandle, in_iaas,
 };
 
-/// A call that changes the world. Records are unnamed until the CPI has said the CID.
+/// A CPI call that changes something. Records have no CID until the CPI has answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {
     /// `create_stemcell`.
     CreateStemcell {
-        /// What will be recorded.
+        /// The record to store when the call succeeds.
         record: Stemcell<Unnamed>,
     },
     /// `create_vm`.
     CreateVm {
-        /// What will be recorded.
+        /// The record to store when the call succeeds.
         record: Vm<Unnamed>,
     },
     /// `delete_vm`.
     DeleteVm(VmHandle),
     /// `create_disk`.
     CreateDisk {
-        /// What will be recorded.
+        /// The record to store when the call succeeds.
         record: Disk<Unnamed>,
     },
     /// `attach_disk`.
@@ -53,7 +53,7 @@ pub(crate) enum Effect {
     DeleteDisk(DiskHandle),
     /// `snapshot_disk`.
     SnapshotDisk {
-        /// What will be recorded.
+        /// The record to store when the call succeeds.
         record: Snapshot<Unnamed>,
     },
     /// `delete_snapshot`.
@@ -63,7 +63,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// The deletion of something on record.
+    /// Returns the effect that deletes a resource on record.
     pub(crate) fn delete(resource: Resource) -> Self {
         match resource {
             Resource::Vm(vm) => Effect::DeleteVm(vm),
@@ -73,7 +73,7 @@ impl Effect {
         }
     }
 
-    /// The name of the CPI that it is on record with; none for the default CPI.
+    /// Returns the name of the CPI on record; none for the default CPI.
     pub(crate) fn cpi(&self) -> Option<&str> {
         match self {
             Effect::CreateStemcell { record } => record.cpi.as_deref(),
@@ -89,7 +89,7 @@ impl Effect {
         }
     }
 
-    /// The CPI method.
+    /// Returns the CPI method.
     pub(crate) fn method(&self) -> Method {
         match self {
             Effect::CreateStemcell { .. } => Method::CreateStemcell,
@@ -105,8 +105,8 @@ impl Effect {
         }
     }
 
-    /// Whether something may exist that nobody knows of when the answer is lost. The other effects are about
-    /// things on record and are simply repeated.
+    /// Returns true for a call that creates something, which would be untracked if the answer were lost.
+    /// Other effects are about recorded resources and can be repeated.
     pub(crate) fn creates(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl Effect {
         )
     }
 
-    /// What a lost call may have made looks like.
+    /// Describes what an unanswered call may have created.
     fn looks_like(&self) -> String {
         match self {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
@@ -128,13 +128,13 @@ impl Effect {
         }
     }
 
-    /// How to find what a lost call may have made.
+    /// Describes how to find in the IaaS what an unanswered call may have created.
     pub(crate) fn how_to_find(&self) -> String {
         in_iaas(&self.looks_like(), self.cpi())
     }
 
-    /// What the effect may have left behind although the CPI answered with this error. A CPI is believed that it lacks
-    /// the method, or cannot do this; any other error may have come after the deed.
+    /// Returns the suspect of a creating call that the CPI answered with an error. Only "not implemented" and
+    /// "not supported" prove that nothing was created.
     pub(crate) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, kind, message, .. } = error else { return None };
         if matches!(kind, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) {
@@ -158,7 +158,7 @@ impl Effect {
         })
     }
 
-    /// The changes that the answer means; one to another method is described instead.
+    /// Returns the changes that the answer means, or a description of an answer that does not fit the method.
     pub(crate) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
         Ok(match (self, answer) {
             (Effect::CreateStemcell { record }, Answer::Stemcell(cid)) => {
@@ -177,7 +177,7 @@ impl Effect {
             (Effect::AttachDisk { disk, .. }, Answer::Hint(hint)) => {
                 vec![Change::DiskAttached { disk: disk.clone(), hint: hint.clone() }]
             }
-            // API version 1 knows no hints.
+            // API version 1 has no hints.
             (Effect::AttachDisk { disk, .. }, Answer::Nothing) => {
                 vec![Change::DiskAttached { disk: disk.clone(), hint: None }]
             }
@@ -186,7 +186,7 @@ impl Effect {
         })
     }
 
-    /// The changes that mean that what the effect was to delete is not there.
+    /// Returns the changes for a deleted resource; none for effects that delete nothing.
     pub(crate) fn deleted(&self) -> Vec<Change> {
         match self {
             Effect::DeleteVm(handle) => vec![Change::VmDeleted(handle.clone())],

@@ -1,4 +1,5 @@
-//! Makes the CPI calls of a run: announced in the journal before, recorded in the state after.
+//! Makes the CPI calls of a run: announces each in the journal before, and records its outcome in the state
+//! after.
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -16,16 +17,16 @@ use base::events::Stage;
 use base::task_graph::{self, Task};
 use base::{Error, Result};
 
-/// The locked state, and the CPIs that change what it describes.
+/// The locked state, and the CPIs whose calls change it.
 pub(crate) struct Executor<'a> {
     environment: &'a Environment,
     cpis: Cpis<'a>,
     store: Store,
-    /// What answers the CPI while calls are made under contract v1.
+    /// The registry that serves calls under contract v1.
     registry: Option<RegistryEndpoint>,
 }
 
-/// One of several calls that are made at once.
+/// One of several calls made in parallel.
 pub(crate) struct ParallelEffect {
     /// The name of its stage.
     pub(crate) name: String,
@@ -35,7 +36,7 @@ pub(crate) struct ParallelEffect {
     pub(crate) arguments: Vec<Value>,
 }
 
-/// A call that changes something, before it is announced.
+/// A call with an effect, not yet announced.
 struct EffectCall<'c> {
     stage: &'c Stage,
     why: &'c str,
@@ -46,7 +47,7 @@ struct EffectCall<'c> {
 }
 
 impl<'a> Executor<'a> {
-    /// Nothing is written yet: a CPI that cannot answer leaves no trace.
+    /// Creates an executor without writing anything, so that a CPI that fails `info` leaves no trace.
     pub(crate) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
         Executor { environment, cpis, store, registry: None }
     }
@@ -67,17 +68,18 @@ impl<'a> Executor<'a> {
         self.store
     }
 
-    /// Announces later calls with this registry.
+    /// Sets the registry that is announced with later calls.
     pub(crate) fn set_registry(&mut self, registry: &RegistryEndpoint) {
         self.registry = Some(registry.clone());
     }
 
-    /// What the registry keeps for the VM's agent to read.
+    /// Returns the journal's document in which the registry keeps the settings of the VM's agent.
     pub(crate) fn registry(&self) -> Document {
         self.store.journal().registry()
     }
 
-    /// Makes a call by the CPI on record: announced before, recorded after. An error of the CPI is an error.
+    /// Makes a call to the CPI on record, announced before and recorded after. An error of the CPI is
+    /// returned as an error.
     pub(crate) fn effect(
         &mut self,
         stage: &Stage,
@@ -88,8 +90,8 @@ impl<'a> Executor<'a> {
         self.attempt(effect.cpi(), stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
     }
 
-    /// As [`Self::effect`], several calls at once (`--parallel`), each a stage of its own and by a CPI that was asked
-    /// what it is. None of them keeps the others from being made.
+    /// Like [`Self::effect`] for several calls at once (`--parallel`), each a stage of its own. A failed call
+    /// does not stop the others.
     pub(crate) fn effects_in_parallel(
         &mut self,
         stage: &Stage,
@@ -119,7 +121,7 @@ impl<'a> Executor<'a> {
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// As [`Self::effect`], by any CPI, and returns the CPI's error for the caller to judge.
+    /// Like [`Self::effect`], but to any CPI, and returns the CPI's error for the caller to judge.
     pub(crate) fn attempt(
         &mut self,
         cpi: Option<&str>,
@@ -134,12 +136,12 @@ impl<'a> Executor<'a> {
         announce_and_make(self.environment, &Mutex::new(&mut self.store), &connection, &call)
     }
 
-    /// Asks the CPI on record whether something exists.
+    /// Asks the CPI on record whether a resource exists.
     pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
         self.cpis.get(resource.cpi())?.presence(stage, resource)
     }
 
-    /// Makes a call that changes nothing on record, and nothing that cannot be repeated.
+    /// Makes a call that changes nothing on record and can be repeated safely.
     pub(crate) fn ask(
         &self,
         cpi: Option<&str>,
@@ -154,24 +156,24 @@ impl<'a> Executor<'a> {
         self.environment
     }
 
-    /// Whether the VM exists; a CPI that cannot tell is believed to have it.
+    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn has_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
         self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
     }
 
-    /// Sets the metadata of a VM, which a CPI need not implement.
+    /// Sets the metadata of a VM. A CPI that does not implement the method is no error.
     pub(crate) fn set_vm_metadata(&self, stage: &Stage, vm: &VmHandle, metadata: Value) -> Result<()> {
         self.cpis.get(vm.cpi())?.set_metadata(stage, Method::SetVmMetadata, vm.cid.as_str(), metadata)
     }
 
-    /// Sets the metadata of a disk, which a CPI need not implement.
+    /// Sets the metadata of a disk. A CPI that does not implement the method is no error.
     pub(crate) fn set_disk_metadata(&self, stage: &Stage, disk: &DiskHandle, metadata: Value) -> Result<()> {
         self.cpis.get(disk.cpi())?.set_metadata(stage, Method::SetDiskMetadata, disk.cid.as_str(), metadata)
     }
 }
 
-/// Makes a call by this CPI, announced before and recorded after. Locks the store only to announce and to
-/// record, since several calls may be under way.
+/// Makes a call to this CPI, announced before and recorded after. Locks the store only to announce and to
+/// record, because other calls may be under way.
 fn announce_and_make(
     environment: &Environment,
     store: &Mutex<&mut Store>,
@@ -197,7 +199,7 @@ fn announce_and_make(
             by: None,
         };
         let open = hold(store).journal().begin(&intent)?;
-        // Announcing it may have taken long, and somebody may have removed the lock.
+        // The lock may have been removed while the intent was written.
         environment.paths.state.confirm_lock()?;
         let error = match make(connection, &call, &open, stage) {
             Ok(answer) => match effect.changes(&answer) {
@@ -210,7 +212,7 @@ fn announce_and_make(
             Err(error) => error,
         };
         match error {
-            // Its process is still at work: the next run reads what it answers.
+            // The CPI process still runs: the next run reads its answer.
             CpiError::Abandoned { .. } => {
                 return Err(still_at_work(of_cpi(cpi, error), &open));
             }
@@ -230,7 +232,8 @@ fn announce_and_make(
 }
 
 fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
-    // What a call that panicked left is what is on disk: a change is applied once it is written.
+    // After a panic in another thread the store is still consistent, because a change is applied only after
+    // it is written.
     store.lock()
 }
 
@@ -247,7 +250,7 @@ fn record_suspect(
     }
 }
 
-/// Records what a call came to, and forgets the call.
+/// Records the outcome of a call and settles its intent.
 fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()> {
     for change in changes {
         store.commit(change)?;
@@ -265,7 +268,7 @@ fn failed(effect: &Effect, error: CpiError) -> Error {
     }
 }
 
-/// What an operator can do about one that was just recorded.
+/// Returns the hint for a suspect that was just recorded.
 fn hint(suspect: &Suspect) -> String {
     format!(
         "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
@@ -275,7 +278,7 @@ fn hint(suspect: &Suspect) -> String {
     )
 }
 
-/// Makes an announced call, so that another run could read its answer.
+/// Makes an announced call with its answer in the journal's files, where another run can read it.
 fn make(
     connection: &Connection<'_>,
     call: &CpiRequest,

@@ -1,4 +1,4 @@
-//! CPI calls that change something: announced in the journal before, recorded in the state after.
+//! CPI calls that change something: announced in the journal before the call, recorded in the state after it.
 //!
 //! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Executor`], which makes the
 //! calls; [`Effect`], one call with the record of its outcome; [`deletion::delete`]; [`Registry`], which

@@ -4,7 +4,7 @@ use super::effect::Effect;
 use crate::state::OpenCall;
 use base::Error;
 
-/// The error for a call whose process was left at work.
+/// Adds hints to the error for a call whose CPI process still runs.
 pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
     error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
         format!(
@@ -14,12 +14,12 @@ pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
     )
 }
 
-/// The error for a call that may have made something nobody has a CID of.
+/// Returns the error for a call that may have created something with an unknown CID.
 pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
     let unknown = cause
         .context(format!("what the CPI's `{}` did is not known", effect.method()))
         .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
-    // Where another machine made the call, its log is there.
+    // The log is on the machine that made the call.
     let unknown = match call.log_path() {
         log if log.exists() => {
             unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))

@@ -1,4 +1,5 @@
-//! Contract v1 in a run: the registry for the CPI, and the ssh tunnel through which the VM's agent reaches it.
+//! Contract v1 in a run: the registry for the CPI, and the SSH tunnel through which the VM's agent reaches
+//! it.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -21,27 +22,28 @@ use base::{Error, Result};
 use manifest::deployment::{CloudProvider, SshTunnel, TunnelKey};
 use net::ssh::{self, Key, KeyError};
 
-/// How long to wait for the agent before looking whether the tunnel has failed for good.
+/// The interval at which a tunnel is checked for failure while the agent is waited for.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often a passphrase is asked for.
+/// The maximum number of prompts for a passphrase.
 const TRIES: u32 = 3;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
-/// A registry that answers, and the way for VMs to it.
+/// A running registry, with the SSH tunnel from the VM to it.
 pub(crate) struct Registry<'a> {
     environment: &'a Environment,
-    /// To the VM made last. It stays open, because agents ask again when a disk is attached.
+    /// The tunnel to the newest VM. It stays open, because agents read the registry again when a disk is
+    /// attached.
     tunnel: RefCell<Option<Tunnel>>,
     login: Option<ssh::Server>,
     port: u16,
     server: Server,
-    /// Last, because the others live in it.
+    /// Declared last, so that it is dropped after everything that runs on it.
     runtime: Runtime,
 }
 
 impl<'a> Registry<'a> {
-    /// Starts the registry where contract v1 is in force and the manifest configures one. `manifest` is what the
-    /// path of a private key is relative to.
+    /// Starts the registry if contract v1 is in force and the manifest configures one. The path of a private
+    /// key is relative to `manifest`.
     pub(crate) fn start(
         environment: &'a Environment,
         provider: &CloudProvider,
@@ -55,7 +57,7 @@ impl<'a> Registry<'a> {
             return Ok(None);
         }
         let address = loopback(config)?;
-        // Before anything is made: a key that cannot be used must not cost a VM.
+        // An unusable key must fail before a VM is created.
         let login = match &provider.ssh_tunnel {
             Some(tunnel) => Some(login(environment, tunnel, manifest)?),
             None => None,
@@ -67,7 +69,7 @@ impl<'a> Registry<'a> {
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
     }
 
-    /// Waits until the agent on a new VM answers, through the tunnel's opening if there is to be one.
+    /// Waits until the agent on a new VM answers, and opens the tunnel first if one is configured.
     pub(crate) fn wait_for_agent(
         &self,
         executor: &mut Executor<'_>,
@@ -111,7 +113,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// Begins to open the tunnel to the VM on record, where it was made under contract v1.
+    /// Begins to open the tunnel to the VM on record, if that was created under contract v1.
     pub(crate) fn begin(&self, state: &State, patience: Duration) -> Option<Tunnel> {
         let vm = state.vm().filter(|vm| vm.contract == Contract::V1)?;
         let server = ssh::Server { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
@@ -163,7 +165,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
     })
 }
 
-/// Reads a key; whoever is at the terminal is asked for its passphrase.
+/// Reads a private key, and prompts for its passphrase if it is encrypted and a terminal is there.
 fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key> {
     let unusable = |error: KeyError| {
         let hint = match error {

@@ -1,4 +1,4 @@
-//! What an interrupted run left: open calls, and things that a failed call may have made.
+//! Recovery from interrupted runs: open calls, and suspects of failed calls.
 //!
 //! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`],
 //! with which every command begins that changes something; [`suspects`]; [`legacy_state`].

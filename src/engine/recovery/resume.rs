@@ -1,4 +1,4 @@
-//! Finishes what an earlier run began and did not live to record.
+//! Settles the calls that an interrupted run left open.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use base::timing::Activity;
 use base::{Error, Result};
 use manifest::Inputs;
 
-/// Reads the answers to calls of earlier runs into the state. With `forget`, calls whose outcome cannot be known
-/// are dropped instead of stopping the run.
+/// Records the answers to calls of earlier runs in the state. With `forget`, calls with an unknown outcome
+/// are dropped and do not stop the run.
 pub(crate) fn settle_open_calls(
     environment: &Environment,
     inputs: &Inputs,
@@ -29,7 +29,7 @@ pub(crate) fn settle_open_calls(
     }
     let calls = store.journal().open_calls::<Effect>()?;
     if !calls.is_empty() {
-        // The manifest is not loaded yet, and a CPI may have put its arguments into an error.
+        // The manifest is not loaded yet, but errors of the CPI may quote its secrets.
         manifest::learn_secrets(inputs, &environment.redactor);
     }
     for (intent, call) in calls {
@@ -77,7 +77,7 @@ fn settle(
             Err(problem) => problem,
         },
         Err(CpiError::NoAnswer { problem, .. }) => problem,
-        // Whether it is called again is decided anew by this run's plan.
+        // This run's plan decides whether the call is made again.
         Err(error) => {
             let hide = |text: &str| environment.redactor.apply(text).into_owned();
             if let Some(suspect) = intent.effect.suspect(&error, &hide) {
@@ -112,24 +112,24 @@ fn settle(
             intent.effect.how_to_find()
         ));
     }
-    // The other effects are about things on record, which this run's plan decides about anew.
+    // Other effects are about recorded resources: this run's plan decides about them again.
     call.settle()?;
     stage.skip(format!("it gave no usable answer: {problem}"));
     Ok(())
 }
 
-/// What was answered to the call, by the terms it was made under.
+/// Reads the answer to a call by the terms under which it was made.
 fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
     read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
 }
 
-/// What came of waiting for a call of an earlier run.
+/// The result of waiting for a call of an earlier run.
 enum Waited {
     /// It was never made.
     NeverAsked,
-    /// What its process wrote.
+    /// The bytes that the CPI process wrote.
     Answer(Vec<u8>),
-    /// Another machine made it, and left no word.
+    /// Another machine made it, and its answer is not in the journal.
     Lost,
 }
 
@@ -143,7 +143,7 @@ fn wait_for_call(
 ) -> Result<Waited> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
-    // The process may need it while it is waited for.
+    // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
     let mut announced = false;
     let begun = Instant::now();
@@ -186,8 +186,8 @@ fn wait_for_call(
     )
 }
 
-/// Starts the registry again that the CPI process of an earlier run, and the VM it makes, were told of.
-/// That it cannot be started yet is reported unless `announced`.
+/// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. A failure is
+/// reported once, unless `announced`.
 fn open_registry(
     environment: &Environment,
     store: &Store,
@@ -209,7 +209,7 @@ fn open_registry(
     }
 }
 
-/// The changes an answer means, if the state can take them.
+/// Returns the changes that an answer means, after trying them on a copy of the state.
 fn fitting_changes(
     environment: &Environment,
     store: &Store,

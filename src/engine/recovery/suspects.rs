@@ -1,6 +1,6 @@
-//! What calls that failed may have made all the same. A CPI that answers with an error is believed to have cleaned up,
-//! so no run stops for it; but it stays on record, is told by every run, and is looked for where anybody can be asked:
-//! a VM by its agent. No CPI can be asked about a disk or an image without its CID.
+//! Suspects: what failed calls may have created. A CPI that answers with an error has probably cleaned up, so
+//! no run stops for a suspect. It stays on record, and every run reports it. A suspected VM is looked for
+//! through its agent; a CPI cannot be asked about a disk or an image without a CID.
 
 use crate::agent::{AgentError, Endpoint, connect, endpoint, identity};
 use crate::effects::Effect;
@@ -11,15 +11,15 @@ use crate::state::{State, Suspect};
 use base::{Error, Result};
 use manifest::Inputs;
 
-/// How many are told in full.
+/// The maximum number of suspects described in a report.
 const TOLD: usize = 3;
 
-/// One of them in words: what to look for, and by which request.
+/// Describes a suspect: how to find it, and the request id.
 pub(crate) fn describe(suspect: &Suspect) -> String {
     format!("{} (request {}, {})", suspect.how_to_find(), suspect.request_id, suspect.since)
 }
 
-/// Tells what is on record.
+/// Warns about the suspects on record.
 pub(crate) fn report(environment: &Environment, state: &State) {
     let suspects = &state.monopile.suspects;
     let newest: Vec<String> = suspects.iter().rev().take(TOLD).map(describe).collect();
@@ -36,9 +36,8 @@ pub(crate) fn report(environment: &Environment, state: &State) {
     ));
 }
 
-/// Looks for a VM that a failed call may have made, where no VM is on record: its agent would answer at the address of
-/// the one to come. One that is there is an error, since nobody has its CID, and a second VM would fight it for the
-/// address.
+/// Fails if the agent of a suspected VM answers while no VM is on record. Its CID is unknown, and a new VM
+/// would conflict with it over the address.
 pub(crate) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<()> {
     let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
@@ -49,7 +48,7 @@ pub(crate) fn look(environment: &Environment, endpoint: &Endpoint, state: &State
     .with_hint(identity::met(suspect)))
 }
 
-/// As [`look`], with what was found for the caller to judge.
+/// Like [`look`], but returns the suspect for the caller to judge.
 pub(crate) fn find<'s>(
     environment: &Environment,
     endpoint: &Endpoint,
@@ -78,8 +77,8 @@ pub(crate) fn find<'s>(
     Ok(found)
 }
 
-/// Whether the VM that a call without an answer was to make is there, as far as its agent can be met at the address in
-/// the manifest, if that can be read.
+/// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. The
+/// address comes from the manifest, if that can be read.
 pub(crate) fn sighting(
     environment: &Environment,
     inputs: &Inputs,

@@ -1,4 +1,4 @@
-//! A CPI of the CPI config: an executable, the job of a release, or a built-in one.
+//! One CPI of the CPI config: an executable, the job of a release, or a built-in CPI.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use base::files::durable::parent;
 use base::{Error, Result};
 use manifest::CpiEntry;
 
-/// See the module.
+/// An entry of the CPI config with its resolved kind.
 pub(super) struct Entry<'a> {
     pub(super) cpi: &'a CpiEntry,
     entry_kind: EntryKind,
 }
 
-/// The way in which an entry makes a CPI.
+/// The kind of program that implements an entry.
 enum EntryKind {
     Executable(PathBuf),
     Job(jobs::Name),
@@ -26,12 +26,12 @@ enum EntryKind {
 }
 
 impl<'a> Entry<'a> {
-    /// Finds out what makes it.
+    /// Resolves the kind of an entry.
     pub(super) fn find(cpi: &'a CpiEntry, parts: &Parts<'_>) -> Result<Self> {
         Ok(Entry { cpi, entry_kind: entry_kind(cpi, parts)? })
     }
 
-    /// Installs it, if that is needed, with what is its own below `root`.
+    /// Installs the CPI if needed, with its own files below `root`.
     pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
         let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = sources.parts.provider;
@@ -41,7 +41,7 @@ impl<'a> Entry<'a> {
             }
             EntryKind::Builtin => {
                 private_directory(root)?;
-                // Its properties are in the context alone, where they win.
+                // The entry's properties are only in the context of requests, where they win.
                 let config = builtin_config(sources.environment, kind, provider, &Map::new());
                 let mut context = with_registry(properties, sources);
                 if properties.contains_key("agent") {
@@ -89,7 +89,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The context of a CPI that nobody renders the registry of contract v1 into.
+/// Returns the request context of a CPI without templates, which has to include the registry of contract v1.
 fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<String, Value> {
     let mut context = properties.clone();
     if let Some(registry) = sources.parts.provider.properties.get("registry") {

@@ -1,7 +1,7 @@
-//! The CPI that jobs of releases make up: one of them has the template `bin/cpi`, others may be plug-ins of it.
+//! A CPI made of jobs of releases: one job has the template `bin/cpi`, others may be its plug-ins.
 //!
-//! What can be wrong with them is found out in the order of what it costs: which jobs there are, whether their
-//! templates render, and only then whether their packages compile.
+//! Cheap checks come first: the jobs must exist, then their templates must render, and only then are their
+//! packages compiled.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
-/// The template whose result is the CPI.
+/// The target of the template that is the CPI's executable.
 const CPI: &str = "bin/cpi";
 
 /// A job that the manifest names, found in its release.
@@ -33,10 +33,10 @@ struct Found<'r> {
     job: &'r Job,
 }
 
-/// Job and release.
+/// The names of a job and its release.
 pub(super) type Name = (String, String);
 
-/// The job that makes CPIs of this type.
+/// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
 pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
     let named = |release: &Release| match &parts.provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
@@ -48,7 +48,7 @@ pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
     Some((job_of_type(kind), release.name.clone()))
 }
 
-/// Whether a release makes CPIs of this type.
+/// Returns true if a release implements CPIs of this type.
 pub(super) fn has_type(release: &Release, kind: &str) -> bool {
     release.job(&job_of_type(kind)).is_ok_and(makes_cpi)
 }
@@ -61,8 +61,8 @@ fn makes_cpi(job: &Job) -> bool {
     job.templates.iter().any(|template| template.target == CPI)
 }
 
-/// The jobs of the default CPI. Where there are several CPIs, `cloud_provider` may name the jobs of others as well:
-/// the first is the default.
+/// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
+/// CPIs: the first one is the default.
 pub(super) fn of_default_cpi(wanted: &[Name], parts: &Parts<'_>) -> Result<Vec<Name>> {
     if parts.config.is_none() {
         return Ok(wanted.to_vec());
@@ -74,7 +74,7 @@ pub(super) fn of_default_cpi(wanted: &[Name], parts: &Parts<'_>) -> Result<Vec<N
     }
 }
 
-/// The jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
+/// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
 pub(super) fn of_type(job: &Name, parts: &Parts<'_>) -> Result<Vec<Name>> {
     match &parts.provider.cpi {
         CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, parts.releases)?)),
@@ -123,7 +123,7 @@ pub(super) fn install(
             arguments: Vec::new(),
             environment: with_directories(environment, &installed.packages, &jobs_dir),
         },
-        // Its configuration is rendered into its files.
+        // Its configuration is in its rendered files.
         context: Map::new(),
         installed: Some(installed),
     })
@@ -166,7 +166,7 @@ fn packages(
         CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.parts)? == wanted,
         CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
     };
-    // A directory holds one package of each name, so the other CPIs' have directories of their own.
+    // A package directory holds one package per name, so each other CPI gets a directory of its own.
     let package_dir = environment.paths.package_dir.as_ref().map(|directory| match wanted {
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
@@ -200,7 +200,7 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
     Ok(found)
 }
 
-/// The one job that makes the executable.
+/// Returns the only job with the template `bin/cpi`.
 fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
     let cpis: Vec<&Found<'r>> = found.iter().filter(|found| makes_cpi(found.job)).collect();
     let name = |found: &&Found<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
@@ -235,7 +235,8 @@ fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
     }
 }
 
-/// Renders a job's templates into `<jobs_dir>/<job>`: for this user alone, since they hold credentials.
+/// Renders a job's templates into `<jobs_dir>/<job>`. Only this user can read the files, because they hold
+/// credentials.
 fn render_job(parts: &Parts<'_>, job: &Job, properties: &Map<String, Value>, jobs_dir: &Path) -> Result<()> {
     private_directory(&jobs_dir.join(&job.name))?;
     let context = templates::context(&context(parts.deployment, job, properties))?;
@@ -248,8 +249,9 @@ fn render_job(parts: &Parts<'_>, job: &Job, properties: &Map<String, Value>, job
     Ok(())
 }
 
-/// The evaluation context as upstream gives it to jobs it installs (`installation/job_renderer.go`): the CPI's
-/// properties stand where an instance group's would, and there is neither address nor network.
+/// Builds the evaluation context as the bosh CLI does for the jobs it installs
+/// (`installation/job_renderer.go`). The CPI's properties take the place of the instance group's, and there
+/// is neither address nor network.
 pub(crate) fn context(deployment: &str, job: &Job, properties: &Map<String, Value>) -> Value {
     json!({
         "index": 0,

@@ -1,7 +1,8 @@
-//! From what manifest and CPI config say about CPIs to executables.
+//! Resolves the CPIs in manifest and CPI config to executables.
 //!
-//! A built-in CPI and an executable are where they are; the CPI of a release is installed first, see `jobs`. The CPI
-//! of `cloud_provider` is the default one and has no name; those of a CPI config have, see `entry`.
+//! A built-in CPI and an executable need no installation; the CPI of a release is installed first, see
+//! `jobs`. The CPI of `cloud_provider` is the default one and has no name; those of a CPI config have names,
+//! see `entry`.
 
 mod entry;
 mod jobs;
@@ -28,37 +29,37 @@ use base::{Error, Result};
 use entry::Entry;
 use manifest::deployment::{CloudProvider, CpiSource};
 
-/// A CPI and what its requests carry in their context.
+/// The executable of a CPI, and the CPI-specific context of its requests.
 pub(crate) struct Located {
     pub(crate) executable: Executable,
     pub(crate) context: Map<String, Value>,
-    /// Keeps its packages where they are.
+    /// Keeps its packages in place.
     pub(crate) installed: Option<Arc<Installed>>,
 }
 
-/// Every CPI there is, found and not yet installed.
+/// All CPIs of a manifest, found but not yet installed.
 pub(crate) struct Sources<'a> {
     environment: &'a Environment,
     parts: Parts<'a>,
     entries: Vec<Entry<'a>>,
-    /// By the jobs they are for: CPIs of one type share their packages.
+    /// Installed packages by their jobs: CPIs of one type share them.
     installed: RefCell<Vec<(Vec<jobs::Name>, Arc<Installed>)>>,
 }
 
 impl<'a> Sources<'a> {
-    /// Finds out what makes each CPI of the config. Nothing is installed.
+    /// Resolves the kind of each CPI of the config, without installing any.
     pub(crate) fn find(environment: &'a Environment, parts: Parts<'a>) -> Result<Self> {
         let cpis = parts.config.map_or(&[][..], |config| &config.cpis);
         let entries = cpis.iter().map(|cpi| Entry::find(cpi, &parts)).collect::<Result<_>>()?;
         Ok(Sources { environment, parts, entries, installed: RefCell::default() })
     }
 
-    /// The names of all CPIs, the default one first.
+    /// Returns the names of all CPIs, the default one first.
     pub(crate) fn names(&self) -> impl Iterator<Item = Option<&str>> {
         std::iter::once(None).chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
     }
 
-    /// Installs a CPI where that is needed. No name means the default one.
+    /// Installs a CPI if needed. No name means the default CPI.
     pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<Located> {
         match name {
             None => self.default_cpi(&self.default_root(), stage),
@@ -125,7 +126,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// A CPI of this program, with its configuration and where that goes.
+    /// Locates a CPI that is built into this program, and writes its configuration to `file`.
     fn builtin(
         &self,
         name: &str,
@@ -178,7 +179,7 @@ fn private_directory(path: &Path) -> Result<()> {
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 
-/// The environment of a CPI process: what this program has, and where packages and jobs are.
+/// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.
 fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
     let mut variables = environment.variables.clone();
     variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
@@ -187,8 +188,8 @@ fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> 
     variables
 }
 
-/// The configuration of a built-in CPI. All of them share one cloud, unless they say otherwise: a CPI that is
-/// renamed must find what it made.
+/// Returns the configuration of a built-in CPI. By default all local CPIs share one root, so that a renamed
+/// CPI finds what it created.
 fn builtin_config(
     environment: &Environment,
     name: &str,
@@ -204,7 +205,8 @@ fn builtin_config(
     Value::Object(config)
 }
 
-/// How agents are to be reached. What the properties say of it wins, as in a CPI release's job.
+/// Returns the settings for agents. The properties win over those of `cloud_provider`, as in the job of a CPI
+/// release.
 fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
     let mut agent = json!({"mbus": provider.mbus.expose(), "cert": provider.cert.to_json()});
     if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {

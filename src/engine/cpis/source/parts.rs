@@ -1,4 +1,4 @@
-//! What CPIs are made from.
+//! The inputs from which CPIs are found: parts of the manifest, the CPI config and the releases.
 
 use std::path::{Path, PathBuf};
 
@@ -13,24 +13,25 @@ use erb::{Mode, ModeRenderer, Renderer};
 use manifest::deployment::{CloudProvider, CpiSource, ReleaseRef};
 use manifest::{CpiConfig, Deployment, Inputs, Loaded};
 
-/// See the module.
+/// The inputs from which CPIs are found, borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
-    /// What the manifest says about the default CPI.
+    /// The section `cloud_provider`, which defines the default CPI.
     pub(crate) provider: &'a CloudProvider,
-    /// The other CPIs, where there are several.
+    /// The CPI config, if there is one.
     pub(crate) config: Option<&'a CpiConfig>,
     /// The name of the deployment.
     pub(crate) deployment: &'a str,
-    /// The file that paths are relative to.
+    /// The manifest file, to which paths are relative.
     pub(crate) manifest: &'a Path,
-    /// The releases that jobs of CPIs are of, at least.
+    /// At least the releases with jobs of CPIs.
     pub(crate) releases: &'a [Release],
-    /// Renders their templates.
+    /// The renderer for the templates of these jobs.
     pub(crate) renderer: &'a dyn Renderer,
 }
 
-/// The same for a command that needs nothing else of the manifest: releases whose files are gone are no obstacle.
+/// The owner of [`Parts`], for commands that need nothing else of the manifest. It opens only the releases of
+/// CPIs, so that other releases may be missing.
 pub(crate) struct OwnedParts {
     pub(crate) provider: CloudProvider,
     pub(crate) config: Option<CpiConfig>,
@@ -41,7 +42,7 @@ pub(crate) struct OwnedParts {
 }
 
 impl OwnedParts {
-    /// Reads what the manifest says about CPIs, and the releases of theirs.
+    /// Reads the CPI sections of the manifest and opens the releases of CPIs.
     pub(crate) fn open(
         environment: &Environment,
         inputs: &Inputs,
@@ -74,8 +75,8 @@ impl OwnedParts {
     }
 }
 
-/// The releases of the default CPI, and as many others as it takes to find every type of the config. Those that call
-/// themselves a CPI's come first.
+/// Opens the releases of the default CPI, and as many others as are needed to find every type of the config.
+/// Those with "cpi" in their names come first.
 fn releases(
     environment: &Environment,
     inputs: &Inputs,
