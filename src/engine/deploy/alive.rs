@@ -1,4 +1,4 @@
-//! A cheap look at the VM on record: is its agent there? One message to it, and no CPI process, while it answers.
+//! A cheap check of the VM on record: one message to its agent, and no CPI process.
 
 use super::request::AGENT_PATIENCE;
 use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect};
@@ -6,18 +6,18 @@ use crate::environment::Environment;
 use crate::state::State;
 use base::{Error, Result};
 
-/// The result of asking the agent of the VM on record.
+/// The answer of the agent of the VM on record.
 pub(super) enum Liveness {
-    /// Its agent answers, and says that its jobs are so.
+    /// Its agent answers and reports the state of its jobs.
     Alive {
         /// `running`, `stopped`, `failing`…
         jobs: String,
     },
-    /// Its agent does not answer, or another one does. The CPI may know whether the VM exists.
+    /// Its agent does not answer, or another agent answers. The CPI may know whether the VM exists.
     Unreachable(Error),
 }
 
-/// Asks the agent of the VM on record who it is and how its jobs are; `None` when there is no VM.
+/// Asks the agent of the VM on record for its id and the state of its jobs; `None` if there is no VM.
 pub(super) fn look(
     environment: &Environment,
     endpoint: &Endpoint,
@@ -39,7 +39,7 @@ pub(super) fn look(
     Ok(Some(Liveness::Alive { jobs }))
 }
 
-/// One message while the agent is well; some patience with one that may be starting again.
+/// Sends one message to the agent. If it fails, waits for an agent that may be restarting.
 fn ask(agent: &Agent, on_problem: &mut dyn FnMut(String)) -> Result<serde_json::Value, AgentError> {
     match agent.get_state() {
         Err(error) if error.may_pass() => {

@@ -1,4 +1,4 @@
-//! `create-env`: makes the world as the manifest says.
+//! `create-env`: deploys the manifest.
 
 use super::draft_plan::DraftPlan;
 use super::plan_report::PlanReport;
@@ -93,7 +93,7 @@ pub fn create_env(
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Announces what is going to be done, in short.
+/// Announces the plan in short.
 fn announce(environment: &Environment, plan_report: &PlanReport) {
     environment.reporter.note(plan_report.headline());
     if let Some(expectation) = plan_report.expectation() {
@@ -101,8 +101,8 @@ fn announce(environment: &Environment, plan_report: &PlanReport) {
     }
 }
 
-/// Announces what is going to be done. The operator at a terminal sees all of it, and has to agree before
-/// something that runs is stopped or something that exists is deleted.
+/// Announces the plan. The operator at a terminal sees all steps, and must confirm before running jobs are
+/// stopped or existing resources are deleted.
 fn agree(
     environment: &Environment,
     draft: &DraftPlan,
@@ -133,8 +133,8 @@ fn agree(
         .with_hint("-n (--non-interactive) does not ask"))
 }
 
-/// The contract that the registry is started by: that of the VM to be made, or where another CPI deletes the old VM,
-/// which asks the registry then, that of the old one.
+/// Returns the contract that decides about the registry. It is that of the new VM, or v1 if another CPI
+/// deletes an old VM of contract v1, because that CPI then asks the registry.
 fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
     match state.vm() {
         Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,

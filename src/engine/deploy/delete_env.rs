@@ -1,4 +1,4 @@
-//! `delete-env`: takes down everything that the state records.
+//! `delete-env`: deletes everything that the state records.
 
 use super::request::DeleteEnv;
 use super::run::Teardown;
@@ -12,7 +12,7 @@ use crate::{plan, prepare};
 use base::{Error, Result};
 use manifest::deployment::CloudProvider;
 
-/// One error for everything that could not be deleted.
+/// Combines the failed deletions into one error.
 fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     let count = failures.len();
     let first = failures.into_iter().next()?;
@@ -24,8 +24,7 @@ fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     )
 }
 
-/// Removes a state that records nothing any more. One that records what failed calls may have made stays: it is all
-/// that is known of it.
+/// Removes a state without records. A state with suspects stays, because it has the only record of them.
 fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, done: &str) -> Result<String> {
     let suspects = &store.state().monopile.suspects;
     if suspects.is_empty() {
@@ -41,7 +40,7 @@ fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, d
     ))
 }
 
-/// Deletes the environment; returns one sentence that says what came of it.
+/// Deletes the environment and returns a summary in one sentence.
 pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "delete-env")?;
     legacy_state::take_over(environment, &request.inputs, &mut store)?;
@@ -75,7 +74,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     validating.finish();
 
     cpis.get_all_of(store.state())?;
-    // The VM's comes first.
+    // The CPI of the VM comes first.
     let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
     let contract = cpis.get(first.as_deref())?.contract();
     let mut executor = Executor::new(environment, cpis, store);

@@ -1,4 +1,4 @@
-//! Persistent disks: making, attaching, moving and deleting them.
+//! Creates, attaches, migrates and detaches persistent disks.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use base::{Error, Result};
 use manifest::Deployment;
 use manifest::deployment::DiskSpec;
 
-/// Creates a disk where the VM is, in this availability zone.
+/// Creates a disk at the VM's CPI, in this availability zone.
 pub(super) fn create(
     executor: &mut Executor<'_>,
     spec: &DiskSpec,
@@ -47,7 +47,7 @@ pub(super) fn create(
     Ok(made)
 }
 
-/// Attaches a disk to the VM and has the agent mount it, which may take so long to answer.
+/// Attaches a disk to the VM and has the agent mount it. `patience` limits the wait for the agent.
 pub(crate) fn attach(
     deployment: &Deployment,
     patience: Duration,
@@ -64,27 +64,27 @@ pub(crate) fn attach(
     executor.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
-    // Some clouds restart or suspend a VM for that.
+    // Some IaaSes restart or suspend the VM to attach a disk.
     wait_again(patience, executor, agent, &attaching)?;
     mount(executor, agent, disk)?;
     attaching.finish();
     Ok(())
 }
 
-/// Has the agent mount a disk that is attached.
+/// Has the agent mount an attached disk.
 pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
     let hint = executor.state().disk(disk).and_then(|known| known.hint.clone());
     let cid = &disk.cid;
     let sent = hint.filter(|_| executor.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
-        // An agent that does not know the first message gets the hint with the second.
+        // An agent without `add_persistent_disk` gets the hint with `mount_disk`.
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
         _ => agent.mount_disk(cid, None)?,
     }
     Ok(())
 }
 
-/// Copies the data of the mounted disk to the one attached last.
+/// Copies the data of the mounted disk to the disk attached last.
 pub(super) fn migrate(agent: &Agent, new: &DiskHandle, stage: &Stage) -> Result<()> {
     let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
     agent.migrate_disk()?;
@@ -92,7 +92,7 @@ pub(super) fn migrate(agent: &Agent, new: &DiskHandle, stage: &Stage) -> Result<
     Ok(())
 }
 
-/// Takes a disk off the VM.
+/// Detaches a disk from the VM.
 pub(super) fn detach(
     run: &Run<'_>,
     executor: &mut Executor<'_>,
@@ -111,7 +111,7 @@ pub(super) fn detach(
     Ok(())
 }
 
-/// Waits until the VM's own agent answers after its VM was changed.
+/// Waits until the VM's own agent answers again after the VM was changed.
 fn wait_again(patience: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
     ForeignAgent::check(agent, executor.state())

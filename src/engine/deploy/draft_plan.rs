@@ -1,4 +1,4 @@
-//! What a `create-env` is going to do, as far as that can be known without a CPI.
+//! Plans a `create-env` without calling a CPI.
 
 use super::alive::{self, Liveness};
 use super::mbus_certificate;
@@ -11,18 +11,18 @@ use crate::recovery::suspects;
 use crate::state::{Disk, State};
 use base::{Error, Result};
 
-/// A plan, and what it was made from.
+/// A plan with its inputs.
 pub(super) struct DraftPlan {
     pub(super) prepared: Prepared,
     pub(super) endpoint: Endpoint,
     pub(super) plan: Plan,
     options: Options,
-    /// The reason why the agent of the VM on record cannot be reached, if nothing is to be done otherwise.
+    /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
     pub(super) unreachable: Option<Error>,
 }
 
 impl DraftPlan {
-    /// Plans, and looks at the VM where the plan depends on it. Nothing is changed.
+    /// Makes the plan, and asks the VM's agent if the plan depends on it. Changes nothing.
     pub(super) fn form(
         environment: &Environment,
         request: &CreateEnv,
@@ -79,13 +79,13 @@ impl DraftPlan {
         plan::create(state, &self.prepared.desired(&releases), options)
     }
 
-    /// The disk that a move would leave behind, whose data is lost then.
+    /// Returns the disk that a move to another CPI or zone would leave behind with its data.
     pub(super) fn loses<'s>(&self, state: &'s State) -> Option<&'s Disk> {
         let releases = self.prepared.release_identities();
         plan::loses(state, &self.prepared.desired(&releases))
     }
 
-    /// The plan for when the VM on record turns out not to exist.
+    /// Returns the plan for the case that the VM on record does not exist.
     pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
         self.planned(state, &Options { vm_is_gone: true, ..self.options.clone() })
     }

@@ -3,7 +3,7 @@
 //!
 //! Uses `recovery`, `effects`, `cpis`, `jobs`, `prepare`, `plan`, `agent` and `environment`. Entry points:
 //! [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs` takes them, and
-//! `vm.rs` and `disk.rs` know single steps.
+//! `vm.rs` and `disk.rs` implement single steps.
 
 mod alive;
 mod create_env;

@@ -1,4 +1,4 @@
-//! `plan`: what a `create-env` would do, for a person, for a program, and to be done later exactly so.
+//! `plan`: reports the steps of a `create-env` to people and programs, and saves them to be taken later.
 
 use std::time::Duration;
 
@@ -18,75 +18,77 @@ use base::events::AnnouncedStep;
 use base::text;
 use base::{Error, Result};
 
-/// The newest format of a saved plan that this version reads, and the one it writes.
+/// The newest format of a saved plan that this version reads, and the format that it writes.
 const FORMAT: u32 = 1;
 
-/// What a `create-env` would do. Its JSON is what `plan --json` prints and `plan --out` saves.
+/// The steps that a `create-env` would take. Its JSON is the output of `plan --json` and the file of `plan
+/// --out`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
-    /// The format of this document.
+    /// The format of the document.
     pub format: u32,
     /// The deployment's name.
     pub deployment: String,
-    /// What the plan is as a whole.
+    /// The kind of change that the plan makes as a whole.
     pub action: Action,
     /// The steps in their order.
     pub steps: Vec<AnnouncedStep>,
-    /// What is not in the manifest as it was when it was last deployed; absent where that is not on record.
+    /// The differences from the manifest as it was last deployed; absent if that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<PlanChange>>,
-    /// Where the packages of the jobs come from; absent where no jobs are brought.
+    /// The number of packages by source; absent if no jobs are deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Supply>,
-    /// How long it may take, in milliseconds, by what the same steps usually take; absent where one of them was never
-    /// measured.
+    /// The expected duration in milliseconds, by the usual duration of the same steps; absent if one of them
+    /// was never measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How long no job may run, in milliseconds; measured as `duration_ms`.
+    /// The expected time without running jobs, in milliseconds; measured like `duration_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruption_ms: Option<u64>,
-    /// What the plan was made from.
+    /// The inputs from which the plan was made.
     basis: Basis,
 }
 
-/// What a plan is as a whole.
+/// The kind of change that a plan makes as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Nothing is to be done.
+    /// No steps.
     Nothing,
-    /// Nothing is to be deployed, but something that is not in use is to be deleted.
+    /// Deploys nothing, but deletes resources that are not in use.
     CleanUp,
-    /// A VM is to be created where there is none.
+    /// Creates the first VM.
     Create,
-    /// The VM stays and gets its jobs anew.
+    /// Keeps the VM and updates its jobs in place.
     UpdateInPlace,
-    /// The VM is to be deleted, and a new one created.
+    /// Deletes the VM and creates a new one.
     Recreate,
-    /// Nothing changed, but the VM cannot be counted on: a new one is made if the CPI says that it does not exist.
+    /// Nothing changed, but the VM does not answer: it is created again if the CPI reports that it does not
+    /// exist.
     Examine,
 }
 
-/// A leaf of the manifest that is not as it was deployed.
+/// A leaf of the manifest that differs from the last deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanChange {
-    /// Where it is, in the path language of ops files.
+    /// Its path, in the syntax of ops files.
     pub path: String,
     /// `added`, `changed` or `removed`.
     pub change: String,
-    /// What it is now; absent where it is gone, and `<changed>` where it is a secret.
+    /// Its new value; absent if it was removed, and `<changed>` if it is a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// What must be the same when the plan is carried out.
+/// The inputs that must be unchanged when a saved plan is taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Basis {
     /// SHA-256 of the state.
     state: String,
     /// SHA-512 of the interpolated manifest.
     manifest: String,
-    /// The content of stemcell and releases.
+    /// The digests of stemcell and releases.
     artifacts: Vec<String>,
 }
 
@@ -145,7 +147,7 @@ impl PlanReport {
         }
     }
 
-    /// What it comes to in one line, for a person.
+    /// Summarizes the plan in one line, for a person.
     pub fn headline(&self) -> String {
         let what = match self.action {
             Action::Nothing => "Nothing is to be done",
@@ -163,13 +165,13 @@ impl PlanReport {
         }
     }
 
-    /// Why there is a deploy.
+    /// Returns the reason for the deploy, if the plan deploys.
     fn reason(&self) -> Option<&str> {
         let decisive = |step: &&AnnouncedStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 
-    /// What it comes to, a line each, for a person.
+    /// Lists the plan, one step a line, for a person.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
         lines.extend(self.steps.iter().enumerate().map(|(number, step)| {
@@ -191,11 +193,11 @@ impl PlanReport {
         lines
     }
 
-    /// How long it may take, and how long no job may run, in a sentence.
+    /// Describes the expected duration, and the time without running jobs, in a sentence.
     pub fn expectation(&self) -> Option<String> {
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
         match (self.duration_ms, self.interruption_ms) {
-            // They are not of the same runs.
+            // The two durations may come from different runs.
             (Some(takes), Some(stands)) if stands >= takes => {
                 Some(format!("Usually takes {}, in which no job runs", about(takes)))
             }
@@ -219,7 +221,7 @@ impl PlanReport {
         }
     }
 
-    /// Whether it is still what would be done now.
+    /// Checks that the saved plan is still what a run would do now.
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
         let moved = |what: &str| {
             Err(Error::invalid(format!("the plan is out of date: {what}"))

@@ -1,4 +1,4 @@
-//! The VM on record and its agent, for commands that speak to a running VM alone.
+//! The VM on record and its agent, for commands that only talk to a running VM.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl ReachableEnvironment {
         })
     }
 
-    /// The jobs on it.
+    /// Returns the jobs on the VM.
     pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
         Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
     }

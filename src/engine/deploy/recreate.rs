@@ -1,4 +1,4 @@
-//! `recreate`: a new VM for what is deployed, and nothing else that is new.
+//! `recreate`: replaces the VM and deploys the same manifest to it.
 
 use super::create_env::create_env;
 use super::request::CreateEnv;
@@ -8,7 +8,7 @@ use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
 
-/// Deploys what is deployed with a new VM; returns one sentence that says what came of it.
+/// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
     let storage = environment.paths.state.resolved()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
@@ -21,9 +21,10 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
     renew(request, environment, &state)
 }
 
-/// As [`recreate`], where it need not be on record what is deployed: a repair may just have dropped a record.
+/// Like [`recreate`], but accepts a state without a finished deploy, because a repair may just have dropped a
+/// record.
 pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
-    // What is wrong with the manifest, create-env says.
+    // `create_env` reports errors in the manifest.
     if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
     {
         return Err(Error::invalid("the manifest is not the one that is deployed")
@@ -35,7 +36,8 @@ pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
     create_env(&CreateEnv { recreate: true, ..request.clone() }, None, environment)
 }
 
-/// Whether the manifest is the one that is deployed, and still of the same CPI: which one that is stands beside it.
+/// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
+/// manifest does not cover the choice of the CPI.
 fn is_deployed(request: &CreateEnv, environment: &Environment, state: &State) -> Result<bool> {
     let loaded = manifest::load(&request.inputs, &environment.redactor)?;
     let (state, _) = cpis::renamed(loaded.cpis()?.as_ref(), state)?;

@@ -1,4 +1,4 @@
-//! `render`: what the files of one job would be, without deploying anything.
+//! `render`: renders the files of one job without deploying anything.
 
 use std::fs;
 
@@ -14,11 +14,11 @@ use manifest::deployment::CpiSource;
 /// A file of a job.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Where it is in the job's directory, such as `bin/ctl` or `monit`.
+    /// Its path in the job's directory, such as `bin/ctl` or `monit`.
     pub target: String,
-    /// Its content, which need not be text.
+    /// Its content, which may be binary.
     pub content: Vec<u8>,
-    /// Whether it is to be run.
+    /// True for a target below `bin/`.
     pub executable: bool,
 }
 
@@ -27,17 +27,17 @@ pub struct File {
 pub struct RenderJob {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// The job, of the instance group or of the CPI.
+    /// The name of a job of the instance group or of the CPI.
     pub job: String,
-    /// `--templates`: what renders templates.
+    /// `--templates`: the renderer for templates.
     pub templates: Mode,
 }
 
-/// The instance's ID, which a deployment would draw.
+/// A placeholder for the random instance id of a deployment.
 const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Renders the files of a job of the instance group, or of the CPI. Addresses that only the IaaS will say are
-/// missing, and the instance's ID is all zeros.
+/// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are
+/// missing, and the instance id is all zeros.
 pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<File>> {
     let rendering = environment.reporter.stage(format!("Rendering job '{}'", request.job));
     let loaded = prepare::load(environment, &request.inputs)?;

@@ -1,4 +1,4 @@
-//! What the commands are asked to do, as `cli` hands it over.
+//! The requests of the commands, as `cli` passes them.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use crate::plan::Strategy;
 use erb::Mode;
 use manifest::Inputs;
 
-/// How to stop jobs.
+/// The way in which jobs are stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopping {
     /// `--skip-drain`: run neither pre-stop nor drain scripts.
     pub skip_drain: bool,
-    /// `--drain-timeout`: how long jobs may drain before they are stopped all the same.
+    /// `--drain-timeout`: the time after which draining jobs are stopped anyway.
     pub drain_timeout: Duration,
 }
 
@@ -22,13 +22,13 @@ impl Default for Stopping {
 }
 
 impl Stopping {
-    /// How long to drain; none when not at all.
+    /// Returns the drain timeout; none means no draining.
     pub(super) fn drain(&self) -> Option<Duration> {
         (!self.skip_drain).then_some(self.drain_timeout)
     }
 }
 
-/// How long the agent of an old VM may take to answer before the VM counts as dead.
+/// The time after which an old VM counts as dead if its agent does not answer.
 pub(super) const AGENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// `create-env`.
@@ -40,19 +40,19 @@ pub struct CreateEnv {
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
-    /// `--update-strategy`: how a change comes to a VM that exists.
+    /// `--update-strategy`: how a change is applied to an existing VM.
     pub strategy: Strategy,
-    /// Not `--no-verify`: where nothing changed, see whether VM and agent are still there.
+    /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
     pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.
     pub agent_timeout: Duration,
-    /// How the jobs on the old VM are stopped.
+    /// The way in which the jobs on the VM are stopped.
     pub stopping: Stopping,
-    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
     pub forget_open_calls: bool,
-    /// `--templates`: what renders templates.
+    /// `--templates`: the renderer for templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
 }
 
@@ -61,21 +61,21 @@ pub struct CreateEnv {
 pub struct DeleteEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// How the jobs on the VM are stopped.
+    /// The way in which the jobs on the VM are stopped.
     pub stopping: Stopping,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
     pub agent_timeout: Duration,
-    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
     pub forget_open_calls: bool,
-    /// `--allow-missing`: nothing to delete is a success.
+    /// `--allow-missing`: succeed if there is nothing to delete.
     pub allow_missing: bool,
-    /// `--templates`: what renders templates.
+    /// `--templates`: the renderer for templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
 }
 
-/// `stop-env`, `start-env` and `restart`: what is on a VM that stays.
+/// `stop-env`, `start-env` and `restart`: actions on the jobs of a running VM.
 #[derive(Debug, Clone)]
 pub struct JobsRequest {
     /// The manifest and what goes into it.

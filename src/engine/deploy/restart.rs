@@ -1,4 +1,4 @@
-//! `restart`: stops the jobs and starts them again, in one go.
+//! `restart`: stops and starts the jobs in one command.
 
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, Stopping};
@@ -6,7 +6,7 @@ use crate::agent::Before;
 use crate::environment::Environment;
 use base::Result;
 
-/// Restarts the jobs of the environment; returns one sentence that says what came of it.
+/// Restarts the jobs of the environment and returns a summary in one sentence.
 pub fn restart(on: &JobsRequest, stopping: Stopping, environment: &Environment) -> Result<String> {
     let reachable = ReachableEnvironment::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
     let jobs = reachable.jobs(environment);

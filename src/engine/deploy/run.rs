@@ -1,4 +1,4 @@
-//! Takes the steps of a plan one after the other.
+//! Takes the steps of a plan in order.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use base::events::{Event, Stage};
 use base::{Error, Result};
 use erb::Renderer;
 
-/// A `create-env` under way.
+/// A running `create-env`.
 pub(super) struct Run<'a> {
     pub(super) environment: &'a Environment,
     pub(super) prepared: &'a Prepared,
     pub(super) opened: &'a Opened,
     pub(super) renderer: &'a dyn Renderer,
     pub(super) packages: Packages<'a>,
-    /// How long a new VM may take to boot.
+    /// The boot timeout of a new VM.
     pub(super) agent_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
     rendered: Option<RenderedJobs>,
@@ -37,16 +37,16 @@ pub(super) struct Teardown<'a> {
     pub(super) environment: &'a Environment,
     endpoint: Endpoint,
     pub(super) stopping: Stopping,
-    /// What the jobs are stopped for.
+    /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
     pub(super) before: Before<'static>,
-    /// How long the agent of a VM that is to be deleted may take to answer before the VM counts as dead.
+    /// The time after which a VM to delete counts as dead if its agent does not answer.
     pub(super) patience: Duration,
-    /// Where contract v1 is in force.
+    /// The registry, if contract v1 is in force.
     pub(super) registry: Option<Registry<'a>>,
 }
 
 impl<'a> Run<'a> {
-    /// Checks that packages and stemcell fit together: nothing is created if they do not.
+    /// Creates a run. Fails if packages and stemcell do not fit together, before anything is created.
     pub(super) fn new(
         environment: &'a Environment,
         prepared: &'a Prepared,
@@ -73,7 +73,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Renders the templates now, unless they may need an address that only the IaaS will say.
+    /// Renders the templates now. With a dynamic network it only checks them, because they may need an
+    /// address that only the IaaS assigns.
     pub(super) fn render_what_can_be(&mut self, state: &State, stage: &Stage) -> Result<()> {
         if self.prepared.deployment.has_dynamic_network() {
             let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
@@ -151,14 +152,16 @@ impl<'a> Run<'a> {
                 }
                 Step::SetMetadata(vm) => vm::set_metadata(&self, executor, vm, &deploying)?,
                 Step::UpdateVm(_) => self.update_vm(executor, &agent, &deploying)?,
-                // A CPI may give the CID of an old stemcell again; the plan was made before it did.
+                // A CPI may return the CID of an old stemcell again, after the plan decided to delete that
+                // stemcell.
                 Step::Delete(resource) if in_use(executor.state(), resource) => {
                     let (what, handle) = (resource.kind(), resource.handle());
                     tracing::info!(%what, %handle, "kept, because it is in use");
                 }
                 other => {
                     if let Some(error) = self.teardown.step(other, why, executor, &agent, &deploying)? {
-                        // The jobs run: what is superseded and still there is no reason to fail.
+                        // The deploy itself succeeded, so a superseded resource that still exists is only a
+                        // warning.
                         deploying.reporter().warn(format!(
                             "{}; it stays on record, and the next run tries again",
                             error.chain().join(": ")
@@ -180,7 +183,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings the jobs to run on a new VM and records that the manifest is deployed: what follows is only cleaning up.
+    /// Deploys the jobs to a new VM and records the manifest as deployed. The remaining steps only clean up.
     fn deploy_jobs(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let networks = self.instance(agent).resolve_networks(executor.state())?;
         let rendered = self.take_rendered(executor.state(), &networks, stage)?;
@@ -189,7 +192,7 @@ impl<'a> Run<'a> {
         executor.commit(self.deployed())
     }
 
-    /// The same, on the VM that runs.
+    /// Updates the jobs on the running VM in place and records the manifest as deployed.
     fn update_vm(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let applied = Applied::of(agent, executor.state())?;
         let rendered =
@@ -257,7 +260,7 @@ fn begun(plan: &Plan, number: usize, planned: &Planned, instance: &str) -> Event
     }
 }
 
-/// Finds the stemcell that a step means; `new` is the id of the record that an earlier step made.
+/// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.
 fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Result<Stemcell> {
     let id = match which {
         StemcellRef::Existing(id) => Some(id.as_str()),
@@ -273,7 +276,7 @@ fn in_use(state: &State, resource: &Resource) -> bool {
             state.current_stemcell().is_some_and(|current| current.handle() == *handle)
         }
         Resource::Disk(handle) => state.current_disk().is_some_and(|current| current.handle() == *handle),
-        // The VM of this environment makes way for a new one.
+        // The VM of this environment may be deleted: a new one replaces it.
         Resource::Vm(_) | Resource::Snapshot(_) => false,
     }
 }
@@ -293,7 +296,7 @@ impl<'a> Teardown<'a> {
         connect(self.environment, self.endpoint.clone(), state)
     }
 
-    /// Takes every step of a deletion. Returns why things are still there that could not be deleted.
+    /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
@@ -311,7 +314,7 @@ impl<'a> Teardown<'a> {
         Ok(failures)
     }
 
-    /// Takes a step. Returns why something is still there that is not in use and could not be deleted.
+    /// Takes a step. Returns the error of an unused resource that could not be deleted.
     fn step(
         &self,
         step: &Step,
@@ -324,7 +327,8 @@ impl<'a> Teardown<'a> {
             Step::StopVm(vm) => vm::stop(self, executor, agent, vm, stage).map(|()| None),
             Step::Delete(resource) => {
                 let failure = deletion::delete(executor, resource, why, stage)?;
-                // Nothing takes the VM's place, and nothing that it may hold is touched, before it is gone.
+                // An undeleted VM stops the run: nothing may replace it or touch its resources before it is
+                // gone.
                 match failure {
                     Some(error)
                         if executor.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>

@@ -5,7 +5,7 @@ use super::request::JobsRequest;
 use crate::environment::Environment;
 use base::Result;
 
-/// Starts the jobs of the environment; returns one sentence that says what came of it.
+/// Starts the jobs of the environment and returns a summary in one sentence.
 pub fn start_env(on: &JobsRequest, environment: &Environment) -> Result<String> {
     let reachable = ReachableEnvironment::reach(environment, &on.inputs, "start-env", on.agent_timeout)?;
     let starting = environment.reporter.stage("Starting");

@@ -1,4 +1,4 @@
-//! How long the steps of a deploy take, for the next plan to say.
+//! Measures the steps of a deploy, so that the next plan can predict its duration.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::state::Durations;
 pub(super) struct StepTimer {
     current: Option<(&'static str, Instant)>,
     took: BTreeMap<&'static str, Duration>,
-    /// When the jobs of the VM that makes way were stopped.
+    /// The time at which the jobs of the old VM were stopped.
     stopped: Option<Instant>,
 }
 
 impl StepTimer {
-    /// The step before, if there was one, is over, and this one begins.
+    /// Ends the previous step, if there was one, and begins this one.
     pub(super) fn begin(&mut self, step: &Step) {
         self.settle();
         let now = Instant::now();
@@ -26,12 +26,12 @@ impl StepTimer {
         self.current = Some((step.name(), now));
     }
 
-    /// The jobs run again on the VM they ran on, after so long.
+    /// Records the interruption of jobs that run again on the same VM.
     pub(super) fn interrupted(&mut self, interruption: Duration) {
         self.took.insert(INTERRUPTION_IN_PLACE, interruption);
     }
 
-    /// The jobs run on a new VM.
+    /// Records the interruption of jobs that now run on a new VM.
     pub(super) fn moved(&mut self) {
         if let Some(stopped) = self.stopped {
             self.took.insert(INTERRUPTION_BY_NEW_VM, stopped.elapsed());
@@ -44,7 +44,7 @@ impl StepTimer {
         }
     }
 
-    /// How long everything took until now: the steps, and stages by their kinds.
+    /// Returns the durations so far: of the steps, and of stages by their kinds.
     pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
         self.settle();
         let steps = self.took.iter().map(|(name, took)| ((*name).to_owned(), *took));

@@ -1,4 +1,4 @@
-//! `stop-env`: stops the jobs and leaves VM and disks as they are.
+//! `stop-env`: stops the jobs and keeps VM and disks.
 
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, Stopping};
@@ -6,7 +6,7 @@ use crate::agent::Before;
 use crate::environment::Environment;
 use base::Result;
 
-/// Stops the jobs of the environment; returns one sentence that says what came of it.
+/// Stops the jobs of the environment and returns a summary in one sentence.
 pub fn stop_env(on: &JobsRequest, stopping: Stopping, environment: &Environment) -> Result<String> {
     let reachable = ReachableEnvironment::reach(environment, &on.inputs, "stop-env", on.agent_timeout)?;
     let stage = environment.reporter.stage("Stopping");

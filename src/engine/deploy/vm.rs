@@ -1,4 +1,4 @@
-//! The VM and its stemcell: making them, stopping what runs, taking them down.
+//! Creates, stops and describes the VM, and uploads its stemcell.
 
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,8 @@ pub(super) fn create_stemcell(
     id.ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))
 }
 
-/// The upload of a stemcell to a CPI, and the arguments of its call; `kept` says that an operator wants it there.
+/// Returns the upload effect for a stemcell with the arguments of its call. `kept` marks a stemcell that an
+/// operator uploaded.
 pub(crate) fn upload(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
@@ -85,7 +86,7 @@ pub(super) fn create(
         made_of: Some(VmSpecDigests::of(&run.prepared.vm_spec)),
         ready: false,
     };
-    // Those of another CPI mean nothing to this one.
+    // The CPI does not know disks of other CPIs.
     let near = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
     let disks: Vec<&DiskCid> = near.map(|disk| &disk.cid).collect();
     let arguments = vec![
@@ -130,12 +131,12 @@ pub(super) fn set_metadata(
     Ok(())
 }
 
-/// What the VM on record is called.
+/// Returns the handle of the VM on record.
 pub(crate) fn handle(executor: &Executor<'_>) -> Result<VmHandle> {
     executor.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
 }
 
-/// What the IaaS shall show of the VM.
+/// Returns the metadata that the IaaS shows for the VM.
 fn metadata(deployment: &Deployment) -> Value {
     let mut metadata = Map::new();
     metadata.insert("deployment".into(), json!(deployment.name));
@@ -149,7 +150,7 @@ fn metadata(deployment: &Deployment) -> Value {
     Value::Object(metadata)
 }
 
-/// What the IaaS shall show of a disk.
+/// Returns the metadata that the IaaS shows for a disk.
 pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
     let mut metadata = Map::new();
     metadata.insert("deployment".into(), json!(deployment.name));
@@ -161,8 +162,8 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
     Value::Object(metadata)
 }
 
-/// Runs the stop half of the jobs' lifecycle and unmounts the disks. A VM that is gone, not ours or dead (its agent
-/// does not answer in time) has nothing to stop.
+/// Stops the jobs and unmounts the disks. A VM that is gone, foreign or dead (its agent does not answer in
+/// time) has nothing to stop.
 pub(super) fn stop(
     teardown: &Teardown<'_>,
     executor: &Executor<'_>,
@@ -178,7 +179,7 @@ pub(super) fn stop(
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
-    // An agent that was restarted asks the registry before it answers.
+    // A restarted agent asks the registry before it answers.
     let tunnel =
         teardown.registry.as_ref().and_then(|known| known.begin(executor.state(), teardown.patience));
     match agent.wait_until_ready(teardown.patience, &mut |problem| waiting.log_line(problem)) {

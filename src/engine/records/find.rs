@@ -1,12 +1,11 @@
-//! What an operator means by a CID.
+//! Resolves a CID that an operator names to a resource on record.
 
 use crate::protocol::{AnyCid, Cid, CidKind};
 use crate::state::{Disk, Handle, Resource, Snapshot, State, Stemcell};
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Finds the one on record that has this CID: of this CPI (the empty name is that of the default one), or of
-/// any that knows it.
+/// Finds the resource on record with this CID, at this CPI (the empty name is the default one) or at any.
 pub(crate) fn find<K: CidKind>(
     known: impl Iterator<Item = Handle<K>>,
     cid: &Cid<K>,
@@ -43,7 +42,7 @@ pub(crate) fn find<K: CidKind>(
     }
 }
 
-/// As [`find`], for a CID of any kind.
+/// Like [`find`], for a CID of any kind.
 pub(crate) fn find_any(state: &State, cid: &AnyCid, cpi: Option<&str>) -> Result<Resource> {
     Ok(match cid {
         AnyCid::Vm(cid) => find(state.vms(), cid, cpi)?.into(),

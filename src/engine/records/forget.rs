@@ -1,4 +1,4 @@
-//! `state forget`: drops a record on purpose. What it describes may exist, and then nobody looks after it.
+//! `state forget`: drops a record on request. The resource may still exist, and is then no longer tracked.
 
 use super::{Agree, find_any};
 use crate::effects::Effect;
@@ -8,16 +8,16 @@ use crate::protocol::{AnyCid, RequestId};
 use crate::state::{Answer, Change};
 use base::{Error, Result};
 
-/// What to forget.
+/// The record to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forgettable {
-    /// What this CID names: with this CPI, or with whichever knows it.
+    /// The resource with this CID, at this CPI or at the only one that has it on record.
     Resource(AnyCid, Option<String>),
     /// The open or failed call with this request id.
     Call(RequestId),
 }
 
-/// Drops a record; returns one sentence that says what came of it.
+/// Drops a record and returns a summary in one sentence.
 pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -> Result<String> {
     let mut store = lock::open(environment, "state forget")?;
     let open = store.journal().open_calls::<Effect>()?;

@@ -1,4 +1,4 @@
-//! `state import`: a state made from CIDs, for an environment whose state is lost.
+//! `state import`: builds a state from CIDs, for an environment whose state is lost.
 
 use std::time::Duration;
 
@@ -22,15 +22,16 @@ pub struct Import {
     pub inputs: Inputs,
     /// `--vm`: the VM's CID.
     pub vm: Option<VmCid>,
-    /// `--disk`: the CID of the persistent disk. One, because a create-env deletes every other disk on record.
+    /// `--disk`: the CID of the persistent disk. There is only one, because a create-env deletes every other
+    /// disk on record.
     pub disk: Option<DiskCid>,
-    /// `--stemcell`: the first is the one the VM was made from.
+    /// `--stemcell`: the stemcells; the VM was made from the first one.
     pub stemcells: Vec<ImportedStemcell>,
-    /// `--stemcell-api-version`: what `stemcell.MF` says.
+    /// `--stemcell-api-version`: the `api_version` in `stemcell.MF`.
     pub stemcell_api_version: u32,
-    /// `--templates`: what renders the CPI's templates.
+    /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
@@ -51,7 +52,7 @@ impl std::str::FromStr for ImportedStemcell {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A CID may hold `=`, a name or version does not; a version holds no `/`.
+        // A CID may contain `=`, but name and version may not, and a version has no `/`.
         let parts = text
             .rsplit_once('=')
             .and_then(|(cid, identity)| identity.rsplit_once('/').map(|(name, version)| [cid, name, version]))
@@ -66,7 +67,7 @@ impl std::str::FromStr for ImportedStemcell {
     }
 }
 
-/// Makes a state and writes it where none is; returns one sentence that says what came of it.
+/// Builds a state, writes it if there is none yet, and returns a summary in one sentence.
 pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
@@ -183,7 +184,7 @@ fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Res
     }
 }
 
-/// The id of the VM's agent, when it answers.
+/// Asks the VM's agent for its id; none if it does not answer.
 fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<String>> {
     let asking = environment.reporter.stage("Asking the agent who it is");
     let seen = agent

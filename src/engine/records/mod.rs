@@ -1,4 +1,4 @@
-//! The records of a state, for the operator: shown, compared with the IaaS, imported, restored and forgotten.
+//! The records of a state, for the operator: show, compare with the IaaS, import, restore and forget them.
 //!
 //! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points:
 //! [`show()`], [`verify()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
@@ -19,5 +19,5 @@ pub use verify::{Checked, Finding, Status, Verify, verify};
 
 use base::Result;
 
-/// Asks the operator to agree to what the question says, or fails.
+/// Asks the operator to confirm the question. Returns an error if the operator declines.
 pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;

@@ -1,4 +1,4 @@
-//! `state backup`: puts a kept version in the place of the state, or keeps the state as one.
+//! `state backup`: restores a kept version of the state, or keeps the current state as a version.
 
 use super::Agree;
 use crate::environment::Environment;
@@ -6,7 +6,7 @@ use crate::environment::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
-/// Puts a kept version in the place of the state; returns one sentence that says what came of it.
+/// Replaces the state by a kept version and returns a summary in one sentence.
 pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Result<String> {
     let path = &environment.paths.state;
     let holder = Holder::this_process("state backup");
@@ -27,7 +27,7 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
     Ok(format!("The state is version '{version}' now; what it was before is kept as a version, too"))
 }
 
-/// Keeps the state as it is; returns one sentence that says what came of it.
+/// Keeps the current state as a version and returns a summary in one sentence.
 pub fn keep_version(environment: &Environment) -> Result<String> {
     let store = lock::open(environment, "state backup")?;
     if !store.exists() {
@@ -36,7 +36,7 @@ pub fn keep_version(environment: &Environment) -> Result<String> {
     Ok(format!("The state is kept as version '{}'", store.keep_version()?))
 }
 
-/// What is on record now and not in the other version.
+/// Returns the resources that are on record now but not in the other version.
 fn lost(present: &State, wanted: &State) -> Vec<String> {
     let known: Vec<_> = wanted.resources().collect();
     let lost = present.resources().filter(|resource| !known.contains(resource));

@@ -1,4 +1,4 @@
-//! `state show`: what is on record, without secrets.
+//! `state show`: the records of a state, without secrets.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,14 +9,14 @@ use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
 use base::Result;
 
-/// What a state file and its journal say.
+/// The content of a state and its journal.
 #[derive(Debug, Serialize)]
 pub struct Overview {
-    /// The state file.
+    /// The path or URL of the state.
     pub state: String,
     /// Identifies this environment towards CPI and agent.
     pub director_id: String,
-    /// Whether the last deploy succeeded.
+    /// True if the last deploy succeeded.
     pub deployed: bool,
     /// The VM.
     pub vm: Option<ShownVm>,
@@ -29,9 +29,9 @@ pub struct Overview {
     pub stemcells: Vec<ShownStemcell>,
     /// Releases last deployed: `name/version`.
     pub releases: Vec<String>,
-    /// What was to be deleted and may still be there.
+    /// Resources that should have been deleted and may still exist.
     pub undeleted: Vec<Undeleted>,
-    /// What failed calls may have made all the same.
+    /// What failed calls may have created.
     pub suspects: Vec<Suspect>,
     /// Calls of interrupted runs whose outcome is not on record yet.
     pub open_calls: Vec<ShownCall>,
@@ -45,9 +45,9 @@ pub struct ShownVm {
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// The id of its agent, where known.
+    /// The id of its agent, if known.
     pub agent_id: Option<String>,
-    /// What runs on it: `bosh/0`.
+    /// The instance on it: `bosh/0`.
     pub instance: Option<String>,
     /// The contract it was made under.
     pub contract: Option<Contract>,
@@ -61,11 +61,11 @@ pub struct ShownDisk {
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// MiB.
+    /// Its size in MiB.
     pub size: u64,
-    /// Whether the VM uses it.
+    /// True if the VM uses it.
     pub in_use: bool,
-    /// What `attach_disk` said for the agent, credentials redacted.
+    /// The disk hint from `attach_disk`, credentials redacted.
     pub hint: Option<Value>,
 }
 
@@ -83,11 +83,11 @@ pub struct ShownStemcell {
     pub version: String,
     /// Its `api_version`.
     pub api_version: Option<u32>,
-    /// Whether the VM was made from it.
+    /// True if the VM was made from it.
     pub in_use: bool,
 }
 
-/// A call that is open.
+/// An open call.
 #[derive(Debug, Serialize)]
 pub struct ShownCall {
     /// The request id.
@@ -97,14 +97,15 @@ pub struct ShownCall {
     /// The name of the CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// Why it was called.
+    /// The reason for the call.
     pub why: String,
-    /// Who called it, as far as is known.
+    /// The process that made the call, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Holder>,
 }
 
-/// Reads what is on record at `storage`. Takes no lock: a run that is on may be ahead of it.
+/// Reads the records at `storage`. Takes no lock, so that a concurrent run may already be ahead of the
+/// result.
 pub fn show(storage: &Storage) -> Result<Overview> {
     let storage = storage.resolved()?;
     let open = Journal::of(&storage).open_calls::<Effect>()?;
@@ -178,7 +179,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Ove
     }
 }
 
-/// Keys of a hint whose values only say where a disk is. The agent's `DiskSettings` has others that let one in.
+/// Keys of a hint whose values only locate a disk. Other keys of the agent's `DiskSettings` hold credentials.
 const PLACES: [&str; 9] = [
     "path",
     "id",
@@ -191,7 +192,7 @@ const PLACES: [&str; 9] = [
     "file_system_type",
 ];
 
-/// A hint with every value replaced that is not known to be harmless.
+/// Redacts every value of a hint that is not known to be harmless.
 fn without_credentials(hint: &Value) -> Value {
     match hint {
         Value::Object(map) => map
@@ -212,7 +213,7 @@ fn without_credentials(hint: &Value) -> Value {
                 _ => Value::from("<redacted>"),
             })
             .collect(),
-        // A device path, or the disk's id.
+        // A plain hint is a device path or the disk's id.
         plain => plain.clone(),
     }
 }

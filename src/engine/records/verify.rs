@@ -1,4 +1,4 @@
-//! `state verify`: whether what is on record exists.
+//! `state verify`: checks that everything on record exists.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use manifest::Inputs;
 pub struct Verify {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// `--templates`: what renders the CPI's templates.
+    /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
 }
 
-/// What is the case with something on record.
+/// The actual status of something on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -38,35 +38,35 @@ pub enum Status {
     There,
     /// Not as recorded.
     Drifted,
-    /// Nobody can tell.
+    /// Neither CPI nor agent can tell.
     Unknown,
 }
 
-/// Something on record and what is the case.
+/// Something on record with its actual status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// VM, disk, stemcell, snapshot or agent.
+    /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
     pub what: &'static str,
-    /// Its CID; the VM's for an agent, the request id for a call.
+    /// Its CID; for an agent the CID of the VM, for a call the request id.
     pub cid: String,
     /// The name of its CPI; none for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// What is the case.
+    /// Its actual status.
     pub status: Status,
-    /// More, in words.
+    /// Details in words.
     pub detail: String,
 }
 
-/// What came of it.
+/// The result of the verification.
 #[derive(Debug)]
 pub struct Checked {
-    /// Everything on record.
+    /// One finding for everything on record.
     pub findings: Vec<Finding>,
 }
 
 impl Checked {
-    /// The error for what is not as recorded, if anything is.
+    /// Returns the error for drift, if there is any.
     pub fn drift(&self) -> Option<Error> {
         let drifted: Vec<String> = self
             .findings
@@ -92,7 +92,7 @@ pub fn verify(request: &Verify, environment: &Environment) -> Result<Checked> {
     let loaded = prepare::load(environment, &request.inputs)?;
     let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let endpoint = endpoint(environment, &cpi_parts.provider)?;
-    // What was renamed counts; the next run that changes something records it.
+    // Renames by `migrated_from` apply here; the next run that changes something records them.
     let (state, _) = cpis::renamed(cpi_parts.config.as_ref(), store.state())?;
     let cpis = Cpis::find(environment, cpi_parts.parts(), &state, request.cpi_api_version)?;
     cpis.install_all_of(&state, &validating)?;
@@ -161,7 +161,7 @@ fn resource(
     let mut detail = String::new();
     let status = match connection.presence(stage, known)? {
         Presence::There => Status::There,
-        // That is what was wanted of it.
+        // It was to be deleted, so this is the desired status.
         Presence::Gone if to_be_deleted => {
             detail = "it was to be deleted and does not exist any more".to_owned();
             Status::There
