@@ -205,7 +205,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_versions_without_cpi_names_announced_is_still_read() {
+    fn effects_without_cpi_name_are_still_read() {
         for (text, method) in [
             (json!({"effect": "delete_vm", "cid": "vm-1"}), Method::DeleteVm),
             (json!({"effect": "delete_disk", "cid": "disk-1"}), Method::DeleteDisk),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_yet_is_announced_with_an_empty_cid() {
+    fn unnamed_records_are_announced_with_an_empty_cid() {
         for text in [
             r#"create_vm","record":{"cid":"","agent_id":"a","contract":"v2","cpi":"c","instance":"bosh/0""#,
             r#"create_disk","record":{"id":"i","cid":"","size":1024,"cloud_properties":{"a":1},"az":"z1""#,

@@ -1,5 +1,5 @@
-//! Logs as they grow, through an agent that can only pack them: they are fetched again and again, and what is new is
-//! told from what was seen. The more there is to pack, the more seldom.
+//! Follows logs through an agent that can only pack them: archives are fetched repeatedly, and lines beyond
+//! the last known position are new. The longer the packing takes, the longer the pause between fetches.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,20 +11,20 @@ use crate::agent::Agent;
 use crate::environment::{Environment, signals};
 use base::{Error, ErrorKind, Result};
 
-/// The shortest pause between two looks.
+/// The minimum pause between two fetches.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The pause is at least this many times as long as a look took: the VM has other things to do.
+/// The minimum ratio of the pause to the duration of a fetch, which limits the load on the VM.
 const LEISURE: u32 = 4;
-/// The most that is shown of what a file has grown by since the last look, in bytes; the rest is skipped.
+/// The maximum shown of the growth of a file since the last fetch, in bytes; the rest is skipped.
 const MOST: u64 = 8 << 20;
 
-/// What has been seen.
+/// The positions up to which logs were shown.
 pub(super) struct Follower {
-    /// By file, up to where it was shown.
+    /// The position in each file up to which it was shown.
     seen: HashMap<PathBuf, u64>,
-    /// Whether there was a look already.
+    /// True after the first fetch.
     begun: bool,
-    /// How many lines of each file are shown first.
+    /// The number of lines of each file to show first.
     first_lines: usize,
 }
 
@@ -33,7 +33,7 @@ impl Follower {
         Follower { seen: HashMap::new(), begun: false, first_lines }
     }
 
-    /// Looks until a signal comes. An agent that does not answer is waited for, up to `patience`.
+    /// Fetches logs until a signal arrives. Waits up to `patience` for an agent that does not answer.
     pub(super) fn run(
         &mut self,
         environment: &Environment,
@@ -55,7 +55,7 @@ impl Follower {
             }
             self.begun = true;
             let pause = (begun.elapsed() * LEISURE).max(PAUSE);
-            // A signal is how this ends.
+            // A signal is the regular end.
             if signals::pause(environment, pause).is_err() {
                 break;
             }
@@ -63,13 +63,13 @@ impl Follower {
         Ok(())
     }
 
-    /// The whole lines of a file that were not shown yet.
+    /// Returns the complete lines of a file that were not shown yet.
     pub(super) fn news(&mut self, name: &Path, path: &Path) -> Result<Vec<Vec<u8>>> {
         let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let new_file = !self.seen.contains_key(name);
-        // One that is shorter than it was has been rotated.
+        // A file that became shorter has been rotated.
         let shown = self.seen.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
         let from = shown.max(length.saturating_sub(MOST));
         file.seek(SeekFrom::Start(from)).map_err(failed)?;

@@ -1,23 +1,23 @@
-//! The way to a VM's sshd, and the configuration that has OpenSSH go it. Everything is in files: no word of it passes
-//! through a shell that could make something else of it.
+//! The connection to a VM's sshd, as a configuration file for OpenSSH. All arguments are in files, so that no
+//! shell interprets them.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use base::{Error, Result};
 
-/// What the VM is called in the configuration, in `known_hosts`, and on the command line of ssh.
+/// The host name of the VM in the configuration, in `known_hosts`, and on the command line of ssh.
 pub(super) const VM: &str = "monopile-vm";
 const GATEWAY: &str = "monopile-gateway";
 
-/// How the VM's sshd is reached.
+/// The way to the VM's sshd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// From here.
+    /// Directly from this machine.
     Direct,
     /// Through a jump host.
     Gateway(Gateway),
-    /// Through a SOCKS proxy, or a jumpbox that stands in for one: a URL as `BOSH_ALL_PROXY` has it.
+    /// Through a SOCKS proxy, or a jumpbox in its place: a URL in the syntax of `BOSH_ALL_PROXY`.
     Socks5(String),
 }
 
@@ -26,35 +26,35 @@ pub enum Way {
 pub struct Gateway {
     /// Its name or address.
     pub host: String,
-    /// Who logs in there; whoever runs ssh, by default.
+    /// The user on the jump host; the one who runs ssh by default.
     pub user: Option<String>,
-    /// With which key; one that ssh finds itself, by default.
+    /// The private key file; by default ssh finds a key itself.
     pub private_key: Option<PathBuf>,
 }
 
-/// What a configuration is made of.
+/// The values of a configuration file.
 pub(super) struct Configured<'a> {
     /// The VM's address.
     pub(super) address: &'a str,
-    /// Who logs in.
+    /// The user on the VM.
     pub(super) user: &'a str,
-    /// The file with the key.
+    /// The file with the private key.
     pub(super) key: &'a Path,
     /// The file with the VM's host key.
     pub(super) known_hosts: &'a Path,
-    /// Whether the host key in there is known, or is to be learned.
+    /// True if the host key is known; otherwise ssh learns it.
     pub(super) pinned: bool,
-    /// The way there.
+    /// The way to the VM's sshd.
     pub(super) way: &'a Way,
-    /// This program, which is the command that goes through a proxy.
+    /// The path of this program, which serves as the proxy command.
     pub(super) executable: &'a Path,
-    /// The file that says where the proxy is.
+    /// The file with the URL of the proxy.
     pub(super) proxy: &'a Path,
 }
 
 impl Configured<'_> {
-    /// The text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own settings come last: the
-    /// first value of an option is the one that counts.
+    /// Returns the text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own
+    /// settings come last, because the first value of an option wins.
     pub(super) fn text(&self) -> Result<String> {
         let mut text = format!("Host {VM}\n");
         let mut option = |name: &str, value: &str| {
@@ -82,7 +82,7 @@ impl Configured<'_> {
             Way::Direct => option("ProxyJump", "none"),
             Way::Gateway(_) => option("ProxyJump", GATEWAY),
             Way::Socks5(_) => {
-                // The one command that ssh hands to a shell.
+                // The only option that ssh passes to a shell.
                 let command = format!("{} ssh-proxy {} %h %p", quoted(self.executable)?, quoted(self.proxy)?);
                 option("ProxyCommand", &command);
             }
@@ -96,7 +96,8 @@ impl Configured<'_> {
 }
 
 impl Gateway {
-    /// What passes through a jump host is enciphered for the VM, whose key is known: the jump host's own need not be.
+    /// Returns the section of the jump host. Its host key need not be known, because the traffic is encrypted
+    /// for the VM, whose key is known.
     fn text(&self) -> Result<String> {
         let mut text = format!("Host {GATEWAY}\n");
         let mut option = |name: &str, value: &str| {
@@ -122,7 +123,7 @@ impl Gateway {
     }
 }
 
-/// A word that ends where it ends, and that no option or token begins in.
+/// Checks that a value is one word without characters that are special to ssh.
 fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
     let harmless = |character: char| {
         !character.is_whitespace() && !character.is_control() && !"\"'\\%$#;|&`()<>,".contains(character)
@@ -133,7 +134,7 @@ fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
     }
 }
 
-/// A path in double quotes, with what ssh would replace in it escaped.
+/// Returns a path in double quotes, with ssh's tokens escaped.
 fn path(path: &Path) -> Result<String> {
     let text = text_of(path)?;
     if text.contains(['"', '\\']) || text.contains("${") {
@@ -142,7 +143,7 @@ fn path(path: &Path) -> Result<String> {
     Ok(format!("\"{}\"", text.replace('%', "%%")))
 }
 
-/// A path in single quotes, for a shell, with what ssh would replace in it escaped.
+/// Returns a path in single quotes for a shell, with ssh's tokens escaped.
 fn quoted(path: &Path) -> Result<String> {
     Ok(format!("'{}'", text_of(path)?.replace('\'', r"'\''").replace('%', "%%")))
 }

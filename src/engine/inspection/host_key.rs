@@ -1,8 +1,8 @@
-//! The key that the VM's sshd must show, as a line for `known_hosts`.
+//! The host key that the VM's sshd must present, as a line for `known_hosts`.
 
 use base::{Error, Result};
 
-/// The line that says so of the host `alias`. The key comes from the agent, or from the state.
+/// Returns the `known_hosts` line for the host `alias`. The key comes from the agent or from the state.
 pub(super) fn known_hosts_line(alias: &str, key: &str) -> Result<String> {
     let mut words = key.split_whitespace();
     let is_kind =

@@ -1,4 +1,4 @@
-//! `logs`: what jobs, agent and system wrote, printed or saved.
+//! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -15,21 +15,21 @@ use base::text;
 use base::{Error, Result};
 use manifest::Inputs;
 
-/// The largest archive that is fetched, in bytes.
+/// The maximum size of a fetched archive, in bytes.
 const ARCHIVE_LIMIT: u64 = 16 << 30;
-/// How many lines of each file are shown first when logs are followed.
+/// The number of lines of each file shown first when logs are followed.
 const FOLLOWED_LINES: usize = 10;
-/// What is no text that can be printed: rotated and compressed logs, and the system's records of logins.
+/// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
 const NO_TEXT: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
-/// Whose logs.
+/// The origin of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
-    /// The jobs'.
+    /// The logs of jobs.
     Job,
-    /// The agent's own.
+    /// The agent's own log.
     Agent,
-    /// The operating system's, `/var/log`.
+    /// The logs of the operating system in `/var/log`.
     System,
 }
 
@@ -40,29 +40,30 @@ pub struct Logs {
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
-    /// Whose.
+    /// The origins of the wanted logs.
     pub kinds: Vec<LogKind>,
-    /// The jobs whose logs are wanted; with `filters`, whatever either names, and all, where neither names any.
+    /// The jobs whose logs are wanted. With `filters`, logs that match either are included; if both are
+    /// empty, all logs are.
     pub jobs: Vec<String>,
     /// Globs of names below the log directory.
     pub filters: Vec<String>,
-    /// How many of the last lines of each file; all, where none is given.
+    /// The number of last lines of each file; none means all.
     pub lines: Option<usize>,
-    /// `--quiet`: the names of files are not shown.
+    /// `--quiet`: omit the names of files.
     pub quiet: bool,
 }
 
-/// An archive that was saved.
+/// A saved archive.
 #[derive(Debug, serde::Serialize)]
 pub struct SavedLogs {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl Logs {
-    /// As the agent's message says it.
+    /// Returns the log types in the form of the agent's message.
     fn types(&self) -> String {
         let name = |kind: &LogKind| match kind {
             LogKind::Job => "job",
@@ -72,7 +73,7 @@ impl Logs {
         self.kinds.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
-    /// The agent that is asked. A slip in a job's name would find nothing, without a word.
+    /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
     fn reach(&self, environment: &Environment) -> Result<Agent> {
         let agent = reach(environment, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {
@@ -94,12 +95,12 @@ impl Logs {
     }
 }
 
-/// Saves the logs as the agent packed them, for their owner alone. Nothing in them is redacted.
+/// Saves the agent's archive, readable only by its owner. Its content is not redacted.
 pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result<SavedLogs> {
     let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
     let archive = request.fetch(&agent, environment)?;
-    // Whoever unpacks it later may know no rules.
+    // Tools that unpack the archive later may not check its paths.
     archive.check()?;
     let failed = |error| Error::io(format!("saving the logs as '{}'", to.display()), error);
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -107,13 +108,13 @@ pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result
     let mut from = File::open(archive.path()).map_err(failed)?;
     let bytes = std::io::copy(&mut from, saved.as_file_mut()).map_err(failed)?;
     saved.as_file().sync_all().map_err(failed)?;
-    // What is there already may be the only copy of something.
+    // An existing file may be the only copy of something.
     saved.persist_noclobber(to).map_err(|error| failed(error.error))?;
     fetching.finish();
     Ok(SavedLogs { path: to.to_owned(), bytes })
 }
 
-/// Prints the logs, file by file, redacted.
+/// Prints the logs file by file, redacted.
 pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
     let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
@@ -146,7 +147,7 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
     Ok(())
 }
 
-/// Prints what is added to the logs until a signal comes, or the agent is away for longer than it may.
+/// Prints new lines of the logs until a signal arrives or the agent does not answer for too long.
 pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
     let agent = request.reach(environment)?;
     let quiet = request.quiet;
@@ -179,13 +180,13 @@ fn header(name: &Path) -> String {
     format!("==> {} <==", text::clean(&name.display().to_string()))
 }
 
-/// A line as it may be shown: without secrets and without what could repaint the terminal.
+/// Returns a printable line, without secrets and terminal control sequences.
 fn shown(environment: &Environment, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     environment.redactor.show_line(text.trim_end_matches(['\n', '\r']))
 }
 
-/// The files in the archive, by name.
+/// Lists the files in the archive, sorted by name.
 fn files(root: &Path) -> Vec<PathBuf> {
     WalkDir::new(root)
         .sort_by_file_name()
@@ -201,7 +202,7 @@ fn is_text(name: &Path) -> bool {
     !NO_TEXT.iter().any(|other| word == *other)
 }
 
-/// The lines of a file, or the last so many.
+/// Returns all lines of a file, or only the last ones.
 fn lines(path: &Path, last: Option<usize>) -> Result<Vec<Vec<u8>>> {
     let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
     let reader = BufReader::new(fs::File::open(path).map_err(failed)?);

@@ -1,4 +1,4 @@
-//! The status, the logs and the shell of the VM on record, and `cloud-check`.
+//! The status of an environment, logs of and SSH to the VM on record, and `cloud-check`.
 //!
 //! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
 //! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`], and
@@ -40,13 +40,13 @@ struct ReachedVm {
     agent: Agent,
 }
 
-/// The state on record.
+/// Reads the state, which must exist.
 fn read_state(environment: &Environment) -> Result<State> {
     let storage = environment.paths.state.resolved()?;
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
-/// Where the manifest says that the agent is.
+/// Returns the endpoint of the agent according to the manifest.
 fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> {
     let loaded = prepare::load(environment, inputs)?;
     endpoint(environment, &loaded.provider()?)
@@ -60,7 +60,7 @@ fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Resu
     Ok(ReachedVm { endpoint, agent })
 }
 
-/// The jobs on the VM, from the answer to `get_state`.
+/// Returns the names of the jobs on the VM from the answer to `get_state`.
 fn jobs(agent_state: &Value) -> Vec<String> {
     let templates = agent_state.pointer("/job/templates").and_then(Value::as_array);
     let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());

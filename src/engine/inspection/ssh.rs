@@ -1,5 +1,5 @@
-//! `ssh` and `scp`: the operator's own OpenSSH, as a user whom the agent makes for this one session, with a key that
-//! nobody else has, to a host whose key the agent told.
+//! `ssh` and `scp`: run the operator's OpenSSH. By default the agent creates a user for the session, with a
+//! fresh key pair, and reports the host key of the VM.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 use manifest::vars_store::SshKeyPair;
 
-/// How long ssh may take to end when it is asked to.
+/// The time that ssh has to end after it is told to.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// `ssh` or `scp`.
@@ -28,37 +28,37 @@ pub struct Ssh {
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
-    /// How the VM's sshd is reached.
+    /// The way to the VM's sshd.
     pub way: Way,
-    /// A user that is there already, in place of one that the agent makes.
+    /// An existing user in place of one that the agent creates.
     pub login: Option<Login>,
-    /// `--opts`: options for ssh, as they are.
+    /// `--opts`: options passed to ssh unchanged.
     pub options: Vec<String>,
     /// The action.
     pub action: SshAction,
 }
 
-/// A user that is there already.
+/// An existing user on the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// The name.
     pub user: String,
-    /// The file with the key.
+    /// The file with the private key.
     pub private_key: PathBuf,
 }
 
 /// An action of ssh or scp on the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SshAction {
-    /// Run a command; a login shell, where there is none.
+    /// Run a command, or a login shell if it is empty.
     Run(Vec<String>),
     /// Copy files.
     Copy {
-        /// Directories with all that is in them.
+        /// Copy directories with their content.
         recursive: bool,
-        /// From where.
+        /// The sources.
         from: Vec<CopyPath>,
-        /// To where.
+        /// The target.
         to: CopyPath,
     },
 }
@@ -73,7 +73,7 @@ pub enum CopyPath {
 }
 
 impl SshAction {
-    /// The program and its arguments after `-F CONFIG`.
+    /// Returns the program and its arguments after `-F CONFIG`.
     fn command_line(&self, options: &[String]) -> Result<(&'static str, Vec<String>)> {
         let mut line = options.to_vec();
         match self {
@@ -102,7 +102,7 @@ impl CopyPath {
                 let text = path
                     .to_str()
                     .ok_or_else(|| Error::usage(format!("the path '{}' is not UTF-8", path.display())))?;
-                // scp takes what is before a colon for a host, unless there is a slash before it.
+                // scp takes the text before a colon for a host, unless a slash comes first.
                 Ok(if text.starts_with(['/', '.']) { text.to_owned() } else { format!("./{text}") })
             }
         }
@@ -127,7 +127,7 @@ pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
     outcome
 }
 
-/// The files of a session, for its owner alone.
+/// The directory with the files of a session, private to its owner.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -156,25 +156,25 @@ impl Scratch {
     }
 }
 
-/// Who logs in, and where.
+/// The user and the address of an SSH session, with its files.
 struct Session {
     user: String,
     address: String,
     key: PathBuf,
     known_hosts: PathBuf,
     pinned: bool,
-    /// Who made the user, and is to take it away again.
+    /// The agent that created the user and must delete it.
     admitted: Option<Agent>,
 }
 
 impl Session {
-    /// Has the agent make a user.
+    /// Has the agent create a user for the session.
     fn made(request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
         let visited = reach(environment, &request.inputs, request.agent_timeout)?;
         let opening = environment.reporter.stage("Having the agent make a user for this session");
         let pair = SshKeyPair::generate(&environment.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
-        // As long as other operating systems take.
+        // User names on other operating systems have this maximum length.
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);
         signals::check(environment)?;
@@ -186,7 +186,7 @@ impl Session {
             pinned: true,
             admitted: Some(visited.agent.clone()),
         };
-        // From here on there may be a user, whatever comes.
+        // The user may exist from here on, even if the agent reports an error.
         let host = match visited.agent.set_up_ssh(&user, &pair.public_key) {
             Ok(host) => host,
             Err(error) => {
@@ -194,7 +194,8 @@ impl Session {
                 return Err(Error::from(error).context("the agent cannot let anybody in"));
             }
         };
-        // The VM's own address is good behind a gateway; from here, the one that the agent was just reached at is.
+        // Behind a gateway or proxy, the VM's own address is used; from this machine, the one at which the
+        // agent was reached.
         if request.way != Way::Direct && !host.ip.is_empty() {
             session.address = host.ip;
         }
@@ -204,7 +205,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Logs in as somebody who may, without the agent.
+    /// Uses an existing user, without the agent.
     fn with(login: &Login, request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
         let state = read_state(environment)?;
         let endpoint = agents_place(environment, &request.inputs)?;
@@ -246,7 +247,7 @@ impl Session {
         scratch.write("config", &configured.text()?).map(drop)
     }
 
-    /// The user goes, also when the session was interrupted.
+    /// Deletes the user, even after an interrupted session.
     fn end(&self, environment: &Environment) {
         let Some(agent) = &self.admitted else { return };
         if let Err(error) = agent.clean_up_ssh(&self.user) {
@@ -258,7 +259,7 @@ impl Session {
     }
 }
 
-/// Runs the program in this terminal, and waits for it.
+/// Runs the program in this terminal and waits for it.
 fn run(environment: &Environment, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
     signals::check(environment)?;
     let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
@@ -285,7 +286,7 @@ fn interrupted(signal: u8) -> Error {
     Error::new(ErrorKind::Interrupted(signal), "interrupted; the session is over, and its user is gone")
 }
 
-/// Ends the program, gently first: it puts the terminal in order.
+/// Ends the program, with SIGTERM first so that it can restore the terminal.
 fn end(child: &mut Child) {
     let pid = rustix::process::Pid::from_child(child);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -300,7 +301,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// As a shell says it.
+/// Returns the exit code as a shell does: 128 plus the number of a signal.
 fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255);

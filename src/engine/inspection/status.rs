@@ -1,4 +1,4 @@
-//! `status`: how an environment is doing, as state, CPI and agent tell it.
+//! `status`: collects the status of an environment from state, CPI and agent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,42 +19,42 @@ use base::{Error, ErrorKind, Result};
 use erb::Mode;
 use manifest::{self, Inputs};
 
-/// How many of the last runs are shown.
+/// The number of recent runs shown.
 const RUNS: usize = 5;
 
 /// `status`.
 #[derive(Debug, Clone)]
 pub struct StatusOf {
-    /// The manifest and what goes into it; without one, only what is on record can be told.
+    /// The manifest and its inputs; without them only records are shown.
     pub inputs: Option<Inputs>,
-    /// Whether the CPI is asked what exists.
+    /// True if the CPI is asked what exists.
     pub ask_cpi: bool,
-    /// `--templates`: what renders the CPI's templates.
+    /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with the CPI.
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
-    /// Where the records of runs are.
+    /// The directory with the records of runs.
     pub history: Option<PathBuf>,
 }
 
-/// How an environment is doing.
+/// The status of an environment.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// When this was seen, RFC 3339 UTC.
+    /// The time of this status, RFC 3339 UTC.
     pub time: String,
     /// The VM, if one is on record.
     pub vm: Option<VmSeen>,
     /// Its agent.
     pub agent: AgentSeen,
-    /// What all jobs together are: `running`; none, where no agent told.
+    /// The overall state of the jobs, such as `running`; none if the agent did not tell.
     pub job_state: Option<String>,
     /// The jobs on the VM.
     pub jobs: Vec<String>,
     /// Their processes.
     pub processes: Vec<ProcessSeen>,
-    /// Load, processor, memory and disks, as the agent tells them.
+    /// Load, CPU, memory and disks, as the agent reports them.
     pub vitals: Option<Value>,
     /// The VM's networks.
     pub networks: Vec<NetworkSeen>,
@@ -62,19 +62,19 @@ pub struct Status {
     pub disks: Vec<DiskSeen>,
     /// The certificates of the manifest and its variables, by the day they expire.
     pub certificates: Vec<CertificateSeen>,
-    /// Everything on record, without secrets.
+    /// All records, without secrets.
     pub record: Overview,
     /// The last runs on this machine, newest first.
     pub runs: Vec<Run>,
 }
 
-/// Whether something exists.
+/// The CPI's answer to whether a resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum There {
-    /// The CPI says so.
+    /// The CPI confirms that it exists.
     Yes,
-    /// The CPI says that it does not.
+    /// The CPI denies that it exists.
     No,
     /// The CPI cannot tell.
     Unknown,
@@ -90,34 +90,34 @@ pub struct VmSeen {
     pub handle: VmHandle,
     /// `bosh/0`.
     pub instance: Option<String>,
-    /// Whether it exists.
+    /// The CPI's answer to whether it exists.
     pub exists: There,
 }
 
-/// What came of asking the agent.
+/// The result of asking the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answering {
     /// It answers.
     Yes,
-    /// It does not.
+    /// It does not answer.
     No,
     /// Another VM's agent answers in its place.
     Stranger,
-    /// Nobody asked: there is no VM, or no manifest that says where it is.
+    /// It was not asked: there is no VM, or no manifest with its address.
     NotAsked,
 }
 
 /// The agent.
 #[derive(Debug, Serialize)]
 pub struct AgentSeen {
-    /// Its id, where known.
+    /// Its id, if known.
     pub id: Option<String>,
     /// Scheme, host and port.
     pub address: Option<String>,
-    /// What came of asking it.
+    /// The result of asking the agent.
     pub answers: Answering,
-    /// Why it does not, in words.
+    /// The reason why it does not answer.
     pub problem: Option<String>,
 }
 
@@ -128,13 +128,13 @@ pub struct ProcessSeen {
     pub name: String,
     /// `running`, `failing` and so on.
     pub state: String,
-    /// For how long it has been up, in seconds.
+    /// Its uptime in seconds.
     pub uptime_seconds: Option<u64>,
-    /// KiB.
+    /// Its memory in KiB.
     pub memory_kb: Option<u64>,
-    /// Of the VM's memory.
+    /// Its share of the VM's memory, in percent.
     pub memory_percent: Option<f64>,
-    /// Of a processor.
+    /// Its share of a CPU, in percent.
     pub cpu_percent: Option<f64>,
 }
 
@@ -160,53 +160,53 @@ pub struct DiskSeen {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
     pub handle: DiskHandle,
-    /// MiB.
+    /// Its size in MiB.
     pub size: u64,
-    /// Whether the VM uses it.
+    /// True if the VM uses it.
     pub in_use: bool,
-    /// Whether it exists.
+    /// The CPI's answer to whether it exists.
     pub exists: There,
-    /// Whether the agent has it mounted; none, where no agent told.
+    /// True if the agent has it mounted; none if the agent did not tell.
     pub mounted: Option<bool>,
-    /// How full it is, in percent, where the agent tells.
+    /// Its usage in percent, if the agent reports it.
     pub used_percent: Option<String>,
-    /// What the CPI told the agent about it, credentials redacted.
+    /// The disk hint for the agent, credentials redacted.
     pub hint: Option<Value>,
 }
 
 /// A certificate.
 #[derive(Debug, Clone, Serialize)]
 pub struct CertificateSeen {
-    /// Where it stands: `cloud_provider.cert.ca`, or a variable.
+    /// Its place: `cloud_provider.cert.ca`, or the name of a variable.
     pub path: String,
-    /// The day it expires: `2026-11-21`.
+    /// The day on which it expires: `2026-11-21`.
     pub expires: String,
-    /// Days until then; negative afterwards.
+    /// The number of days until then; negative afterwards.
     pub days: i64,
 }
 
-/// From where an environment is looked at: what the manifest says of it.
+/// The inputs of a status: the parts of the manifest that it needs.
 pub struct StatusSources<'a> {
     environment: &'a Environment,
     request: &'a StatusOf,
     endpoint: Option<Endpoint>,
-    /// What the CPIs are made from, where they are to be asked.
+    /// The inputs from which CPIs are found, if they are to be asked.
     cpi_parts: Option<OwnedParts>,
     manifests_networks: Map<String, Value>,
     certificates: Vec<CertificateSeen>,
 }
 
-/// Somebody who looks at an environment, once or again and again.
+/// Collects the status of an environment, once or repeatedly.
 pub struct StatusCollector<'a> {
     from: &'a StatusSources<'a>,
-    /// Those that were asked before.
+    /// The CPIs, if one was asked before.
     cpis: Option<Cpis<'a>>,
-    /// What the CPIs said last, and what was the case when they were asked.
+    /// The last answers of the CPIs, and the circumstances in which they were asked.
     asked: Option<Asked>,
 }
 
 struct Asked {
-    /// The VM on record, and whether its agent answered.
+    /// The VM on record, and true if its agent answered.
     when: (Option<VmHandle>, bool),
     findings: Vec<(Resource, There)>,
 }
@@ -223,7 +223,7 @@ impl<'a> StatusSources<'a> {
             certificates: Vec::new(),
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
-        // Without a state there is nothing to look at, and nothing to install a CPI for.
+        // Without a state there is nothing to report, so no CPI is installed.
         records::show(&environment.paths.state)?;
         let preparing = environment.reporter.stage("Preparing");
         let loaded = prepare::load(environment, inputs)?;
@@ -232,7 +232,7 @@ impl<'a> StatusSources<'a> {
             let cpi_parts = OwnedParts::open(environment, inputs, request.templates, &loaded, &preparing)?;
             sources.cpi_parts = Some(cpi_parts);
         }
-        // One that cannot be deployed any more has no networks to show.
+        // The networks are omitted if the manifest cannot be deployed.
         if let Ok(deployment) = loaded.deployment() {
             sources.manifests_networks = deployment.vm.networks;
         }
@@ -248,15 +248,15 @@ impl<'a> StatusSources<'a> {
         Ok(sources)
     }
 
-    /// Nobody is asked yet.
+    /// Returns a collector that has not asked anything yet.
     pub fn collector(&self) -> StatusCollector<'_> {
         StatusCollector { from: self, cpis: None, asked: None }
     }
 }
 
 impl StatusCollector<'_> {
-    /// Looks. The agent is asked every time; the CPI, whose every answer is a process, the first time and whenever the
-    /// VM on record or its agent's silence is new.
+    /// Collects the status. The agent is asked each time; the CPI, which takes one process per question, only
+    /// the first time and when the VM on record or its agent's silence is new.
     pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = records::show(&self.from.environment.paths.state)?;
         let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
@@ -276,7 +276,7 @@ impl StatusCollector<'_> {
             .iter()
             .map(|disk| {
                 let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
-                // What the agent knows is of the VM's CPI.
+                // The agent only knows disks of the VM's CPI.
                 let near =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
                 let mounted = near.map(|mounted| mounted.contains(&handle.cid));
@@ -316,8 +316,7 @@ impl StatusCollector<'_> {
         })
     }
 
-    /// What the agent is, what it tells, and the disks it has mounted. Nothing but `get_state` is asked of an agent
-    /// that is not the VM's own.
+    /// Asks the agent for its state and its mounted disks. A foreign agent is only asked for `get_state`.
     fn ask_agent(
         &self,
         state: &State,
@@ -366,7 +365,7 @@ impl StatusCollector<'_> {
         }
         let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
-        // What was renamed counts, and is found under its old name where it is on record.
+        // Renames by `migrated_from` apply here, while the records may still have the old name.
         let (renamed, _) = cpis::renamed(cpi_parts.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
@@ -402,7 +401,7 @@ impl StatusCollector<'_> {
         found.next().map_or(There::NotAsked, |(_, there)| *there)
     }
 
-    /// As the agent has them, else as the CPI returned them, else as the manifest wants them.
+    /// Returns the networks from the agent, else from the answer of the CPI, else from the manifest.
     fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkSeen> {
         let agents =
             agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
@@ -430,7 +429,7 @@ impl StatusCollector<'_> {
     }
 }
 
-/// What the agent tells; the id of a foreign agent in its place.
+/// Returns the state of the VM's own agent, or the id of a foreign agent.
 fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
     if let Some(expected) = expected
         && let Some(foreign) = ForeignAgent::ask(agent, expected)?
@@ -458,7 +457,7 @@ fn processes(agent_state: &Value) -> Vec<ProcessSeen> {
 }
 
 impl Status {
-    /// The error for what is not as it should be, the gravest first.
+    /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
         let Some(vm) = &self.vm else {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_a_package_is_made_from_is_in_its_key() {
+    fn a_key_depends_on_every_input_of_a_package() {
         let one = stemcell("1");
         let base = Key::new(&one, "a", "f", &[]);
         let with = Key::new(&one, "b", "f", &[&base]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_unless_it_went_bad() {
+    fn find_returns_kept_packages_and_removes_corrupt_ones() {
         let directory = tempfile::tempdir().unwrap();
         let package_store = PackageStore::below(directory.path());
         let (key, other) = (Key::new(&stemcell("1"), "a", "f", &[]), Key::new(&stemcell("1"), "a", "g", &[]));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_the_agent_says_is_not_kept() {
+    fn keep_rejects_content_with_another_digest() {
         let directory = tempfile::tempdir().unwrap();
         let package_store = PackageStore::below(directory.path());
         let key = Key::new(&stemcell("1"), "a", "f", &[]);

@@ -224,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_hint_shows_where_a_disk_is_and_nothing_that_lets_one_in() {
+    fn hints_show_places_and_no_credentials() {
         assert_eq!(without_credentials(&json!("/dev/sdc")), json!("/dev/sdc"));
         assert_eq!(
             without_credentials(&json!({

@@ -1,7 +1,7 @@
-//! `attach-disk`: another persistent disk in the place of the present one, from the next create-env on.
+//! `attach-disk`: makes another disk the persistent disk, from the next create-env on.
 //!
-//! A disk changes with the VM: the next create-env stops the jobs, makes a new VM and attaches the disk on record to
-//! it. The disk whose place was taken is kept until `delete-disk`.
+//! A disk changes only together with the VM: the next create-env stops the jobs, creates a new VM and
+//! attaches the chosen disk to it. The replaced disk is kept until `delete-disk`.
 
 use serde_json::Map;
 
@@ -19,15 +19,15 @@ use manifest::{Deployment, cpi_label};
 /// `attach-disk`.
 #[derive(Debug, Clone)]
 pub struct AttachDisk {
-    /// Where.
+    /// The environment.
     pub on: TargetEnvironment,
     /// The disk's CID.
     pub disk: DiskCid,
-    /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
+    /// `--cpi`: the CPI of the disk; the empty name is the default CPI.
     pub cpi: Option<String>,
 }
 
-/// Records it; returns one sentence that says what came of it.
+/// Records the choice of the disk and returns a summary in one sentence.
 pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<String> {
     let opened = request.on.open(environment, "attach-disk")?;
     let deployment = opened.loaded.deployment()?;
@@ -65,7 +65,7 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
     Ok(format!("The next create-env attaches disk {handle}{kept}"))
 }
 
-/// A disk does not leave its CPI or availability zone.
+/// Checks that the disk is at the VM's CPI and in its availability zone, which a disk cannot leave.
 fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
@@ -81,7 +81,8 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
         .with_hint("nothing was changed"))
 }
 
-/// What is not on record must exist; of what is, a CPI that cannot tell is believed to have it.
+/// Checks that the disk exists. If the CPI cannot tell, a disk on record is accepted with a warning, and
+/// another one is an error.
 fn check_presence(
     executor: &Executor<'_>,
     environment: &Environment,
@@ -109,8 +110,8 @@ fn check_presence(
     Ok(())
 }
 
-/// A disk that something else made, described as the manifest describes the persistent disk. It is kept from the first
-/// moment on: a disk that is not in use would be deleted.
+/// Records a disk that was created elsewhere, with the size and properties of the manifest's persistent disk.
+/// It is recorded as kept, because a disk that is neither used nor kept would be deleted.
 fn take_on_record(
     executor: &mut Executor<'_>,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! `cpis`: every CPI of a manifest, asked what it is. Nothing is locked or written.
+//! `cpis`: lists the CPIs of a manifest with their answers to `info`. Takes no lock and writes nothing.
 
 use serde::Serialize;
 
@@ -10,25 +10,25 @@ use crate::state::State;
 use base::Result;
 use manifest::deployment::CpiSource;
 
-/// A CPI.
+/// A CPI in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedCpi {
     /// Its name; none for the default CPI.
     pub name: Option<String>,
-    /// What kind of CPI it is: a `type` of the CPI config, a built-in one, the job of a release, a path.
+    /// Its kind: a `type` of the CPI config, a built-in CPI, the job of a release, or a path.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it says what it is.
+    /// True if it answers `info`.
     pub reachable: bool,
-    /// The version of the CPI API that is spoken with it.
+    /// The version of the CPI API that is used with it.
     pub api_version: Option<u32>,
-    /// The stemcell formats it takes, where it says so.
+    /// The stemcell formats that it accepts, if it declares them.
     pub stemcell_formats: Option<Vec<String>>,
-    /// Why it is not reachable.
+    /// The reason why it is not reachable.
     pub problem: Option<String>,
 }
 
-/// Asks every CPI of the manifest what it is, the default one first.
+/// Asks every CPI of the manifest for `info`, the default CPI first.
 pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<ListedCpi>> {
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &on.inputs)?;
@@ -56,7 +56,7 @@ pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<Lis
                 }
             }
             Err(error) => {
-                // An interrupted run is no finding about a CPI.
+                // An interrupted run says nothing about the CPI.
                 signals::check(environment)?;
                 let problem = environment.redactor.show(&error.chain().join(": "));
                 ListedCpi {

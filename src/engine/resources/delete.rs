@@ -1,4 +1,4 @@
-//! `delete-vm`, `delete-disk`, `delete-stemcell`, `delete-snapshot`.
+//! `delete-vm`, `delete-disk`, `delete-stemcell` and `delete-snapshot`.
 
 use super::target::{TargetEnvironment, agree};
 use crate::cpis::{self, OwnedParts, Presence};
@@ -10,14 +10,14 @@ use crate::state::{Change, Resource, State, Stemcell, StemcellHandle, VmHandle};
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// The deletion of something by hand.
+/// A deletion that the operator requests.
 #[derive(Debug, Clone)]
 pub struct Delete {
-    /// Where.
+    /// The environment.
     pub on: TargetEnvironment,
-    /// What.
+    /// The resource.
     pub target: Target,
-    /// `--cpi`: only what is of this CPI; the empty name is that of the default one.
+    /// `--cpi`: only a resource of this CPI; the empty name is the default CPI.
     pub cpi: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its kind.
+    /// Returns the kind of the resource.
     fn kind(&self) -> ResourceKind {
         match self {
             Target::Cid(cid) => cid.kind(),
@@ -42,7 +42,7 @@ impl Target {
 
 const WHY: &str = "an operator asked for it";
 
-/// Deletes it; returns one sentence that says what came of it.
+/// Deletes the resource and returns a summary in one sentence.
 pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     let Delete { on, target, cpi } = request;
     let what = target.kind();
@@ -86,7 +86,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         }
         let mark = executor.state().undeleted(resource);
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
-            // Nothing but this command line says that it ever was.
+            // Only this command line claims that the VM existed.
             executor.commit(Change::VmDeleted(vm.clone()))?;
             return Err(nobody_knows(&vm.cid, cpi));
         }
@@ -111,7 +111,8 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
     state.vms().any(|known| known.cid == *vm && known.is_of(cpi))
 }
 
-/// The CPI that knows a VM which is not on record: the one that is named, or the first that does not deny it.
+/// Finds the CPI of a VM that is not on record: the named one, or the first that has it. If none confirms the
+/// VM, the first that cannot tell is taken.
 fn seek(
     executor: &Executor<'_>,
     environment: &Environment,
@@ -152,7 +153,7 @@ fn nobody_knows(cid: &VmCid, cpi: Option<&str>) -> Error {
     Error::invalid(format!("{who} '{cid}', and none is on record")).with_hint("nothing was changed")
 }
 
-/// Until it is gone, a later run deletes it if this one does not get to it.
+/// Records the VM as an orphan, so that a later run deletes it if this one fails to.
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     executor.commit(Change::VmOrphaned {
         vm: vm.clone(),
@@ -161,7 +162,7 @@ fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     })
 }
 
-/// Contract v1: a CPI may take what is for the VM's agent out of the registry.
+/// Starts the registry under contract v1, because the CPI may remove the settings of the VM's agent from it.
 fn registry<'a>(
     environment: &'a Environment,
     on: &TargetEnvironment,
@@ -173,7 +174,7 @@ fn registry<'a>(
     Registry::start(environment, &cpi_parts.provider, &on.inputs.manifest, contract, executor)
 }
 
-/// The stemcells on record that a CID or `NAME/VERSION` means: of one CID one, of a version those of every CPI.
+/// Returns the stemcells on record that match. A CID matches one stemcell, `NAME/VERSION` those of every CPI.
 fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<StemcellHandle>> {
     let mut named: Vec<StemcellHandle> = state
         .stemcells
@@ -194,7 +195,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
     }
 }
 
-/// What the VM needs is not deleted by its name.
+/// Rejects the deletion of a resource that the VM uses.
 fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
     match resource {
         Resource::Disk(handle) if state.current_disk().is_some_and(|disk| disk.handle() == *handle) => {

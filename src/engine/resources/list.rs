@@ -1,4 +1,4 @@
-//! `stemcells`, `disks` and `snapshots`: what is on record of them. Nothing is locked and no CPI is asked.
+//! `stemcells`, `disks` and `snapshots`: list the records. They take no lock and call no CPI.
 
 use serde::Serialize;
 
@@ -18,21 +18,21 @@ pub struct ListedStemcell {
     pub cid: StemcellCid,
     /// The name of its CPI; none for the default CPI.
     pub cpi: Option<String>,
-    /// Its `api_version`, where known.
+    /// Its `api_version`, if known.
     pub api_version: Option<u32>,
-    /// Whether the VM was made from it.
+    /// True if the VM was made from it.
     pub in_use: bool,
-    /// Whether it stays although nothing uses it: `upload-stemcell` put it there.
+    /// True if `upload-stemcell` uploaded it, so that it stays even if unused.
     pub kept: bool,
-    /// Why it is still there, if it was to be deleted.
+    /// The error of the last attempt to delete it, if there was one.
     pub undeleted: Option<String>,
 }
 
-/// What a disk is there for.
+/// The use of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskUse {
-    /// The VM has it.
+    /// The VM uses it.
     Attached,
     /// The next create-env attaches it.
     Waiting,
@@ -49,13 +49,13 @@ pub struct ListedDisk {
     pub cid: DiskCid,
     /// The name of its CPI; none for the default CPI.
     pub cpi: Option<String>,
-    /// The availability zone it was made in, where known.
+    /// The availability zone in which it was created, if known.
     pub az: Option<String>,
-    /// MiB.
+    /// Its size in MiB.
     pub size: u64,
-    /// What it is there for.
+    /// Its use.
     pub status: DiskUse,
-    /// Why it is still there, if it was to be deleted.
+    /// The error of the last attempt to delete it, if there was one.
     pub undeleted: Option<String>,
 }
 
@@ -68,7 +68,7 @@ fn said(state: &State, resource: impl Into<Resource>) -> Option<String> {
     state.undeleted(&resource.into()).map(|mark| mark.said.clone())
 }
 
-/// The stemcells that the state at `storage` has on record, by name, version and CPI.
+/// Lists the stemcells on record at `storage`, by name, version and CPI.
 pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     let state = read(storage)?;
     let mut known: Vec<&Stemcell> = state.stemcells.iter().collect();
@@ -86,7 +86,7 @@ pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     Ok(listed.collect())
 }
 
-/// The disks that the state at `storage` has on record.
+/// Lists the disks on record at `storage`.
 pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
     let state = read(storage)?;
     let listed = state.disks.iter().map(|disk| ListedDisk {
@@ -105,7 +105,7 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
     Ok(listed.collect())
 }
 
-/// The snapshots that the state at `storage` has on record.
+/// Lists the snapshots on record at `storage`.
 pub fn snapshots(storage: &Storage) -> Result<Vec<Snapshot>> {
     Ok(read(storage)?.monopile.snapshots)
 }

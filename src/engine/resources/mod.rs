@@ -1,11 +1,11 @@
-//! Single stemcells, VMs, disks and snapshots of an environment, of whichever CPI: for an operator who lists them,
-//! makes them or takes them away by hand.
+//! Single stemcells, VMs, disks and snapshots of an environment, at any CPI: list, create, attach and delete
+//! them by hand.
 //!
 //! Uses `deploy`, `records`, `recovery`, `effects`, `cpis` and `prepare`. Entry points: [`upload_stemcell`],
 //! [`take_snapshot`], [`attach_disk`], [`delete()`], and the lists, which only read the state.
 //!
-//! Each operation works on the environment's state as `create-env` does: locked, what an earlier run left open settled
-//! first, every effect announced before and recorded after. The lists only read it.
+//! Each operation treats the state as `create-env` does: it takes the lock, settles open calls first, and
+//! announces and records every effect. The lists only read it.
 
 mod attach;
 mod cpis;

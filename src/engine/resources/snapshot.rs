@@ -14,15 +14,15 @@ use manifest::Deployment;
 /// `take-snapshot`.
 #[derive(Debug, Clone)]
 pub struct TakeSnapshot {
-    /// Where.
+    /// The environment.
     pub on: TargetEnvironment,
-    /// The disk's CID; without it the persistent disk of the environment.
+    /// The CID of the disk; by default the persistent disk of the environment.
     pub disk: Option<DiskCid>,
-    /// `--cpi`: whose disk is meant; the empty name is that of the default CPI.
+    /// `--cpi`: the CPI of the disk; the empty name is the default CPI.
     pub cpi: Option<String>,
 }
 
-/// Takes it; returns one sentence that says what came of it.
+/// Takes a snapshot of the disk and returns a summary in one sentence.
 pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Result<String> {
     let opened = request.on.open(environment, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
@@ -63,7 +63,8 @@ fn current(state: &State) -> Result<DiskHandle> {
     })
 }
 
-/// What the IaaS shall show of it (docs-bosh, `cpi-api-v1-method/snapshot-disk.md`).
+/// Returns the metadata that the IaaS shows for the snapshot (docs-bosh,
+/// `cpi-api-v1-method/snapshot-disk.md`).
 fn metadata(state: &State, deployment: &Deployment) -> Value {
     let mut metadata = Map::new();
     metadata.insert("deployment".into(), json!(deployment.name));

@@ -1,4 +1,4 @@
-//! What every operation begins with: the state, locked and up to date, and the CPIs of the manifest.
+//! The start of every operation: the locked, settled state and the CPIs of the manifest.
 
 use crate::cpis::{self, Cpis, OwnedParts};
 use crate::effects::{Effect, Executor};
@@ -11,20 +11,20 @@ use base::{ErrorKind, Result};
 use erb::Mode;
 use manifest::{Inputs, Loaded};
 
-/// The environment that an operation is on.
+/// The environment on which an operation works.
 #[derive(Debug, Clone)]
 pub struct TargetEnvironment {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// `--templates`: what renders the CPI's templates.
+    /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
-    /// `--cpi-api-version`: the highest version spoken with a CPI.
+    /// `--cpi-api-version`: the highest API version to use with a CPI.
     pub cpi_api_version: Option<u32>,
-    /// `--forget-open-calls`: drop calls of an interrupted run whose outcome cannot be known.
+    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
     pub forget_open_calls: bool,
 }
 
-/// The locked state, and what the manifest says of CPIs.
+/// The locked state, and the CPI sections of the manifest.
 pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
     pub(super) loaded: Loaded,
@@ -32,12 +32,12 @@ pub(super) struct OpenedEnvironment {
 }
 
 impl TargetEnvironment {
-    /// Opens what is there, and fails where nothing is.
+    /// Opens an existing environment; fails if there is no state.
     pub(super) fn open(&self, environment: &Environment, command: &str) -> Result<OpenedEnvironment> {
         self.begin(environment, command, false)
     }
 
-    /// As [`Self::open`]; a state begins where none is.
+    /// Like [`Self::open`], but begins a new state if there is none.
     pub(super) fn open_or_begin(
         &self,
         environment: &Environment,
@@ -61,7 +61,7 @@ impl TargetEnvironment {
         Ok(OpenedEnvironment { store, loaded, cpi_parts })
     }
 
-    /// The CPIs of the manifest, of which none is asked yet, with the state.
+    /// Returns an executor for the state and the CPIs of the manifest. No CPI is asked yet.
     pub(super) fn executor<'a>(
         &self,
         environment: &'a Environment,
@@ -72,7 +72,7 @@ impl TargetEnvironment {
         Ok(Executor::new(environment, cpis, store))
     }
 
-    /// The CPIs of the manifest, of which none is asked yet.
+    /// Returns the CPIs of the manifest. None is asked yet.
     pub(super) fn cpis<'a>(
         &self,
         environment: &'a Environment,
@@ -83,7 +83,7 @@ impl TargetEnvironment {
     }
 }
 
-/// Asks whoever is at the terminal to agree; elsewhere the command itself says so.
+/// Asks the operator at the terminal to confirm. Without a terminal the command itself counts as consent.
 pub(super) fn agree(environment: &Environment, question: &str) -> Result<()> {
     match &environment.confirm {
         Some(confirm) if !confirm(question)? => {

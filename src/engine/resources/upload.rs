@@ -1,4 +1,4 @@
-//! `upload-stemcell`: to every CPI that takes it, at once.
+//! `upload-stemcell`: uploads a stemcell to every CPI that accepts it, in parallel.
 
 use std::path::PathBuf;
 
@@ -19,19 +19,20 @@ use manifest::{CpiConfig, Deployment, cpi_label};
 /// `upload-stemcell`.
 #[derive(Debug, Clone)]
 pub struct UploadStemcell {
-    /// Where.
+    /// The environment.
     pub on: TargetEnvironment,
     /// The stemcell: `file://`, `http(s)://` or a path.
     pub url: String,
-    /// `--sha1`: what it hashes to, in any of BOSH's notations.
+    /// `--sha1`: its digest, in any of BOSH's notations.
     pub sha1: Option<String>,
-    /// What a relative path is relative to.
+    /// The base of a relative path.
     pub directory: PathBuf,
-    /// `--name` and `--version`: what it is called. Where it is uploaded already, it is not even fetched then.
+    /// `--name` and `--version`: the expected identity. A stemcell that is already uploaded under it is not
+    /// even fetched.
     pub identity: Option<(String, String)>,
-    /// `--cpi`: to these CPIs alone; the empty name is that of the default one.
+    /// `--cpi`: only these CPIs; the empty name is the default CPI.
     pub cpis: Vec<String>,
-    /// `--fix`: upload it again where it is already, and replace what is there.
+    /// `--fix`: upload it again even if a CPI has it, and replace the old upload.
     pub fix: bool,
 }
 
@@ -40,7 +41,7 @@ type Name = Option<String>;
 
 const WHY: &str = "an operator asked for it";
 
-/// Uploads it; returns one sentence that says what came of it.
+/// Uploads the stemcell and returns a summary in one sentence.
 pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
     let OpenedEnvironment { mut store, loaded, cpi_parts } =
         request.on.open_or_begin(environment, "upload-stemcell")?;
@@ -84,7 +85,7 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }
     let mut executor = Executor::new(environment, cpis, store);
-    // Where some have it, the others need not take it.
+    // If some CPIs already have it, the others need not accept it.
     let need = match request.cpis.is_empty() {
         false => Need::All,
         true if missing.len() < all => Need::None,
@@ -111,7 +112,8 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     Err(error)
 }
 
-/// The CPIs that are meant. Where there is a CPI config, the default CPI is one of them only if the environment uses it.
+/// Returns the CPIs to upload to. With a CPI config, the default CPI is among them only if the environment
+/// uses it.
 fn targets(
     wanted: &[String],
     config: Option<&CpiConfig>,
@@ -135,7 +137,7 @@ fn targets(
     Ok(targets)
 }
 
-/// What is on record under this name and version with this CPI.
+/// Returns the stemcells on record with this name, version and CPI.
 fn records<'s>(
     state: &'s State,
     name: &str,
@@ -169,7 +171,7 @@ fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<boo
     }
 }
 
-/// What is there stays, as if this run had uploaded it.
+/// Marks existing uploads as kept, as if this run had uploaded them.
 fn keep(
     environment: &Environment,
     store: &mut Store,
@@ -199,7 +201,7 @@ fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Res
     }
 }
 
-/// How many of the CPIs must take a stemcell.
+/// The number of CPIs that must accept a stemcell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     All,
@@ -207,7 +209,7 @@ enum Need {
     None,
 }
 
-/// The CPIs that take the stemcell, each asked what it is.
+/// Asks each CPI for `info` and returns those that accept the stemcell.
 fn fitting(
     executor: &Executor<'_>,
     environment: &Environment,
@@ -243,7 +245,7 @@ fn fitting(
     Ok(fitting)
 }
 
-/// Uploads it to all of them at once; what came of each is in their order.
+/// Uploads the stemcell to all CPIs in parallel. The results are in the order of `cpis`.
 fn upload(
     executor: &mut Executor<'_>,
     cpis: &[Name],
@@ -266,7 +268,8 @@ fn upload(
     Ok(handles.collect())
 }
 
-/// What it takes the place of goes, unless the VM was made from it: then a later create-env deletes it.
+/// Deletes the uploads that a `--fix` replaced. One from which the VM was made is left for a later
+/// create-env.
 fn supersede(
     executor: &mut Executor<'_>,
     environment: &Environment,
@@ -303,7 +306,7 @@ fn supersede(
     Ok(())
 }
 
-/// One error for every CPI that did not take it.
+/// Combines the failed uploads into one error.
 fn several(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
     let failed = failures.len();
     let mut failures = failures.into_iter();

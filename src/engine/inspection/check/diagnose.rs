@@ -1,4 +1,4 @@
-//! What is not as it should be, as CPI and agent tell it.
+//! Diagnoses problems from the answers of CPI and agent.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::protocol::DiskCid;
 use crate::state::{Disk, DiskHandle, Resource, VmHandle};
 use base::Result;
 
-/// What of the disks' whereabouts is known.
+/// The disks that are attached and mounted.
 struct DiskLocations {
-    /// What the CPI has attached; none if it cannot tell.
+    /// The disks that the CPI has attached; none if it cannot tell.
     attached: Option<Vec<DiskCid>>,
-    /// What the agent has mounted.
+    /// The disks that the agent has mounted.
     mounted: Vec<DiskCid>,
 }
 
-/// Looks at VM, agent and disks.
+/// Checks VM, agent and disks.
 pub(super) fn diagnose(context: &CheckContext<'_>, patience: Duration) -> Result<Vec<Problem>> {
     let state = context.executor.state();
     let looking = context.environment.reporter.stage("Looking at VM and disks");
@@ -51,14 +51,14 @@ pub(super) fn diagnose(context: &CheckContext<'_>, patience: Duration) -> Result
                 Err(problem) => vec![problem],
                 Ok(mounted) => {
                     let locations = DiskLocations { attached: attached(context, &looking, &vm)?, mounted };
-                    // A disk of another CPI is on its way to this one, which is create-env's to finish.
+                    // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.current_disk().map(Disk::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
                     disk.and_then(|disk| disk_problem(disk, &locations)).into_iter().collect()
                 }
             },
         };
-        // A new VM could not have the disk that is on record for it.
+        // Without its disk on record, a new VM cannot be deployed.
         of_vm.iter_mut().filter(|_| !attachable).for_each(|problem| {
             problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
         });
@@ -68,7 +68,7 @@ pub(super) fn diagnose(context: &CheckContext<'_>, patience: Duration) -> Result
     Ok(problems)
 }
 
-/// The disks that the VM's own agent has mounted.
+/// Asks the VM's own agent for its mounted disks.
 fn agent(
     context: &CheckContext<'_>,
     vm: &VmHandle,
@@ -100,7 +100,7 @@ fn agent(
         ))),
         Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
         Err(error) => {
-            // One that is there and refuses does not change its mind when it is booted again.
+            // Rebooting does not help if the agent is reachable but refuses.
             let repairs = match error.may_pass() {
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
@@ -111,7 +111,7 @@ fn agent(
     }
 }
 
-/// The disks that the CPI has attached to the VM; none if it cannot tell.
+/// Asks the CPI for the disks attached to the VM; none if it cannot tell.
 fn attached(
     context: &CheckContext<'_>,
     stage: &base::events::Stage,
@@ -128,7 +128,7 @@ fn attached(
     }
 }
 
-/// What is wrong with where a disk is.
+/// Returns the problem of a disk that is not attached or not mounted.
 fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> {
     let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
@@ -141,7 +141,8 @@ fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> 
         (Some(false), _) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
         }
-        // Where the CPI cannot tell: attaching what is attached already is not for every cloud.
+        // If the CPI cannot tell, the disk is only mounted: not every IaaS accepts the attachment of an
+        // attached disk.
         (Some(true) | None, false) => {
             Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))
         }
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_disk_is_says_what_is_wrong_with_it() {
+    fn detached_and_unmounted_disks_are_problems() {
         let of = |attached: Option<&[&str]>, mounted: &[&str]| {
             let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
             disk_problem(

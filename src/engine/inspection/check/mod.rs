@@ -1,7 +1,7 @@
-//! `cloud-check`: what became of VM, agent and disks behind the program's back, and how it is put right.
+//! `cloud-check`: finds and repairs drift of VM, agent and disks.
 //!
-//! The CPI and the agent are asked; whoever called decides about each problem that has a remedy; after each repair
-//! everything is looked at again, because one problem may have hidden another.
+//! It asks the CPI and the agent, and the caller chooses a repair for each problem that has one. After each
+//! repair it checks everything again, because one problem may have hidden another.
 
 mod diagnose;
 mod repair;
@@ -20,13 +20,13 @@ use base::{Error, ErrorKind, Result};
 /// `cloud-check`.
 #[derive(Debug, Clone)]
 pub struct CloudCheck {
-    /// How a VM that has to be made again is made.
+    /// The request with which a VM is created again.
     pub deploy: CreateEnv,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
 }
 
-/// What is wrong.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
@@ -44,13 +44,13 @@ pub enum ProblemKind {
     UnmountedDisk,
 }
 
-/// What can be done about it. The names are those of `--resolution`.
+/// A repair for a problem. The names are those of `--resolution`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
     /// Boot the VM again.
     RebootVm,
-    /// Make a new VM for what is deployed.
+    /// Create a new VM for the deployed manifest.
     RecreateVm,
     /// Attach and mount the disk.
     ReattachDisk,
@@ -61,7 +61,7 @@ pub enum Repair {
 }
 
 impl Repair {
-    /// Every one of them.
+    /// All repairs.
     pub const ALL: [Repair; 5] = [
         Repair::RebootVm,
         Repair::RecreateVm,
@@ -70,7 +70,7 @@ impl Repair {
         Repair::DeleteDiskReference,
     ];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Repair::RebootVm => "reboot_vm",
@@ -81,12 +81,12 @@ impl Repair {
         }
     }
 
-    /// Whether it can be done without asking: nothing is lost by it that is not lost already.
+    /// Returns true if it may be done without asking, because it loses nothing that is not already lost.
     pub fn is_safe(self) -> bool {
         self != Repair::DeleteDiskReference
     }
 
-    /// As a question to whoever decides.
+    /// Returns the question to ask the operator.
     pub fn question(self, problem: &Problem) -> String {
         let handle = &problem.affected;
         match self {
@@ -103,21 +103,21 @@ impl Repair {
     }
 }
 
-/// Something that is not as it should be.
+/// A problem that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// What is wrong.
+    /// The kind of a problem.
     pub kind: ProblemKind,
-    /// The VM or disk that it is about.
+    /// The affected VM or disk.
     #[serde(flatten)]
     pub affected: Affected,
-    /// More, in words.
+    /// A description in words.
     pub description: String,
-    /// What can be done about it, the gentlest first.
+    /// The possible repairs, the gentlest first.
     pub repairs: Vec<Repair>,
 }
 
-/// The VM or disk that a problem is about.
+/// The VM or disk that a problem affects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Affected {
@@ -136,39 +136,39 @@ impl fmt::Display for Affected {
     }
 }
 
-/// A problem and what came of it.
+/// A problem with the repairs that were tried.
 #[derive(Debug, Serialize)]
 pub struct Treated {
     /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
-    /// What was done, in order.
+    /// The repairs that were tried, in order.
     pub tried: Vec<Tried>,
-    /// Whether the problem is gone.
+    /// True if the problem is gone.
     pub solved: bool,
 }
 
-/// A repair that was tried.
+/// An attempted repair.
 #[derive(Debug, Serialize)]
 pub struct Tried {
-    /// Which.
+    /// The repair.
     pub repair: Repair,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
-/// What came of it all.
+/// The result of a cloud-check.
 #[derive(Debug, Default)]
 pub struct CloudChecked {
-    /// Every problem that was found.
+    /// All problems that were found.
     pub problems: Vec<Treated>,
 }
 
-/// Decides what is done about a problem with these repairs, none of which was tried yet; nothing, if none is chosen.
+/// Chooses among the untried repairs of a problem; none leaves it as it is.
 pub(super) type Choose<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
 
 impl CloudChecked {
-    /// The error for what is still wrong, if anything is.
+    /// Returns the error for unsolved problems, if there are any.
     pub fn remaining(&self) -> Option<Error> {
         let left: Vec<&str> = self
             .problems
@@ -180,7 +180,7 @@ impl CloudChecked {
     }
 }
 
-/// Looks for problems and has those repaired that `choose` names a repair for.
+/// Finds problems, and does the repairs that `choose` selects.
 pub fn cloud_check(
     request: &CloudCheck,
     environment: &Environment,
@@ -200,7 +200,7 @@ pub fn cloud_check(
         for problem in problems {
             let index = match checked.problems.iter().position(|known| is_same(&known.problem, &problem)) {
                 Some(index) => {
-                    // What can be done about it may be more than before.
+                    // Other repairs may be possible than before.
                     checked.problems[index].problem = problem;
                     index
                 }
@@ -226,7 +226,8 @@ pub fn cloud_check(
         let state = context.executor.state().clone();
         drop(context);
         let outcome = match outcome {
-            // Only after the lock is free again: it is a run of its own. It has been agreed to.
+            // A new VM is a run of its own, so the lock must be free again. The operator has already
+            // confirmed it.
             Ok(repair::Outcome::NeedsNewVm) => {
                 let there = apart(environment, &format!("renewal-{number}"))?;
                 renew(&request.deploy, &Environment { confirm: None, ..there }, &state).map(drop)
@@ -249,7 +250,8 @@ pub fn cloud_check(
     Ok(checked)
 }
 
-/// Scratch space of its own, for what cannot be unpacked twice into the same place.
+/// Returns an environment with a scratch directory of its own, because the same directory cannot be unpacked
+/// into twice.
 fn apart(environment: &Environment, name: &str) -> Result<Environment> {
     let work = environment.paths.work.join(name);
     create_directory(&work)?;

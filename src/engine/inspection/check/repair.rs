@@ -1,4 +1,4 @@
-//! Putting right what is wrong, with the state locked and every effect announced as everywhere.
+//! Repairs problems, with the state locked and every effect announced in the journal.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
 
-/// An environment, locked, with everybody who can be asked about it.
+/// A locked environment with everything needed to diagnose and repair it.
 pub(super) struct CheckContext<'a> {
     pub(super) environment: &'a Environment,
     pub(super) executor: Executor<'a>,
@@ -27,23 +27,23 @@ pub(super) struct CheckContext<'a> {
     registry: Option<Registry<'a>>,
 }
 
-/// What the manifest says about it.
+/// The inputs of a check, read from the manifest.
 pub(super) struct CheckInputs {
     deployment: Deployment,
     endpoint: Endpoint,
     cpi_parts: OwnedParts,
 }
 
-/// What is to be done after a repair.
+/// The outcome of a repair.
 pub(super) enum Outcome {
-    /// Nothing: it is done.
+    /// The repair is done.
     Done,
-    /// A new VM has to be made, which is a run of its own.
+    /// A new VM must be created, in a run of its own.
     NeedsNewVm,
 }
 
 impl CheckInputs {
-    /// Locks the state, finishes what an interrupted run began, and reads the manifest.
+    /// Locks the state, settles open calls, and reads the manifest.
     pub(super) fn open(request: &CloudCheck, environment: &Environment) -> Result<(Store, Self)> {
         let deploy = &request.deploy;
         let mut store = lock::open(environment, "cloud-check")?;
@@ -64,7 +64,7 @@ impl CheckInputs {
 }
 
 impl<'a> CheckContext<'a> {
-    /// Finds or installs the CPI of the VM; others follow when they are asked.
+    /// Connects the CPI of the VM; others follow when they are needed.
     pub(super) fn open(
         request: &'a CloudCheck,
         environment: &'a Environment,
@@ -74,7 +74,7 @@ impl<'a> CheckContext<'a> {
         let deploy = &request.deploy;
         let cpis =
             Cpis::find(environment, check_inputs.cpi_parts.parts(), store.state(), deploy.cpi_api_version)?;
-        // The VM's comes first.
+        // The CPI of the VM comes first.
         let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let first = first.as_deref();
         let contract = cpis.get(first)?.contract();
@@ -98,7 +98,7 @@ impl<'a> CheckContext<'a> {
         })
     }
 
-    /// Does what was chosen.
+    /// Does the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
         let repairing = self.environment.reporter.stage(format!("Repairing: {}", problem.description));
         match (repair, &problem.affected) {
@@ -134,7 +134,7 @@ impl<'a> CheckContext<'a> {
         drop(tunnel);
         self.check_own()?;
         waiting.finish();
-        // Jobs must not begin anew without their disk: what is wrong with that comes next.
+        // Jobs must not start without their disk. That is a problem of its own, which is found next.
         let disk = self.executor.state().current_disk().map(|disk| disk.cid.clone());
         if let Some(disk) = disk
             && !self.agent.list_disk()?.contains(&disk)
@@ -144,8 +144,8 @@ impl<'a> CheckContext<'a> {
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 
-    /// The jobs must not write into a directory that a disk is about to be mounted over. They are not drained: what
-    /// they would finish is on the disk that they have lost.
+    /// Attaches or mounts a disk. The jobs are stopped first, so that they do not write below the mount
+    /// point, and without draining, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
         self.jobs().stop(None, Before::Stop, stage)?;
@@ -166,7 +166,7 @@ impl<'a> CheckContext<'a> {
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 
-    /// Nobody else's agent is told anything.
+    /// Checks that the agent is the VM's own, so that no other agent gets instructions.
     fn check_own(&self) -> Result<()> {
         let Some(expected) = self.executor.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
         match ForeignAgent::ask(&self.agent, expected)? {
