@@ -34,9 +34,9 @@ pub struct Verify {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As recorded.
+    /// The actual status is as recorded.
     There,
-    /// Not as recorded.
+    /// The actual status differs from the record.
     Drifted,
     /// Neither CPI nor agent can tell.
     Unknown,
