@@ -68,7 +68,7 @@ impl<'a> Cpis<'a> {
         names.iter().try_for_each(|name| self.sources.check(name.as_deref(), stage))
     }
 
-    /// A CPI that has said what it is, asked as a part of `stage` if it was not asked before.
+    /// Returns a connected CPI. The first use asks it for `info` as a part of `stage`.
     pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<Connection<'a>>> {
         let key = name.map(str::to_owned);
         if let Some(open) = self.open.borrow().get(&key) {

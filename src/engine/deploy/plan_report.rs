@@ -92,8 +92,8 @@ struct Basis {
     artifacts: Vec<String>,
 }
 
-/// Thinks a `create-env` through: its steps, and whether releases, stemcell, templates and CPIs fit together. Nothing
-/// in the world is changed, and no CPI is called.
+/// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing and
+/// calls no CPI.
 pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));

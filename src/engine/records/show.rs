@@ -31,7 +31,7 @@ pub struct Overview {
     pub releases: Vec<String>,
     /// Resources that should have been deleted and may still exist.
     pub undeleted: Vec<Undeleted>,
-    /// What failed calls may have created.
+    /// The suspects: resources that failed calls may have created.
     pub suspects: Vec<Suspect>,
     /// Calls of interrupted runs whose outcome is not on record yet.
     pub open_calls: Vec<ShownCall>,

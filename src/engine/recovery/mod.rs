@@ -1,7 +1,7 @@
 //! Recovery from interrupted runs: open calls, and suspects of failed calls.
 //!
 //! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`],
-//! with which every command begins that changes something; [`suspects`]; [`legacy_state`].
+//! which every command that changes something calls first; [`suspects`]; [`legacy_state`].
 
 pub(crate) mod legacy_state;
 mod resume;

@@ -74,8 +74,8 @@ impl<'a> Entry<'a> {
         format!("CPI '{}' of type '{}' cannot be installed", self.cpi.name, self.cpi.kind)
     }
 
-    /// What its templates are rendered with. CPI configs hold flat what many jobs want below the name of their type;
-    /// the context of a request wins over it all.
+    /// Merges the properties for its templates. CPI configs often have flat properties that jobs expect below
+    /// the name of their type, so both forms are provided.
     fn job_properties(&self, provider: &manifest::deployment::CloudProvider) -> Map<String, Value> {
         let mut merged = provider.properties.clone();
         merged.extend(self.cpi.properties.clone());

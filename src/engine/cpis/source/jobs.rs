@@ -147,7 +147,7 @@ fn render_jobs(
     Ok(())
 }
 
-/// The packages of these jobs, installed once.
+/// Installs the packages of these jobs, once per set of jobs.
 fn packages(
     sources: &Sources<'_>,
     wanted: &[Name],

@@ -116,7 +116,7 @@ impl<'a> Sources<'a> {
             CpiSource::Path { path, arguments } => {
                 let program = parent(manifest).join(path);
                 check_program(&program)?;
-                // A plain executable has no rendered job to take its properties from.
+                // A plain executable has no rendered job, so the context carries its properties.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
             CpiSource::Jobs(wanted) => {
@@ -170,7 +170,7 @@ fn check_program(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a directory for this user alone: credentials end up in it.
+/// Creates a directory that only this user can read, because it will hold credentials.
 fn private_directory(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
