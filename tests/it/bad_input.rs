@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::support::Run;
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
+use crate::support::keys::Certificate;
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 
 /// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing
@@ -338,39 +339,11 @@ fn a_port_in_use_leaves_no_vm_and_the_next_run_goes_on() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// A vars store with a CA and an mbus certificate of `host` that is valid within these days from now;
-/// `signed` by that CA or by another one of the same name.
-fn write_credentials(hello: &Hello, host: &str, days: (i64, i64), signed: bool) {
-    let authority = || {
-        let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, "hello CA");
-        let key = rcgen::KeyPair::generate().unwrap();
-        let private = key.serialize_pem();
-        let certificate = params.self_signed(&key).unwrap().pem();
-        (certificate, private, rcgen::Issuer::new(params, key))
-    };
-    let (ca, ca_key, own) = authority();
-    let issuer = if signed { own } else { authority().2 };
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
-    let now = time::OffsetDateTime::now_utc();
-    params.not_before = now + time::Duration::days(days.0);
-    params.not_after = now + time::Duration::days(days.1);
-    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    let store = serde_json::json!({
-        "mbus_bootstrap_password": "password",
-        "default_ca": {"ca": ca, "certificate": ca, "private_key": ca_key},
-        "mbus_bootstrap_ssl": {"ca": ca, "certificate": certificate, "private_key": key.serialize_pem()},
-    });
-    hello.world.write("creds.yml", store.to_string());
-}
-
 #[test]
 fn an_mbus_certificate_that_no_client_accepts() {
     const ROTATE: &str = "monopile vars rotate creds.yml mbus_bootstrap_ssl";
     let other = "192.0.2.9";
-    for (host, days, signed, said) in [
+    for (host, days, trusted, said) in [
         (
             None,
             (-20, -10),
@@ -382,12 +355,12 @@ fn an_mbus_certificate_that_no_client_accepts() {
         (Some(other), (-1, 20), true, &["the host of `cloud_provider.mbus`: it is for", other, ROTATE]),
     ] {
         let hello = Hello::new();
-        write_credentials(&hello, host.unwrap_or(hello.ip()), days, signed);
+        hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, trusted });
         both_refuse(&hello, &[], 3, said);
     }
     // One that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
-    write_credentials(&hello, hello.ip(), (-20, -10), true);
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.ops("none.yml", "- {type: remove, path: /variables}\n");
@@ -401,7 +374,7 @@ fn an_expired_mbus_certificate_costs_no_vm() {
     hello.create(&[]).success();
     let state = hello.world.read("state.json");
     assert!(!hello.requests().is_empty());
-    write_credentials(&hello, hello.ip(), (-20, -10), true);
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {
         let run = hello.create(more).failure(3);
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);

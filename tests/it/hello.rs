@@ -13,7 +13,7 @@ const GREETING: &str = "\
 
 #[test]
 fn an_environment_lives_and_leaves_nothing_behind() {
-    let mut hello = Hello::new();
+    let mut hello = Hello::without_vars_store();
 
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Succeeded"), "{}", run.stdout);

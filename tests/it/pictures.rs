@@ -137,7 +137,8 @@ fn masked(svg: &str) -> String {
     let rest = rest.split_once("Wheretolook").map_or("", |(_, after)| after);
     let mut text = format!("{before}{rest}");
     for (pattern, replacement) in [
-        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
+        // A table cuts off a long ID.
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+", "ID"),
         (r"(\d+(\.\d+)?(h|min|ms|s|d|KiB|MiB|GiB|B|%)?)+", "N"),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();

@@ -55,7 +55,7 @@ fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
 
 /// Returns an environment whose CPI pauses in `create_vm` until it is released.
 fn standing() -> Hello {
-    let hello = Hello::new();
+    let hello = Hello::without_vars_store();
     let go = hello.world.path("go");
     let wait = format!(
         "echo \"{LOG}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; rm -f {0}; cat",

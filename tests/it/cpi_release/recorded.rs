@@ -3,6 +3,8 @@
 use super::setup::{Env, Machine};
 use super::traffic::{Conversation, Traffic};
 use crate::support::Run;
+use crate::support::hello::Hello;
+use crate::support::keys::Certificate;
 
 /// An environment whose traffic is recorded.
 struct Stage {
@@ -138,24 +140,26 @@ fn drained() {
 }
 
 /// Returns the traffic and the error of a `create-env` that cannot talk to the agent.
-fn agent_that_never_answers(ops: &str) -> String {
+fn agent_that_never_answers(fault: &str) -> String {
     let mut stage = Stage::new();
-    // Another CA, which signed nothing here.
-    let other = "- {type: replace, path: /cloud_provider/cert, value: ((other_ssl))}\n\
-                 - {type: replace, path: /variables/-, value: {name: other_ssl, type: certificate, options: \
-                    {is_ca: true, common_name: other}}}\n";
-    let url = |user: &str, host: &str| {
-        format!("- {{type: replace, path: /cloud_provider/mbus, value: 'https://{user}@{host}'}}\n",)
+    let hello = &mut stage.env.hello;
+    let ip = hello.ip().to_owned();
+    let certify = |hello: &Hello, host| hello.hand_out(&Certificate { host, days: (-1, 365), trusted: true });
+    let mut address = |user: &str, host: &str| {
+        let url = format!("https://{user}@{host}");
+        hello.ops("agent.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
     };
-    let ip = stage.env.hello.ip().to_owned();
     let good = "mbus:((mbus_bootstrap_password))";
-    let ops = match ops {
-        "dns" => url(good, "agent.invalid:6868"),
-        "tcp" => url(good, &format!("{ip}:6870")),
-        "tls" => other.to_owned(),
-        _ => url("mbus:wrong", &format!("{ip}:6869")),
-    };
-    stage.env.hello.ops("agent.yml", &ops);
+    match fault {
+        "dns" => {
+            address(good, "agent.invalid:6868");
+            certify(hello, "agent.invalid");
+        }
+        "tcp" => address(good, &format!("{ip}:6870")),
+        // The agent presents a certificate of the CA before.
+        "tls" => certify(hello, &ip),
+        _ => address("mbus:wrong", &format!("{ip}:6869")),
+    }
     let run = stage.env.create(&["--agent-timeout", "500ms"]).failure(5);
     let said = stage.traffic.take().text(&stage.env);
     // The VM is on record, and is deleted.

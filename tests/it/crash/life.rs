@@ -81,7 +81,10 @@ pub(super) struct Life<'t> {
 
 impl<'t> Life<'t> {
     pub(super) fn new(contract: Contract, tally: &'t Tally) -> Self {
-        let mut hello = Hello::new();
+        let mut hello = match contract {
+            Contract::V2 => Hello::without_vars_store(),
+            _ => Hello::new(),
+        };
         if contract == Contract::OldStemcell {
             let text = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(text.contains("api_version: 3\n"));

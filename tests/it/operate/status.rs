@@ -10,7 +10,7 @@ use crate::support::hello::Hello;
 
 #[test]
 fn an_environment_that_is_well() {
-    let hello = Hello::new();
+    let hello = Hello::without_vars_store();
     hello.create(&[]).success();
     hello.requests();
     let (state, before) = (hello.state(), hello.world.read("state.json"));

@@ -1,8 +1,10 @@
 //! The hello environment of `examples/` at an address of its own, with the scripted CPI.
 
 use super::process::Outcome;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::bucket::Bucket;
+use super::keys::{Certificate, vars_store};
 use super::proxy::{self, Listener, Proxy};
 use super::scripted;
 use super::stall::{self, Point};
@@ -49,13 +52,24 @@ fn number() -> u32 {
 }
 
 impl Hello {
-    /// Creates an environment that is not deployed.
+    /// Creates an environment that is not deployed. Its vars store has values of all variables.
     pub(crate) fn new() -> Hello {
         Hello::at(&subnet())
     }
 
-    /// Creates an environment in this network, given by its first three bytes, that is not deployed.
+    /// Creates such an environment in this network, given by its first three bytes.
     pub(crate) fn at(subnet: &str) -> Hello {
+        let hello = Hello::bare(subnet);
+        hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), trusted: true });
+        hello
+    }
+
+    /// Creates an environment that is not deployed, and whose first run generates the values of variables.
+    pub(crate) fn without_vars_store() -> Hello {
+        Hello::bare(&subnet())
+    }
+
+    fn bare(subnet: &str) -> Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
@@ -98,6 +112,12 @@ impl Hello {
             flags.extend(["-v".to_owned(), value]);
         }
         Hello { world, ip, flags, bucket: None, machine: AtomicUsize::new(0) }
+    }
+
+    /// Writes a new vars store with this certificate of the agent.
+    pub(crate) fn hand_out(&self, agent: &Certificate) {
+        let path = self.world.write("creds.yml", vars_store(agent));
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     }
 
     /// Moves the state to a new bucket.

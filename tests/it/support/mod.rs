@@ -18,6 +18,7 @@ pub(crate) mod hostile;
 pub(crate) mod http;
 pub(crate) mod ironic;
 pub(crate) mod island;
+pub(crate) mod keys;
 pub(crate) mod keystone;
 mod leftovers;
 pub(crate) mod network;

@@ -1,0 +1,43 @@
+//! Vars stores of test environments. Their keys are elliptic, because making RSA keys as the program does takes
+//! half a second of a processor each time.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use time::{Duration, OffsetDateTime};
+
+/// The certificate of the agent.
+pub(crate) struct Certificate<'t> {
+    /// The address that it is for.
+    pub host: &'t str,
+    /// The first and the last day of its validity, counted from today.
+    pub days: (i64, i64),
+    /// True if the CA of the vars store signs it, false if another CA of the same name does.
+    pub trusted: bool,
+}
+
+/// Returns a vars store with values of all variables of `examples/hello`.
+pub(crate) fn vars_store(agent: &Certificate) -> String {
+    let (ca, ca_key, own) = authority();
+    let issuer = if agent.trusted { own } else { authority().2 };
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![agent.host.to_owned()]).unwrap();
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now + Duration::days(agent.days.0);
+    params.not_after = now + Duration::days(agent.days.1);
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    serde_json::json!({
+        "mbus_bootstrap_password": "dxq3vh81zkcm5b9t",
+        "default_ca": {"ca": ca, "certificate": ca, "private_key": ca_key},
+        "mbus_bootstrap_ssl": {"ca": ca, "certificate": certificate, "private_key": key.serialize_pem()},
+    })
+    .to_string()
+}
+
+/// Makes a CA. Returns its certificate and its key in PEM, and what signs with it.
+fn authority() -> (String, String, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "hello CA");
+    let key = KeyPair::generate().unwrap();
+    let private = key.serialize_pem();
+    (params.self_signed(&key).unwrap().pem(), private, Issuer::new(params, key))
+}
