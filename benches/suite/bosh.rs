@@ -21,10 +21,12 @@ pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
         "bosh.yml",
         &format!(
             "- {{type: remove, path: /cloud_provider/cpi}}\n\
-             - {{type: replace, path: '/cloud_provider/template?', value: {{name: bench_cpi, release: bench-cpi}}}}\n\
+             - {{type: replace, path: '/cloud_provider/template?', value: {{name: bench_cpi, release: \
+             bench-cpi}}}}\n\
              - {{type: replace, path: /releases/name=hello, value: {{name: idle, url: 'file://{}'}}}}\n\
              - {{type: replace, path: /releases/-, value: {{name: bench-cpi, url: 'file://{}'}}}}\n\
-             - {{type: replace, path: /instance_groups/name=hello/jobs, value: [{{name: idle, release: idle, properties: {{}}}}]}}\n\
+             - {{type: replace, path: /instance_groups/name=hello/jobs, value: [{{name: idle, release: idle, \
+             properties: {{}}}}]}}\n\
              - {{type: replace, path: '/instance_groups/name=hello/properties?', value: {{}}}}\n\
              - {{type: replace, path: '/properties?', value: {{}}}}\n",
             idle.display(),

@@ -125,7 +125,8 @@ impl Error {
         let Some((path, metadata)) = found else { return self };
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
         self.with_hint(format!(
-            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user, choose another path with \
+            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user, choose another path \
+                with \
              {option}, or take it over: sudo chown \"$(id -u)\" '{path}'"
         ))
     }

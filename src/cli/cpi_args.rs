@@ -12,7 +12,8 @@ use engine::protocol::HIGHEST_API_VERSION;
 #[derive(Debug, Clone, Args)]
 pub struct CpiVersionArgs {
     /// Use at most this version of the CPI API
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(HIGHEST_API_VERSION)))]
+    #[arg(long, value_name = "N",
+          value_parser = value_parser!(u32).range(1..=i64::from(HIGHEST_API_VERSION)))]
     pub cpi_api_version: Option<u32>,
 }
 

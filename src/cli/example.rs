@@ -17,7 +17,8 @@ use base::{Error, Result};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ExampleArgs {
     /// Example to write [default: list all examples]
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
+    #[arg(value_name = "NAME",
+          value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
     name: Option<String>,
 
     /// Directory for the folder of the example
@@ -85,7 +86,8 @@ const EXAMPLES: [Example; 6] = [
         name: "two-clouds",
         description: "The same service in one of two clouds, chosen by availability zone",
         uses: Some("hello"),
-        next: "create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" -v az=north",
+        next: "create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" \
+            -v az=north",
         files: files!("two-clouds": "cpis.yml", "manifest.yml"),
     },
     Example {

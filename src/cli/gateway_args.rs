@@ -21,19 +21,23 @@ pub(super) struct GatewayArgs {
     gw_disable: bool,
 
     /// Connect through this jump host
-    #[arg(long, value_name = "HOST", env = "BOSH_GW_HOST", hide_env_values = true, value_hint = ValueHint::Hostname)]
+    #[arg(long, value_name = "HOST", env = "BOSH_GW_HOST", hide_env_values = true,
+          value_hint = ValueHint::Hostname)]
     gw_host: Option<String>,
 
     /// User name on the jump host
-    #[arg(long, value_name = "USER", env = "BOSH_GW_USER", hide_env_values = true, value_hint = ValueHint::Other)]
+    #[arg(long, value_name = "USER", env = "BOSH_GW_USER", hide_env_values = true,
+          value_hint = ValueHint::Other)]
     gw_user: Option<String>,
 
     /// Private key for the jump host
-    #[arg(long, value_name = "PATH", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true, value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "PATH", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true,
+          value_hint = ValueHint::FilePath)]
     gw_private_key: Option<PathBuf>,
 
     /// Connect through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH
-    #[arg(long, value_name = "URL", env = "BOSH_ALL_PROXY", hide_env_values = true, value_hint = ValueHint::Url)]
+    #[arg(long, value_name = "URL", env = "BOSH_ALL_PROXY", hide_env_values = true,
+          value_hint = ValueHint::Url)]
     gw_socks5: Option<String>,
 
     /// Log in with this private key, without the agent; the VM must already accept it

@@ -28,7 +28,8 @@ pub(super) struct Globals {
     pub no_color: bool,
 
     /// Number of downloads, uploads or compilations at once
-    #[arg(long, global = true, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
 
     /// Cache directory [default: $XDG_CACHE_HOME/monopile]
@@ -41,7 +42,8 @@ pub(super) struct Globals {
     pub sha2: bool,
 
     /// Encrypt state and vars store for this age recipient, or for those in this file
-    #[arg(long, global = true, value_name = "RECIPIENT|FILE", env = "MONOPILE_ENCRYPT_TO", value_delimiter = ',',
+    #[arg(long, global = true, value_name = "RECIPIENT|FILE", env = "MONOPILE_ENCRYPT_TO",
+          value_delimiter = ',',
           hide_env_values = true, value_hint = ValueHint::FilePath)]
     pub encrypt_to: Vec<String>,
 

@@ -38,7 +38,8 @@ pub(super) struct LogsArgs {
     job: Vec<String>,
 
     /// Only logs whose name matches, such as `hello/*.log` (can be repeated, or separated by commas)
-    #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',', value_hint = ValueHint::Other)]
+    #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',',
+          value_hint = ValueHint::Other)]
     filter: Vec<String>,
 
     /// Follow the logs until Ctrl-C

@@ -72,7 +72,8 @@ impl Drop for Scratch {
             self.directory.disable_cleanup(true);
         } else if let Err(error) = files::remove_tree(self.directory.path()) {
             // Packaging scripts may leave files that this user cannot remove.
-            tracing::warn!(path = %self.directory.path().display(), %error, "removing the scratch directory failed");
+            tracing::warn!(path = %self.directory.path().display(), %error, "removing the scratch directory \
+                failed");
         }
     }
 }
@@ -82,9 +83,11 @@ fn sweep(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
-            tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was killed");
+            tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \
+                killed");
             if let Err(error) = files::remove_tree(&entry.path()) {
-                tracing::warn!(path = %entry.path().display(), %error, "removing the scratch directory failed");
+                tracing::warn!(path = %entry.path().display(), %error, "removing the scratch directory \
+                    failed");
             }
         }
     }

@@ -16,7 +16,8 @@ pub(super) struct SshArgs {
     vm: VmArgs,
 
     /// Run this command instead of a login shell (can be repeated for its words)
-    #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true, value_hint = ValueHint::Other)]
+    #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true,
+          value_hint = ValueHint::Other)]
     command: Vec<String>,
 
     #[command(flatten)]

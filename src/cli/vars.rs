@@ -49,7 +49,8 @@ enum VarsCommand {
     /// Generate a new value; for a CA also for its certificates
     #[command(
         allow_missing_positional = true,
-        after_help = "A CA is rotated in two steps. The first keeps the old certificate in the bundles, so that \
+        after_help = "A CA is rotated in two steps. The first keeps the old certificate in the bundles, so \
+            that \
                       both are trusted. After the next deploy, --finish drops it."
     )]
     Rotate {

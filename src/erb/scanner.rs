@@ -181,7 +181,8 @@ mod tests {
         let scanned = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
         assert_eq!(
             scanned.ruby,
-            "_erbout = +''; __erb_text(0)\n;  if x \n__erb_text(1); _erbout.<<(( 1 ).to_s); __erb_text(2)\n;  end \n_erbout"
+            "_erbout = +''; __erb_text(0)\n;  if x \n__erb_text(1); _erbout.<<(( 1 ).to_s); \
+                __erb_text(2)\n;  end \n_erbout"
         );
         assert_eq!(scanned.texts, ["a\n", "b ", "\n"]);
         assert_eq!(scanned.lines, [1, 2, 3, 4, 5]);

@@ -86,7 +86,8 @@ impl fmt::Debug for AccessSettings {
 }
 
 impl AccessSettings {
-    /// Checks the settings. The error names the setting that is missing or wrong. The password becomes a secret of `redactor`.
+    /// Checks the settings. The error names the setting that is missing or wrong. The password becomes a
+    /// secret of `redactor`.
     pub fn access(self, redactor: &Redactor) -> Result<Access> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
             (Some(auth_type), ..) => auth_type,

@@ -11,7 +11,8 @@
 //! # use base::redact::Redactor;
 //! # use ironic::{Client, Collection, Filter, AccessSettings};
 //! # fn main() -> base::Result<()> {
-//! let settings = AccessSettings { endpoint: Some("http://127.0.0.1:6385".into()), ..AccessSettings::default() };
+//! let endpoint = Some("http://127.0.0.1:6385".into());
+//! let settings = AccessSettings { endpoint, ..AccessSettings::default() };
 //! let ironic = Client::connect(settings.access(&Redactor::default())?)?;
 //! let targets = ironic.list(Collection::Targets, &Filter::default())?;
 //! # Ok(())

@@ -76,7 +76,8 @@ mod tests {
         let patch = Patch::new().set(&["extra", "a/b~c"], 1).remove(&["properties", "x"]);
         assert_eq!(
             patch.document().unwrap(),
-            json!([{"op": "add", "path": "/extra/a~1b~0c", "value": 1}, {"op": "remove", "path": "/properties/x"}])
+            json!([{"op": "add", "path": "/extra/a~1b~0c", "value": 1}, {"op": "remove",
+                "path": "/properties/x"}])
         );
         assert!(Patch::new().set(&["properties", "auth_password"], "******").document().is_err());
         assert!(Patch::new().set(&["extra", "a\nb"], 1).document().is_err());

@@ -201,16 +201,19 @@ mod tests {
                 "`cpis[0]` is `migrated_from` CPI 'b', which the CPI config still has",
             ),
             (
-                "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x, migrated_from: [{name: a}]}]",
+                "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x, migrated_from: \
+                    [{name: a}]}]",
                 "a loop",
             ),
             ("cpis: [{name: a, type: x, migrated_from: [{name: a}]}]", "which is itself"),
             (
-                "cpis: [{name: a, type: x, migrated_from: [{name: c}]}, {name: b, type: x, migrated_from: [{name: c}]}]",
+                "cpis: [{name: a, type: x, migrated_from: [{name: c}]}, {name: b, type: x, migrated_from: \
+                    [{name: c}]}]",
                 "`cpis[1]` is `migrated_from` CPI 'c', as CPI 'a' is",
             ),
             (
-                "cpis: [{name: a, type: x, migrated_from: [{name: \"\"}]}, {name: b, type: x, migrated_from: [{name: \"\"}]}]",
+                "cpis: [{name: a, type: x, migrated_from: [{name: \"\"}]}, {name: b, type: x, migrated_from: \
+                    [{name: \"\"}]}]",
                 "`migrated_from` the default CPI, as CPI 'a' is",
             ),
             ("cpis: [{name: a, type: x, migrated_from: [{}]}]", "migrated_from[0].name` must be provided"),

@@ -382,7 +382,10 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
         None if inputs.shared_state && needed() => Err(Error::invalid(
             "the manifest has variables to be generated, and no vars store is named to keep them in",
         )
-        .with_hint("the state is shared by several machines, and so must be the vars store: name a file that all of them have with --vars-store FILE")),
+        .with_hint(
+            "the state is shared by several machines, and so must be the vars store: name a file that \
+            all of them have with --vars-store FILE",
+        )),
         _ => Ok(None),
     }
 }

@@ -1,7 +1,7 @@
 //! Connections for HTTP clients whose waits end at a limit, and within [`SLICE`] of a signal.
 //!
-//! The connections of ureq itself block in system calls that a signal does not end. Those of this module resolve
-//! and connect on a thread of their own, and read and write in slices.
+//! The connections of ureq itself block in system calls that a signal does not end. Those of this module
+//! resolve and connect on a thread of their own, and read and write in slices.
 
 use std::fmt;
 use std::io::{self, Read, Write};

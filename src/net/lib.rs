@@ -1,5 +1,5 @@
-//! Network code that more than one crate needs: an SSH client, an HTTP server, connections of HTTP clients, and
-//! trusted certificate authorities.
+//! Network code that more than one crate needs: an SSH client, an HTTP server, connections of HTTP clients,
+//! and trusted certificate authorities.
 //!
 //! Uses only `base`.
 //!

@@ -27,7 +27,8 @@ fn json_shows_the_result_as_its_last_object() {
     assert_eq!(run.stderr, "");
     run.json();
     let last = world.normalise(run.stdout.lines().last().unwrap());
-    insta::assert_snapshot!(last, @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"hints":["add --state PATH"],"exit_code":2}"#);
+    insta::assert_snapshot!(last,
+        @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"hints":["add --state PATH"],"exit_code":2}"#);
 }
 
 #[test]

@@ -46,9 +46,11 @@ impl Fetching {
              releases: [{{name: x, url: '{release}', sha1: '{release_sha1}'}}]\n\
              resource_pools:\n\
              - name: vms\n  network: net\n  stemcell: {{url: '{stemcell}', sha1: '{stemcell_sha1}'}}\n\
-             networks:\n- name: net\n  type: manual\n  subnets: [{{range: 127.0.10.0/24, gateway: 127.0.10.1, static: [127.0.10.2]}}]\n\
+             networks:\n- name: net\n  type: manual\n  subnets: [{{range: 127.0.10.0/24, gateway: \
+             127.0.10.1, static: [127.0.10.2]}}]\n\
              instance_groups:\n\
-             - name: i\n  instances: 1\n  resource_pool: vms\n  networks: [{{name: net, static_ips: [127.0.10.2]}}]\n  jobs: [{{name: absent, release: x}}]\n\
+             - name: i\n  instances: 1\n  resource_pool: vms\n  networks: [{{name: net, static_ips: \
+             [127.0.10.2]}}]\n  jobs: [{{name: absent, release: x}}]\n\
              cloud_provider:\n  cpi: {{builtin: local}}\n  mbus: https://u:p@127.0.10.2:6868\n"
         );
         self.world.write("e.yml", text);
@@ -201,7 +203,8 @@ fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync:
             let head = match begin {
                 0 => format!("HTTP/1.1 200 OK\r\nContent-Length: {total}\r\n\r\n"),
                 _ => format!(
-                    "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {begin}-{}/{total}\r\n\r\n",
+                    "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes \
+                        {begin}-{}/{total}\r\n\r\n",
                     rest.len(),
                     total - 1
                 ),
@@ -298,7 +301,8 @@ impl Sshd {
         }
         let port = crate::support::free_port();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
+                no\n\
              PidFile none\nPasswordAuthentication no\nAllowTcpForwarding yes\n",
             world.path("host_key").display(),
             world.path("client_key.pub").display(),
@@ -375,8 +379,10 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     const PADDING: u64 = 64 << 20;
     let mut hello = Hello::new();
     let script = format!(
-        "cd hello/stemcell && tar czf ../../image -C image . && head -c {PADDING} /dev/urandom > ../../padding &&
-         cp stemcell.MF ../.. && cd ../.. && tar cf stemcell.tar stemcell.MF image padding && rm padding image"
+        "cd hello/stemcell && tar czf ../../image -C image . && head -c {PADDING} /dev/urandom > \
+            ../../padding &&
+         cp stemcell.MF ../.. && cd ../.. && tar cf stemcell.tar stemcell.MF image padding && rm padding \
+         image"
     );
     let mut shell = prepare("bash");
     hello.world.enter(&mut shell).args(["-ec", &script]);
@@ -387,7 +393,8 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     // `hello/` is the manifest's directory.
     let ops = |digest: &str| {
         format!(
-            "- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://../stemcell.tar', sha1: {digest}}}}}\n"
+            "- {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: \
+                'file://../stemcell.tar', sha1: {digest}}}}}\n"
         )
     };
     hello.ops("stemcell.yml", &ops(&sha1(b"another")));

@@ -134,7 +134,8 @@ fn jobs_that_never_run_are_named_with_the_end_of_their_logs() {
     hello.ops("secret.yml", SECRET);
     hello.world.write(
         "hello/release/jobs/hello/templates/ctl.erb",
-        "#!/bin/bash\necho \"the key <%= p('greeting') %> does not open\" >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
+        "#!/bin/bash\necho \"the key <%= p('greeting') %> does not open\" >> \
+            /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
     );
     let secret = ["-v", "secret=quite-a-secret"];
     let run = hello.create(&[&secret[..], &["--json"]].concat()).failure(1);

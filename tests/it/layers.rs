@@ -91,12 +91,17 @@ fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
 
 /// Returns the Rust files below a folder, without files of tests.
 pub(crate) fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
+    rust_files(folder, &|path| wanted(path) && !path.to_string_lossy().ends_with("tests.rs"))
+}
+
+/// Returns the Rust files below a folder. Their paths are relative to it.
+pub(crate) fn rust_files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
     walkdir::WalkDir::new(folder)
         .into_iter()
         .map(Result::unwrap)
         .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
         .map(|entry| entry.path().strip_prefix(folder).unwrap().to_owned())
-        .filter(|path| wanted(path) && !path.to_string_lossy().ends_with("tests.rs"))
+        .filter(|path| wanted(path))
         .map(|path| {
             let text = fs::read_to_string(folder.join(&path)).unwrap();
             (path, text)

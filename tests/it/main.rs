@@ -62,4 +62,5 @@ mod taking_over;
 mod template;
 mod terminal;
 mod vars;
+mod width;
 mod yaml;

@@ -85,12 +85,14 @@ const REPLACED: &[(&str, &str, &str)] = &[
     (
         "/releases/name=uaa?",
         "{name: uaa}",
-        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- name: uaa\n",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- \
+            name: uaa\n",
     ),
     (
         "/releases/name=uaa?/version",
         "1",
-        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- name: uaa\n  version: 1\n",
+        "releases:\n- name: bosh\n  version: 1\n- name: bpm\n  version: 2\n- name: bpm\n  version: 3\n- \
+            name: uaa\n  version: 1\n",
     ),
     (
         "/releases/0/version",
@@ -105,17 +107,20 @@ const REPLACED: &[(&str, &str, &str)] = &[
     (
         "/networks/name=default/subnets/az=z2/range",
         "x",
-        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: x\n",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: \
+            x\n",
     ),
     (
         "/networks/0/subnets/1/gateway?",
         "x",
-        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    gateway: x\n    range: 10.0.1.0/24\n",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    \
+            gateway: x\n    range: 10.0.1.0/24\n",
     ),
     (
         "/networks/name=default/subnets/-",
         "{az: z3}",
-        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: 10.0.1.0/24\n  - az: z3\n",
+        "networks:\n- name: default\n  subnets:\n  - az: z1\n    range: 10.0.0.0/24\n  - az: z2\n    range: \
+            10.0.1.0/24\n  - az: z3\n",
     ),
     ("/odd/a~1b", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  a/b: x\n  c:d: 2\n  e~f: 3\n"),
     ("/odd/c~7d", "x", "odd:\n  \"\": 4\n  '-': 5\n  \"3\": 6\n  a/b: 1\n  c:d: x\n  e~f: 3\n"),
@@ -464,7 +469,8 @@ fn operations_cannot_nest_without_limit() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
     let down = "/0".repeat(399);
     let ops = format!(
-        "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{down}/-, value: {deep}}}\n"
+        "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{down}/-, value: \
+            {deep}}}\n"
     );
     assert!(refused(&ops).0[0].contains("would nest deeper"));
 }
@@ -521,7 +527,8 @@ proptest! {
     }
 
     #[test]
-    fn no_operation_panics(path in path_text(), kind in proptest::sample::select(vec!["replace", "remove", "test"])) {
+    fn no_operation_panics(path in path_text(), kind in proptest::sample::select(vec!["replace", "remove",
+        "test"])) {
         let _ = apply(&op(kind, &path, (kind != "remove").then_some("{a: [1]}")));
     }
 

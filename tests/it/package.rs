@@ -32,7 +32,8 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
     }
     // dpkg installs it into a root of its own.
     shell(
-        "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i *.deb",
+        "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i \
+            *.deb",
     );
     let state = shell("dpkg-query --admindir=root/var/lib/dpkg -W -f '${Status}' monopile");
     assert_eq!(state, "install ok installed");

@@ -112,7 +112,8 @@ fn the_table_has_the_names_that_bosh_lacks() {
     hello.world.write(
         format!("{TEMPLATES}/hello.conf.erb"),
         "<% dump = lambda { |value| value.is_a?(PropertyStruct) ? value.instance_variable_get(:@members)\
-         .to_h { |key, member| [key, dump.call(member)] } : value } -%>\n<%= JSON.generate(dump.call(spec)) %>\n",
+         .to_h { |key, member| [key, dump.call(member)] } : value } -%>\n<%= JSON.generate(dump.call(spec)) \
+         %>\n",
     );
     let files = render(&hello, &["--templates", "ruby", "--show-secrets"]);
     let ours: Value = serde_json::from_str(&files["config/hello.conf"]).unwrap();

@@ -250,7 +250,8 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut hello = v1();
     let port = crate::support::free_port();
     // Each run generates a password; the CPI learns that of its own run.
-    let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, port: PORT}\n";
+    let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, \
+        port: PORT}\n";
     hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
     hello.script(Script::at(3, When::Hold));

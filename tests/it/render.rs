@@ -40,8 +40,8 @@ fn assert_no_effect(hello: &Hello) {
 #[test]
 fn render_prints_the_files_of_a_job_and_touches_nothing() {
     let mut hello = Hello::without_vars_store();
-    let greeting = "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: 'literal, and \
-                    ((mbus_bootstrap_password))'}\n";
+    let greeting = "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, \
+                    value: 'literal, and ((mbus_bootstrap_password))'}\n";
     hello.ops("greeting.yml", greeting);
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/hello.conf <==\n"), "{}", run.stdout);

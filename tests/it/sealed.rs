@@ -120,7 +120,8 @@ fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
     hello.create(&[]).success();
     hello.ops(
         "property.yml",
-        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: yes}\n",
+        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
+            yes}\n",
     );
     hello.create(&[]).success();
     assert!(kept(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
@@ -208,7 +209,8 @@ fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
     create(&hello, &mine).success();
     hello.ops(
         "property.yml",
-        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: yes}\n",
+        "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
+            yes}\n",
     );
     create(&hello, &mine).success();
     let all = || {

@@ -45,9 +45,11 @@ fn unknown_keys_of_the_cloud_provider_and_of_cpis() {
         hello.world.finish(hello.command("plan", &["--cpi-config", "cpis.yml"])),
         &[
             "`cloud_provider` has the unknown key 'propertis', which is ignored; did you mean 'properties'?",
-            "`cloud_provider.cpi` has the unknown key 'argumets', which is ignored; did you mean 'arguments'?",
+            "`cloud_provider.cpi` has the unknown key 'argumets', which is ignored; did you mean \
+                'arguments'?",
             "`cloud_provider.cpi` has the unknown key 'xyzzy', which is ignored\n",
-            "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean 'exec_path'?",
+            "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \
+                'exec_path'?",
         ],
     );
 }

@@ -17,7 +17,8 @@ fn deployed_long_ago() -> Hello {
     assert_eq!(hello.ask().1, 1);
     let state = hello.state();
     let text = format!(
-        "---\ninstances:\n- :id: 1\n  :name: micro\n  :vm_cid: {}\n  :disk_cid: {}\n  :stemcell_cid: {}\ndisks: []\n",
+        "---\ninstances:\n- :id: 1\n  :name: micro\n  :vm_cid: {}\n  :disk_cid: {}\n  :stemcell_cid: \
+            {}\ndisks: []\n",
         state["current_vm_cid"].as_str().unwrap(),
         state["disks"][0]["cid"].as_str().unwrap(),
         state["stemcells"][0]["cid"].as_str().unwrap(),

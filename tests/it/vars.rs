@@ -110,7 +110,8 @@ fn certificates_say_what_upstreams_say() {
         "Issuer: C = US, O = Cloud Foundry, CN = middle",
         "Subject: C = US, O = Me & Co, CN = 10.0.0.6",
         "X509v3 Key Usage: critical\n                Digital Signature, Key Encipherment\n",
-        "X509v3 Extended Key Usage: \n                TLS Web Client Authentication, TLS Web Server Authentication\n",
+        "X509v3 Extended Key Usage: \n                TLS Web Client Authentication, TLS Web Server \
+            Authentication\n",
         "X509v3 Basic Constraints: critical\n                CA:FALSE\n",
         "DNS:*.bosh, IP Address:10.0.0.6, IP Address:0:0:0:0:0:0:0:1\n",
     ] {
@@ -256,7 +257,8 @@ fn a_ca_may_have_any_usual_key() {
         );
         world.write(
             "m.yml",
-            "variables:\n- name: leaf\n  type: certificate\n  options: {ca: mine, common_name: a, key_length: 2048}\n",
+            "variables:\n- name: leaf\n  type: certificate\n  options: {ca: mine, common_name: a, \
+                key_length: 2048}\n",
         );
         let given = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
         world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(given)).success();
@@ -288,8 +290,10 @@ fn converge_makes_anew_what_no_longer_fits() {
     let world = World::new();
     let manifest = |name: &str, mode: &str| {
         format!(
-            "variables:\n- name: root\n  type: certificate\n  options: {{is_ca: true, common_name: r, key_length: 2048}}\n\
-             - name: leaf\n  type: certificate\n  update_mode: {mode}\n  options: {{ca: root, common_name: {name}, key_length: 2048}}\n"
+            "variables:\n- name: root\n  type: certificate\n  options: {{is_ca: true, common_name: r, \
+                key_length: 2048}}\n\
+             - name: leaf\n  type: certificate\n  update_mode: {mode}\n  options: {{ca: root, common_name: \
+             {name}, key_length: 2048}}\n"
         )
     };
     let run = |name: &str, mode: &str| {
@@ -487,7 +491,8 @@ fn interpolate_warns_of_certificates_that_expire() {
     let world = World::new();
     world.write(
         "m.yml",
-        "variables:\n- name: r\n  type: certificate\n  options: {is_ca: true, common_name: r, duration: 20, key_length: 2048}\n",
+        "variables:\n- name: r\n  type: certificate\n  options: {is_ca: true, common_name: r, duration: 20, \
+            key_length: 2048}\n",
     );
     let run = world.run(["int", "m.yml", "--vars-store", "s.yml"]).success();
     assert!(run.stderr.contains("certificate 'r.ca' expires in 19 days, on "), "{}", run.stderr);

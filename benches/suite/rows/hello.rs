@@ -59,7 +59,8 @@ pub(super) fn more_jobs(hello: &mut Hello, count: usize) {
         job.monit = String::new();
         release = release.job(job);
         ops += &format!(
-            "- {{type: replace, path: /instance_groups/name=hello/jobs/-, value: {{name: more{number}, release: more}}}}\n"
+            "- {{type: replace, path: /instance_groups/name=hello/jobs/-, value: {{name: more{number}, \
+                release: more}}}}\n"
         );
     }
     let path = release.write(&hello.world.path("more.tgz"));

@@ -12,7 +12,8 @@ use crate::findings::{Figure, Findings, Sample, Unit};
 pub(super) const ROW: Row =
     Row { name: "redact", work: "a line of 130 bytes with 125, 500, 2,000 secrets to hide", measure };
 
-const LINE: &str = "DEBUG request POST https://example.com/v1/instances {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \
+const LINE: &str = "DEBUG request POST https://example.com/v1/instances \
+    {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \
                     status=200 after 120 ms, 3 attempts";
 /// The number of lines in one run.
 const LINES: u32 = 2_000;

@@ -47,7 +47,8 @@ fn measure(suite: &Suite) -> Findings {
         let (templates, unfit) = usable(fill(&pieces, wanted, size), &context);
         let bytes: usize = templates.iter().map(String::len).sum();
         findings.note(format!(
-            "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {wanted} do not fit \
+            "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {wanted} \
+                do not fit \
              together)",
             templates.len(),
             bytes / 1024,

@@ -103,7 +103,8 @@ fn environment(bytes: u64) -> Hello {
                     stemcell_formats: [local-directory]\ncloud_properties: {}\n";
     let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];
     fixtures::padded(&hello.world.path("stemcell.tar"), &files, bytes);
-    let mut ops = "- {type: replace, path: /resource_pools/name=vms/stemcell, value: {url: 'file://../stemcell.tar'}}\n"
+    let mut ops = "- {type: replace, path: /resource_pools/name=vms/stemcell, value: {url: \
+        'file://../stemcell.tar'}}\n"
         .to_owned();
     for name in ["one", "two"] {
         let manifest = format!("name: {name}\nversion: '1'\ncommit_hash: abcdef0\njobs: []\npackages: []\n");

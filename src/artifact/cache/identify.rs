@@ -97,7 +97,8 @@ impl Cache {
         stamp.is_some_and(|stamp| is_long(&stamp, self.recall(&stamp).as_ref(), &algorithms(expected)))
     }
 
-    /// Stores the identity of a stemcell whose unpacking began at `begun`. Its tarball is then not read again.
+    /// Stores the identity of a stemcell whose unpacking began at `begun`. Its tarball is then not read
+    /// again.
     pub fn learn_stemcell(&self, stemcell: &Stemcell, begun: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());

@@ -249,8 +249,10 @@ fn the_license_and_binary_scalars_are_read() {
     use base64::Engine as _;
     let encoded = base64::engine::general_purpose::STANDARD.encode(sha1(&package));
     let manifest = format!(
-        "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: {}}}\npackages:\n\
-         - name: p\n  sha1: !binary |-\n    {encoded}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: []\n",
+        "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: \
+            {}}}\npackages:\n\
+         - name: p\n  sha1: !binary |-\n    {encoded}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: \
+         []\n",
         sha1(&license)
     );
     let tarball = Tar::default()

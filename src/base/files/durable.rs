@@ -23,8 +23,8 @@ pub fn write_atomically_beside(path: &Path, bytes: &[u8], model: &Path) -> io::R
     replacement.put_in_place().map(drop)
 }
 
-/// Gives a file to the owner and group of `model`, so that root leaves to a user what is the user's. Does nothing if
-/// there is no `model` or this process must not do that.
+/// Gives a file to the owner and group of `model`, so that root leaves to a user what is the user's. Does
+/// nothing if there is no `model` or this process must not do that.
 pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
     match other_owner(&file.metadata()?, model) {
         Some((user, group)) => unless_denied(unix::fchown(file, Some(user), Some(group))),

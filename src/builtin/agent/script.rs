@@ -229,7 +229,8 @@ mod tests {
             "job": {"templates": [{"name": "a"}]}, "packages": {"p": {"sha1": "1"}, "q": {"sha1": "1"}},
         }));
         let new = spec(json!({
-            "configuration_hash": "2", "packages": {"p": {"sha1": "1"}, "q": {"sha1": "2"}, "r": {"sha1": "3"}},
+            "configuration_hash": "2", "packages": {"p": {"sha1": "1"}, "q": {"sha1": "2"},
+            "r": {"sha1": "3"}},
         }));
         let call = DrainCall::update(&old, &new);
         assert_eq!(call.arguments, ["job_changed", "hash_changed", "q", "r"]);

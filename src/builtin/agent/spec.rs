@@ -262,10 +262,11 @@ mod tests {
     #[test]
     fn dynamic_networks_get_addresses_and_unknown_networks_are_refused() {
         let settings = AgentSettings {
-            networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2", "netmask": "255.255.255.0"}})
-                .as_object()
-                .unwrap()
-                .clone(),
+            networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2",
+                "netmask": "255.255.255.0"}})
+            .as_object()
+            .unwrap()
+            .clone(),
             ..AgentSettings::default()
         };
         let mut spec = Spec {

@@ -2,8 +2,10 @@
 //!
 //! ```json
 //! {"ironic": {"endpoint": "http://host:6385", "username": "…", "password": "…", "cacert": "PEM"},
-//!  "storage": {"tool": "tgt", "directory": "/abs/dir", "portals": ["10.0.0.2:3260"], "iqn": "iqn.2016-06.org.example"},
-//!  "agent": {"mbus": "https://user:password@host:port", "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}},
+//!  "storage": {"tool": "tgt", "directory": "/abs/dir", "portals": ["10.0.0.2:3260"],
+//!              "iqn": "iqn.2016-06.org.example"},
+//!  "agent": {"mbus": "https://user:password@host:port",
+//!            "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}},
 //!  "ntp": ["host"], "deploy_timeout": 3600, "power_timeout": 300, "outage_timeout": 120}
 //! ```
 //!

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! stemcells/<cid>/{stemcell.json, image/}
-//! vms/<cid>/{vm.json, process.json, settings.json or user_data.json, agent.log, root/, work/, mnt/, devices/}
+//! vms/<cid>/{vm.json, process.json, settings.json or user_data.json, agent.log,
+//!            root/, work/, mnt/, devices/}
 //! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
 //! snapshots/<cid>/{snapshot.json, data/}
 //! staging/<cid>/                          while it is created or deleted; does not count as existing

@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn every_network_gets_an_address_or_an_error() {
         let networks = hash(json!({
-            "a": {"type": "manual", "ip": "127.0.3.4", "netmask": "255.0.0.0"}, "b": {"type": "dynamic"}, "c": {"type": "vip", "ip": "8.8.8.8"},
+            "a": {"type": "manual", "ip": "127.0.3.4", "netmask": "255.0.0.0"}, "b": {"type": "dynamic"},
+            "c": {"type": "vip", "ip": "8.8.8.8"},
         }));
         let assigned = assign_addresses(networks.clone()).unwrap();
         assert_eq!(assigned["a"], networks["a"]);

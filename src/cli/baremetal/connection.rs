@@ -15,7 +15,8 @@ use ironic::{AccessSettings, Client};
 #[command(next_help_heading = "Connection to Ironic")]
 pub(super) struct Connection {
     /// URL of Ironic [default: that of Keystone's catalogue]
-    #[arg(long, visible_alias = "endpoint", global = true, value_name = "URL", env = "OS_ENDPOINT", hide_env_values = true,
+    #[arg(long, visible_alias = "endpoint", global = true, value_name = "URL", env = "OS_ENDPOINT",
+          hide_env_values = true,
           value_hint = ValueHint::Url)]
     os_endpoint: Option<String>,
 
@@ -24,7 +25,8 @@ pub(super) struct Connection {
     os_auth_type: Option<String>,
 
     /// URL of Keystone
-    #[arg(long, global = true, value_name = "URL", env = "OS_AUTH_URL", hide_env_values = true, value_hint = ValueHint::Url)]
+    #[arg(long, global = true, value_name = "URL", env = "OS_AUTH_URL", hide_env_values = true,
+          value_hint = ValueHint::Url)]
     os_auth_url: Option<String>,
 
     /// User name
@@ -60,7 +62,8 @@ pub(super) struct Connection {
     os_interface: Option<String>,
 
     /// CA certificates to verify the servers with, instead of those of the system
-    #[arg(long, global = true, value_name = "FILE", env = "OS_CACERT", hide_env_values = true, value_hint = ValueHint::FilePath)]
+    #[arg(long, global = true, value_name = "FILE", env = "OS_CACERT", hide_env_values = true,
+          value_hint = ValueHint::FilePath)]
     os_cacert: Option<PathBuf>,
 
     /// Version of Ironic's API [default: the newest that both sides support]
@@ -109,8 +112,10 @@ impl Connection {
             api_version: given(&self.os_baremetal_api_version),
         };
         let access = settings.access(&session.redactor).map_err(|error| {
-            error
-                .with_hint("each setting is a flag and a variable: `endpoint` is --os-endpoint or OS_ENDPOINT; see monopile baremetal --help")
+            error.with_hint(
+                "each setting is a flag and a variable: `endpoint` is --os-endpoint or \
+                    OS_ENDPOINT; see monopile baremetal --help",
+            )
         })?;
         Ok(Client::connect(access)?)
     }

@@ -39,7 +39,8 @@ pub(super) struct Output {
 
     /// Show only this column (can be repeated)
     // Same id and type as the ignored global flag of upstream, which this one replaces.
-    #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN", action = ArgAction::Append,
+    #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN",
+          action = ArgAction::Append,
           value_parser = OsStringValueParser::new())]
     columns: Vec<OsString>,
 }

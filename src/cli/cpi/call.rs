@@ -19,7 +19,8 @@ use engine::cpi::Method;
 #[command(
     override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
                       monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...",
-    after_help = "An ARG is JSON or a plain word. The state does not record created resources: delete them yourself."
+    after_help = "An ARG is JSON or a plain word. The state does not record created resources: delete them \
+        yourself."
 )]
 pub(super) struct CallArgs {
     /// Manifest, method and arguments; no manifest with --path, --replay, or an env file that names one

@@ -21,8 +21,10 @@ use engine::protocol::Contract;
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel \
-                  calls, and malformed input. All created resources are deleted at the end, also after a failure \
-                  or Ctrl-C; those that cannot be deleted are listed.\n\nExit codes: 0 all checks passed; 1 a \
+                  calls, and malformed input. All created resources are deleted at the end, also after a \
+                  failure \
+                  or Ctrl-C; those that cannot be deleted are listed.\n\nExit codes: 0 all checks passed; 1 \
+                  a \
                   check failed, or resources are left."
 )]
 pub(super) struct CheckArgs {
@@ -47,7 +49,8 @@ pub(super) struct CheckArgs {
     env: Option<String>,
 
     /// Size of disks in MiB [default: that of the manifest, or 1024]
-    #[arg(long, value_name = "MIB", conflicts_with = "replay", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MIB", conflicts_with = "replay",
+          value_parser = clap::value_parser!(u64).range(1..))]
     disk_size: Option<u64>,
 
     /// `cloud_properties` of disks [default: those of the manifest]
@@ -88,7 +91,8 @@ impl CheckArgs {
         let settings = self.settings(session, &prepared, stemcell.as_deref())?;
         if let Some(vm) = prepared.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
             session.reporter.warn(format!(
-                "VM '{vm}' of this manifest is deployed: give the VMs of the check other addresses (--networks)"
+                "VM '{vm}' of this manifest is deployed: give the VMs of the check other addresses \
+                    (--networks)"
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");

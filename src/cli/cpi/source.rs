@@ -27,7 +27,8 @@ pub(super) struct SourceArgs {
     configs: ConfigArgs,
 
     /// Use this CPI of the CPI config [default: that of the availability zone]
-    #[arg(long = "cpi", value_name = "NAME", conflicts_with_all = ["path", "replay"], value_hint = ValueHint::Other)]
+    #[arg(long = "cpi", value_name = "NAME", conflicts_with_all = ["path", "replay"],
+          value_hint = ValueHint::Other)]
     cpi_name: Option<String>,
 
     /// Use this executable, without a manifest

@@ -15,7 +15,8 @@ use engine::records::{self, ImportedStemcell};
 
 /// Create a state from CIDs, after its loss
 #[derive(Debug, Clone, Args)]
-#[command(group = clap::ArgGroup::new("known").args(["vm", "disk", "stemcells"]).required(true).multiple(true))]
+#[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
+          "stemcells"]).required(true).multiple(true))]
 pub(super) struct ImportArgs {
     #[command(flatten)]
     on: EnvironmentArgs,

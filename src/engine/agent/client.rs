@@ -21,12 +21,14 @@ const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 /// The limits of the waits for an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Name, TCP and TLS of one connection. An agent does nothing else before; a VM that boots is asked again.
+    /// Name, TCP and TLS of one connection. An agent does nothing else before; a VM that boots is asked
+    /// again.
     pub connect: Duration,
-    /// A whole JSON message, from the connection to the last byte of the answer. Agents answer at once, and do what
-    /// takes long as a task.
+    /// A whole JSON message, from the connection to the last byte of the answer. Agents answer at once, and
+    /// do what takes long as a task.
     pub message: Duration,
-    /// The agent's answer after the last byte of an upload: it computes the digest of a blob that may be large.
+    /// The agent's answer after the last byte of an upload: it computes the digest of a blob that may be
+    /// large.
     pub digest: Duration,
     /// A transfer of a blob in which no byte moves. A slow transfer that goes on has no limit.
     pub stall: Duration,
@@ -44,8 +46,8 @@ pub const LIMITS: Limits = Limits {
 };
 /// From which size on an upload asks before it sends, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
-/// The version of the protocol that directors speak. From 3 on `stop` ends when the jobs have stopped and not when
-/// they were told to (`agent/action/stop.go`), so that no disk is unmounted under them.
+/// The version of the protocol that directors speak. From 3 on `stop` ends when the jobs have stopped and not
+/// when they were told to (`agent/action/stop.go`), so that no disk is unmounted under them.
 const PROTOCOL: u32 = 3;
 /// How often in a row a task may be out of sight before it is given up.
 const LOST_POLLS: u32 = 10;
@@ -87,8 +89,8 @@ impl Backoff {
 }
 
 impl Agent {
-    /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether the
-    /// operator wants out, and by which signal; `clock` measures what the agent is waited for.
+    /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether
+    /// the operator wants out, and by which signal; `clock` measures what the agent is waited for.
     pub fn new(endpoint: Endpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
         Self::with_limits(endpoint, reply_to, interrupted, clock, LIMITS)
     }

@@ -36,9 +36,18 @@ impl Endpoint {
     pub fn new(mbus: &Secret, ca: Option<&str>, redactor: &Redactor) -> Result<Self> {
         let mut endpoint = Self::unverified(mbus, redactor)?;
         let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
-            Error::invalid("`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be verified")
-                .with_hint("set `cloud_provider.cert` to the certificate variable that `resource_pools[].env.bosh.mbus.cert` uses")
-                .with_hint("--insecure-agent does without, where nobody else can answer at the agent's address")
+            Error::invalid(
+                "`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be \
+                verified",
+            )
+            .with_hint(
+                "set `cloud_provider.cert` to the certificate variable that \
+                    `resource_pools[].env.bosh.mbus.cert` uses",
+            )
+            .with_hint(
+                "--insecure-agent does without, where nobody else can answer at the agent's \
+                    address",
+            )
         })?;
         let roots = tls_roots::pem_roots(ca)
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
@@ -67,8 +76,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the error with which this client refuses an agent that presents the certificates in a PEM text, the
-    /// agent's own first. It is found out as in a TLS handshake.
+    /// Returns the error with which this client refuses an agent that presents the certificates in a PEM
+    /// text, the agent's own first. It is found out as in a TLS handshake.
     pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
         let Trust::Roots(trusted) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();

@@ -89,7 +89,8 @@ impl AgentError {
 
     /// Whether the agent says that it does not know the method.
     pub fn is_unknown_message(&self) -> bool {
-        matches!(self, AgentError::Exception { message, .. } if message.to_lowercase().contains("unknown message"))
+        matches!(self, AgentError::Exception { message, .. } if message.to_lowercase().contains("unknown \
+            message"))
     }
 }
 
@@ -98,20 +99,23 @@ impl From<AgentError> for Error {
         let text = error.to_string();
         match error {
             AgentError::Unreachable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and that no firewall is in between",
+                "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and \
+                    that no firewall is in between",
             ),
-            AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "check the host in `cloud_provider.mbus`, and the name servers of this machine",
-            ),
+            AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text)
+                .with_hint("check the host in `cloud_provider.mbus`, and the name servers of this machine"),
             AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "check that the VM is not frozen or overloaded, and that no firewall in between drops packets; then run \
+                "check that the VM is not frozen or overloaded, and that no firewall in between drops \
+                    packets; then run \
                  the same command again",
             ),
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",
+                "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by \
+                    `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",
             ),
             AgentError::Unauthorized { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "the password given to the VM (`cloud_provider.properties.agent.mbus`) differs, or another VM answers at this address",
+                "the password given to the VM (`cloud_provider.properties.agent.mbus`) differs, or another \
+                    VM answers at this address",
             ),
             AgentError::Interrupted { signal } => Error::new(ErrorKind::Interrupted(signal), text)
                 .with_hint("the state is saved; run the same command again to go on"),

@@ -1,5 +1,6 @@
 //! Whose agent answers. An address says nothing: an older VM, or another one, may have it, and take the same
-//! password. Until its id is the one that `create_vm` gave, nothing is asked of an agent but `ping` and `get_state`.
+//! password. Until its id is the one that `create_vm` gave, nothing is asked of an agent but `ping` and
+//! `get_state`.
 
 use std::fmt;
 
@@ -35,8 +36,8 @@ impl ForeignAgent {
         Ok(Self::in_answer(&agent.get_state()?, expected))
     }
 
-    /// Asks the agent for its id. Returns an error unless it is the one on record; a VM without an id on record, which
-    /// another tool made, passes.
+    /// Asks the agent for its id. Returns an error unless it is the one on record; a VM without an id on
+    /// record, which another tool made, passes.
     pub(crate) fn check(agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm() {
             None => Ok(()),
@@ -67,7 +68,8 @@ impl ForeignAgent {
         match state.suspected_vm(&self.id) {
             Some(suspect) => error.with_hint(met(suspect)),
             None => error.with_hint(
-                "another VM has this address; find and remove it in the IaaS, then run the same command again",
+                "another VM has this address; find and remove it in the IaaS, then run the same command \
+                    again",
             ),
         }
     }
@@ -81,7 +83,8 @@ pub(crate) fn id(seen: &Value) -> &str {
 /// What to do about one whose agent was met.
 pub(crate) fn met(suspect: &Suspect) -> String {
     format!(
-        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the same \
+        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the \
+            same \
          command again",
         suspect.how_to_find(),
         suspect.request_id,

@@ -20,8 +20,9 @@ pub(crate) struct LogArchive {
 }
 
 impl LogArchive {
-    /// Has the agent pack logs of these types (`job`, `agent`, `system`, joined by commas) whose names match one of
-    /// the globs, and fetches them into a directory of their own below `work`; at most `limit` bytes of them.
+    /// Has the agent pack logs of these types (`job`, `agent`, `system`, joined by commas) whose names match
+    /// one of the globs, and fetches them into a directory of their own below `work`; at most `limit` bytes
+    /// of them.
     pub(crate) fn fetch(
         agent: &Agent,
         types: &str,

@@ -193,8 +193,8 @@ impl Agent {
         self.perform("stop", json!([])).map(drop)
     }
 
-    /// Runs a lifecycle script of every job that has it, with this in its environment besides. An agent too old to
-    /// know the message has none to run.
+    /// Runs a lifecycle script of every job that has it, with this in its environment besides. An agent too
+    /// old to know the message has none to run.
     pub fn run_script(&self, name: &str, environment: Option<Value>) -> Result<(), AgentError> {
         let options = environment.map_or_else(|| json!({}), |environment| json!({"env": environment}));
         match self.perform("run_script", json!([name, options])) {
@@ -203,8 +203,8 @@ impl Agent {
         }
     }
 
-    /// Fetches what a spec needs beside what is in force. An agent too old to know the message fetches it when the
-    /// spec is applied.
+    /// Fetches what a spec needs beside what is in force. An agent too old to know the message fetches it
+    /// when the spec is applied.
     pub fn prepare(&self, spec: &Value) -> Result<(), AgentError> {
         match self.perform("prepare", json!([spec])) {
             Err(error) if error.is_unknown_message() => Ok(()),
@@ -212,9 +212,9 @@ impl Agent {
         }
     }
 
-    /// Drains the jobs before they stop. A job that drains dynamically is asked again after the time it names,
-    /// until it says that it is done: newer agents do so themselves, older ones leave it to their caller. When
-    /// `patience` is over, what still drains is ended.
+    /// Drains the jobs before they stop. A job that drains dynamically is asked again after the time it
+    /// names, until it says that it is done: newer agents do so themselves, older ones leave it to their
+    /// caller. When `patience` is over, what still drains is ended.
     pub fn drain(&self, before: Before<'_>, patience: Duration) -> Result<Drained, AgentError> {
         let deadline = Instant::now() + patience;
         let mut arguments = match before {

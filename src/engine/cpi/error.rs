@@ -58,27 +58,33 @@ impl CpiErrorKind {
         let look = "with --verbose the CPI's log, which tells more, is shown";
         match self {
             CpiErrorKind::VmNotFound => {
-                "the IaaS has no such VM any more, or the CPI looks for it in another place than before: check \
+                "the IaaS has no such VM any more, or the CPI looks for it in another place than before: \
+                    check \
                  the CPI's properties; `create-env --recreate` makes a new one"
                     .to_owned()
             }
             CpiErrorKind::DiskNotFound => {
-                "the IaaS has no such disk any more, or the CPI looks for it in another place than before: check \
+                "the IaaS has no such disk any more, or the CPI looks for it in another place than before: \
+                    check \
                  the CPI's properties before anything else, since the disk holds the data"
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
-                "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell CID`, and the \
+                "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell \
+                    CID`, and the \
                  next create-env uploads the stemcell again"
                     .to_owned()
             }
             CpiErrorKind::DiskNotAttached => {
-                "the IaaS says that the disk is not attached to this VM: look there what it is attached to".to_owned()
+                "the IaaS says that the disk is not attached to this VM: look there what it is attached \
+                    to"
+                .to_owned()
             }
             CpiErrorKind::NotImplemented => {
                 let facts = method.facts();
                 format!(
-                    "the CPI lacks the method `{method}` ({}), which is called by {}: use a version of the CPI \
+                    "the CPI lacks the method `{method}` ({}), which is called by {}: use a version of the \
+                        CPI \
                      that has it",
                     facts.purpose, facts.callers
                 )
@@ -89,7 +95,10 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::VmCreationFailed => {
-                format!("check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS; {look}")
+                format!(
+                    "check the VM's `cloud_properties` and networks, and quotas and capacity in the \
+                    IaaS; {look}"
+                )
             }
             CpiErrorKind::NoDiskSpace => {
                 "make room in the IaaS, or want a smaller disk, and run the same command again".to_owned()

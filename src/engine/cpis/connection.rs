@@ -68,7 +68,8 @@ impl Retries {
         let pause = RETRY_PAUSE * 2u32.pow(self.0);
         self.0 += 1;
         stage.reporter().warn(format!(
-            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in {} s",
+            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in \
+                {} s",
             self.0 + 1,
             RETRIES + 1,
             pause.as_secs()

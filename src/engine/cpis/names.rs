@@ -89,7 +89,10 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
         Some(_) => Error::invalid(format!(
             "the state is about CPI '{name}', which the CPI config does not have (any more)"
         ))
-        .with_hint("put it back until nothing on record is of it, or give its name to the `migrated_from` of the CPI that took its place"),
+        .with_hint(
+            "put it back until nothing on record is of it, or give its name to the `migrated_from` of \
+            the CPI that took its place",
+        ),
     };
     Err(error.with_source(format!("on record: {}", things.join(", "))).with_hint("nothing was changed"))
 }

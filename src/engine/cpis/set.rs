@@ -61,7 +61,8 @@ impl<'a> Cpis<'a> {
         Ok(())
     }
 
-    /// Checks a CPI, and those that something on record is of, as [`Self::install`] does, but compiles no packages.
+    /// Checks a CPI, and those that something on record is of, as [`Self::install`] does, but compiles no
+    /// packages.
     pub(crate) fn check(&self, name: Option<&str>, state: &State, stage: &Stage) -> Result<()> {
         let mut names = names_of(state);
         names.insert(name.map(str::to_owned));

@@ -34,7 +34,8 @@ fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, d
     suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
     let request_ids: Vec<&str> = suspects.iter().map(|one| one.request_id.as_str()).collect();
     Ok(format!(
-        "{done}; the state stays, for what failed calls may have made all the same: see `monopile state show`, and \
+        "{done}; the state stays, for what failed calls may have made all the same: see `monopile state \
+            show`, and \
          drop with `monopile state forget --call` {}",
         request_ids.join(", ")
     ))
@@ -98,7 +99,8 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return conclude(environment, &provider, store, "Deleted the environment");
     }
     Ok(format!(
-        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record until \
+        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record \
+            until \
          the next delete-env hears the same",
         kept.join(", ")
     ))

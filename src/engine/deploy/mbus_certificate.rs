@@ -1,5 +1,5 @@
-//! The agent's certificate, checked before anything is done: an agent that presents one that is refused cannot be
-//! reached, and a new VM would not change that.
+//! The agent's certificate, checked before anything is done: an agent that presents one that is refused
+//! cannot be reached, and a new VM would not change that.
 
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
@@ -65,7 +65,8 @@ fn of_other_host(
     let error = error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
     match &certificate.stored {
         Some((_, name)) => error.with_hint(format!(
-            "add '{host}' to the `alternative_names` of variable '{name}', then: {rotate} -l MANIFEST, with the ops \
+            "add '{host}' to the `alternative_names` of variable '{name}', then: {rotate} -l MANIFEST, with \
+                the ops \
              files and variables of this run"
         )),
         None => error.with_hint(rotate),

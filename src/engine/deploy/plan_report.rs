@@ -92,8 +92,8 @@ struct Basis {
     artifacts: Vec<String>,
 }
 
-/// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing and
-/// calls no CPI.
+/// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
+/// and calls no CPI.
 pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));
@@ -156,7 +156,8 @@ impl PlanReport {
             Action::UpdateInPlace => "The VM stays and is updated in place",
             Action::Recreate => "The VM is deleted and a new one created",
             Action::Examine => {
-                "Nothing changed, but the VM does not answer: should it not exist any more, a new one takes its place"
+                "Nothing changed, but the VM does not answer: should it not exist any more, a new one takes \
+                    its place"
             }
         };
         match self.reason() {

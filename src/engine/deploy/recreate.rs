@@ -14,7 +14,8 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
-            "nothing is deployed that could be recreated: the last deploy did not finish, or a record was dropped",
+            "nothing is deployed that could be recreated: the last deploy did not finish, or a record was \
+                dropped",
         )
         .with_hint("create-env deploys the manifest"));
     }

@@ -12,8 +12,8 @@ use base::Result;
 use base::events::Stage;
 use erb::Renderer;
 
-/// Checks that releases, stemcell, templates and the CPI config fit together, and returns what takes the steps, with
-/// the CPIs that it uses. None of them is installed yet.
+/// Checks that releases, stemcell, templates and the CPI config fit together, and returns what takes the
+/// steps, with the CPIs that it uses. None of them is installed yet.
 pub(super) fn validate<'a>(
     environment: &'a Environment,
     request: &CreateEnv,

@@ -73,7 +73,8 @@ pub(crate) fn delete(
         Presence::Unknown(reason) if not_found.is_some() => {
             deletion.mark(executor, &error, true)?;
             stage.reporter().warn(format!(
-                "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on record, \
+                "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on \
+                    record, \
                  and the next run tries again; `monopile state forget` drops it"
             ));
             deleting.skip("the CPI does not find it; it stays on record");

@@ -271,7 +271,8 @@ fn failed(effect: &Effect, error: CpiError) -> Error {
 /// Returns the hint for a suspect that was just recorded.
 fn hint(suspect: &Suspect) -> String {
     format!(
-        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile state \
+        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile \
+            state \
          forget --call {}`",
         suspect.how_to_find(),
         suspect.request_id

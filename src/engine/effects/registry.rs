@@ -174,7 +174,8 @@ fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key>
             }
             KeyError::WrongPassphrase => "run the same command again to be asked again",
             KeyError::Cipher(_) => {
-                "`ssh-keygen -p -f FILE` writes the key in OpenSSH's form, with the same passphrase or another"
+                "`ssh-keygen -p -f FILE` writes the key in OpenSSH's form, with the same passphrase or \
+                    another"
             }
             KeyError::Unreadable(_) => "RSA, ECDSA and Ed25519 keys in OpenSSH or PEM form can be used",
         };

@@ -216,7 +216,8 @@ impl Session {
         let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
         if line.is_none() {
             environment.reporter.warn(
-                "nobody says which host key the VM's sshd has: whoever answers is taken for it (--private-key)",
+                "nobody says which host key the VM's sshd has: whoever answers is taken for it \
+                    (--private-key)",
             );
         }
         Ok(Session {

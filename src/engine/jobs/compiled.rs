@@ -86,7 +86,8 @@ impl PackageStore {
                     return Some(CompiledArchive { archive, digest });
                 }
                 Ok(_) => {
-                    tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown away");
+                    tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown \
+                        away");
                     let _ = fs::remove_file(&archive);
                 }
                 Err(error) => tracing::debug!(path = %archive.display(), %error, "it cannot be read"),

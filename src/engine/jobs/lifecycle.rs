@@ -35,7 +35,8 @@ impl Jobs<'_> {
                 Drained::TimedOut => {
                     let after = text::duration(patience);
                     stage.reporter().warn(format!(
-                        "the jobs of {instance} still drain after {after} (--drain-timeout); they are stopped all the same"
+                        "the jobs of {instance} still drain after {after} (--drain-timeout); they are \
+                            stopped all the same"
                     ));
                     draining.skip(format!("not over after {after}"));
                 }
@@ -164,7 +165,8 @@ impl Jobs<'_> {
             text::duration(patience)
         ))
         .with_hint(
-            "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it again, and \
+            "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it \
+                again, and \
              with --recreate makes a new one",
         );
         let filters: Vec<String> =
@@ -219,7 +221,8 @@ mod tests {
 
     #[test]
     fn failed_jobs_are_read_from_the_agents_words() {
-        let message = "Action Failed run_script: 2 of 3 pre-start scripts failed. Failed Jobs: a, b.1. Successful Jobs: c.";
+        let message = "Action Failed run_script: 2 of 3 pre-start scripts failed. Failed Jobs: a, b.1. \
+            Successful Jobs: c.";
         assert_eq!(failed_jobs(message), ["a", "b.1"]);
         assert_eq!(failed_jobs("1 of 1 drain scripts failed. Failed Jobs: x."), ["x"]);
         assert!(failed_jobs("timed out").is_empty());

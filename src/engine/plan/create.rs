@@ -235,7 +235,8 @@ fn left_behind(disk: &Disk, away: &str) -> Error {
     Error::invalid(format!("{away}, and its persistent disk {} cannot go along", disk.handle()))
         .with_hint("nothing was changed")
         .with_hint(
-            "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and deletes \
+            "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and \
+                deletes \
              the old one, with its data, once the jobs run",
         )
 }

@@ -516,7 +516,8 @@ fn a_move_leaves_no_disk_behind_without_the_flag() {
     let error = moving.try_plan(&deployed()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go along"
+        "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go \
+            along"
     );
     moving.options.recreate_persistent_disks = true;
     let mut expected = vec![create_stemcell];

@@ -17,7 +17,8 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
             Some(present) => match lost(present, wanted).as_slice() {
                 [] => format!("Put version '{version}' in the place of '{}'?", path),
                 lost => format!(
-                    "Put version '{version}' in the place of '{}'? It does not know {}, which nothing will know of then",
+                    "Put version '{version}' in the place of '{}'? It does not know {}, which nothing will \
+                        know of then",
                     path,
                     lost.join(", ")
                 ),

@@ -76,7 +76,8 @@ impl Checked {
             .collect();
         (!drifted.is_empty()).then(|| {
             Error::new(ErrorKind::Drift, format!("not as recorded: {}", drifted.join(", "))).with_hint(
-                "create-env replaces a VM that is gone; `monopile state forget` drops the record of anything else",
+                "create-env replaces a VM that is gone; `monopile state forget` drops the record of anything \
+                    else",
             )
         })
     }

@@ -1,8 +1,8 @@
-//! `bosh-deployments.yml`, the state of the tools before `bosh create-env`. As `bosh` does, a run without a state makes
-//! one of the file beside the manifest.
+//! `bosh-deployments.yml`, the state of the tools before `bosh create-env`. As `bosh` does, a run without a
+//! state makes one of the file beside the manifest.
 //!
-//! Format: `instances`, of which there is one, with `vm_cid`, `disk_cid`, `stemcell_cid` and `stemcell_name`. Files that
-//! were written by Ruby have a colon before the keys of an instance.
+//! Format: `instances`, of which there is one, with `vm_cid`, `disk_cid`, `stemcell_cid` and `stemcell_name`.
+//! Files that were written by Ruby have a colon before the keys of an instance.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,8 @@ const NAME: &str = "bosh-deployments.yml";
 /// The name of a file that became a state: a later run without a state must not read it again.
 const DONE: &str = "bosh-deployments.yml.migrated";
 
-/// The state that the file beside this manifest becomes, and the file. `None` if no such file records anything.
+/// The state that the file beside this manifest becomes, and the file. `None` if no such file records
+/// anything.
 pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
     let path = manifest.with_file_name(NAME);
     if !path.is_file() {

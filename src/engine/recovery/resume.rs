@@ -96,7 +96,8 @@ fn settle(
             if lost {
                 let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
                 error = error.with_hint(format!(
-                    "if {host} is only cut off, the CPI may still be at work there, and its answer will be known as soon \
+                    "if {host} is only cut off, the CPI may still be at work there, and its answer will be \
+                        known as soon \
                      as it can be sent: run the same command again then"
                 ));
             }
@@ -167,7 +168,8 @@ fn wait_for_call(
             if !announced {
                 announced = true;
                 environment.reporter.note(format!(
-                    "the CPI process that an interrupted run started for `{}` is still at work; waiting for it",
+                    "the CPI process that an interrupted run started for `{}` is still at work; waiting for \
+                        it",
                     intent.method
                 ));
                 stage.log_line(format!("its log is '{}'", call.log_path().display()));
@@ -200,7 +202,8 @@ fn open_registry(
         Err(error) => {
             if !announced {
                 environment.reporter.warn(format!(
-                    "the registry that the CPI process of an interrupted run needs cannot be started again yet: {}",
+                    "the registry that the CPI process of an interrupted run needs cannot be started again \
+                        yet: {}",
                     error.chain().join(": ")
                 ));
             }

@@ -30,7 +30,8 @@ pub(crate) fn report(environment: &Environment, state: &State) {
         count => (format!("{count} calls of earlier runs"), format!("; and {} more", count - TOLD)),
     };
     environment.reporter.warn(format!(
-        "{calls} failed and may have made something all the same: {}{more}. Look in the IaaS; `monopile state show` says \
+        "{calls} failed and may have made something all the same: {}{more}. Look in the IaaS; `monopile \
+            state show` says \
          what the CPI said, `monopile state forget --call REQUEST-ID` drops the record",
         newest.join("; ")
     ));

@@ -57,7 +57,8 @@ fn runtime() -> Result<Runtime> {
 pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
     let wrong = |why: String| {
         Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
-            "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches it through `cloud_provider.ssh_tunnel`",
+            "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches \
+                it through `cloud_provider.ssh_tunnel`",
         )
     };
     let host = config.host.trim_start_matches('[').trim_end_matches(']');

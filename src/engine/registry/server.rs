@@ -102,7 +102,8 @@ impl Registry {
         content.check().map_err(failed)?;
         let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => failed(error).with_hint(
-                "something on this machine listens there already, perhaps the registry of another run: wait for it, or choose another `cloud_provider.properties.registry.port`",
+                "something on this machine listens there already, perhaps the registry of another run: wait \
+                    for it, or choose another `cloud_provider.properties.registry.port`",
             ),
             _ => failed(error),
         })?;
@@ -192,7 +193,8 @@ async fn settings(
     let method = request.method().clone();
     let open = method == Method::GET && origin == Origin::Tunnel;
     if !open && !shared.login.is_in(request.headers()) {
-        tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the right credentials");
+        tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the \
+            right credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
         let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
         refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

@@ -100,7 +100,8 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     Ok(match left.as_slice() {
         [] => format!("Deleted {what} {}", named.join(" and ")),
         left => format!(
-            "The CPI does not find {what} {}, and nothing confirms that: it stays on record until the next run hears \
+            "The CPI does not find {what} {}, and nothing confirms that: it stays on record until the next \
+                run hears \
              the same",
             left.join(" and ")
         ),
@@ -213,7 +214,10 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
                 && state.current_stemcell().is_some_and(|known| known.handle() == *handle) =>
         {
             Err(Error::invalid(format!("the VM of this environment was made from stemcell {handle}"))
-                .with_hint("nothing was changed; a create-env with another stemcell deletes it, and so does delete-env"))
+                .with_hint(
+                    "nothing was changed; a create-env with another stemcell deletes it, and so does \
+                    delete-env",
+                ))
         }
         _ => Ok(()),
     }
@@ -222,7 +226,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
 fn question(state: &State, resource: &Resource) -> String {
     match resource {
         Resource::Vm(handle) if state.vm_handle().as_ref() == Some(handle) => format!(
-            "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped before (stop-env), and \
+            "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped before \
+                (stop-env), and \
              the next create-env makes a new one"
         ),
         Resource::Disk(handle) => {

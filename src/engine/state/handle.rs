@@ -37,8 +37,8 @@ impl<K> Handle<K> {
         self.cpi.as_deref()
     }
 
-    /// Returns true if the resource belongs to the CPI that an operator named: none stands for any CPI, the empty
-    /// name for the default one.
+    /// Returns true if the resource belongs to the CPI that an operator named: none stands for any CPI, the
+    /// empty name for the default one.
     pub fn is_of(&self, cpi: Option<&str>) -> bool {
         cpi.is_none_or(|cpi| self.cpi().unwrap_or_default() == cpi)
     }

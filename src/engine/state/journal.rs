@@ -174,7 +174,10 @@ impl Journal {
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
                 Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
                     .with_source(error)
-                    .with_hint("it announces a CPI call that may have made something: use the version of monopile that wrote it")
+                    .with_hint(
+                        "it announces a CPI call that may have made something: use the version of \
+                        monopile that wrote it",
+                    )
                     .with_hint("or look in the IaaS for what it describes, and remove the file")
             })?;
             let call = self.open(&intent.request_id, true);
@@ -263,7 +266,8 @@ impl OpenCall {
         let log: &dyn Fn(&str) -> String = &|text| redactor.show(text);
         for (path, hide) in [(self.answer_path(), answer), (self.log_path(), log)] {
             if let Err(error) = base::files::durable::rewrite(&path, hide) {
-                tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be rewritten");
+                tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be \
+                    rewritten");
             }
         }
     }

@@ -157,9 +157,11 @@ impl Store {
         }
         self.storage.write("", &bytes).map_err(|error| {
             let way = if self.storage.is_shared() {
-                "the state there is the one before this change, as far as is known; see to it that it can be written, then run the same command again"
+                "the state there is the one before this change, as far as is known; see to it that it can be \
+                    written, then run the same command again"
             } else {
-                "the state on disk is the one before this change; free space or fix permissions, then run the same command again"
+                "the state on disk is the one before this change; free space or fix permissions, then run \
+                    the same command again"
             };
             Error::environment(what()).with_source(error).with_hint(way)
         })?;

@@ -156,7 +156,8 @@ impl<'a> Step<'a> {
                 Modifier::Next => result.saturating_add(1),
                 Modifier::Before | Modifier::After => {
                     return Err(self.unsupported(
-                        "':before' and ':after' end a path that something is inserted at, and nothing may follow",
+                        "':before' and ':after' end a path that something is inserted at, and nothing may \
+                            follow",
                     ));
                 }
             };

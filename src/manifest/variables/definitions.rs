@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn reads_the_block() {
-        let definitions = of(
-            "variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: {length: 5}\n- {name: 12, options: ~}\n",
-        )
-        .unwrap();
+        let definitions =
+            of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
+                {length: 5}\n- {name: 12, options: ~}\n")
+            .unwrap();
         assert_eq!(definitions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b", "12"]);
         let b = definitions.get("b").unwrap();
         assert_eq!(

@@ -106,7 +106,8 @@ proptest! {
 
     /// With texts for all variables, every reference without spaces is replaced.
     #[test]
-    fn with_values_no_reference_stays(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy ]){0,4}", 0..5)) {
+    fn with_values_no_reference_stays(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy \
+        ]){0,4}", 0..5)) {
         let mut sources = Sources::default();
         sources.set("a", Node::string("1")).unwrap();
         sources.set("b", Node::string("2")).unwrap();

@@ -151,7 +151,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn ranges_are_the_references(text in "[(]{0,3}[ !]?[a.é/]{0,3}[ ]?[)]{0,3}[(]{0,3}[a-c!]{0,2}[)]{0,3}") {
+        fn ranges_are_the_references(text in "[(]{0,3}[ !]?[a.é/]{0,3}[ \
+            ]?[)]{0,3}[(]{0,3}[a-c!]{0,2}[)]{0,3}") {
             let mut end = 0;
             for reference in references(&text) {
                 proptest::prop_assert!(reference.range.start >= end);

@@ -1,7 +1,7 @@
 //! Makes certificates: version 3, RSA key, the extensions upstream gives them.
 //!
-//! They are written as plain DER and not by a library for certificates: an issuer's name has to be copied byte
-//! for byte from a CA that other programs made, and libraries rebuild it and lose repeated attributes.
+//! They are written as plain DER and not by a library for certificates: an issuer's name has to be copied
+//! byte for byte from a CA that other programs made, and libraries rebuild it and lose repeated attributes.
 
 use std::net::IpAddr;
 

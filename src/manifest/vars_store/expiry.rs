@@ -31,8 +31,8 @@ pub struct Dated {
     pub path: String,
 }
 
-/// The certificates in these variables, the first to expire first. A CA stands in everything that it signed: it is
-/// named once, by the shortest path, its own.
+/// The certificates in these variables, the first to expire first. A CA stands in everything that it signed:
+/// it is named once, by the shortest path, its own.
 pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<Dated> {
     let mut found = Vec::new();
     for (name, value) in variables {

@@ -32,7 +32,11 @@ fn sleeper(name: &str, more: &str) -> (String, String) {
 fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
     let world = World::new();
     let (source, digest) = world.upload(&tarball(&[
-        ("./packaging", "set -e\necho $BOSH_PACKAGE_NAME $BOSH_PACKAGE_VERSION > $BOSH_INSTALL_TARGET/name\ncp lib/x $BOSH_INSTALL_TARGET\n[ $PWD = $BOSH_COMPILE_TARGET ]"),
+        (
+            "./packaging",
+            "set -e\necho $BOSH_PACKAGE_NAME $BOSH_PACKAGE_VERSION > \
+            $BOSH_INSTALL_TARGET/name\ncp lib/x $BOSH_INSTALL_TARGET\n[ $PWD = $BOSH_COMPILE_TARGET ]",
+        ),
         ("./lib/", ""),
         ("./lib/x", "content of x"),
     ]));
@@ -46,7 +50,8 @@ fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
         "{files:?}"
     );
 
-    let dependency = json!({"base": {"name": "base", "version": "fp-1", "sha1": base["sha1"], "blobstore_id": base["blobstore_id"]}});
+    let dependency = json!({"base": {"name": "base", "version": "fp-1", "sha1": base["sha1"],
+        "blobstore_id": base["blobstore_id"]}});
     let (source, digest) = world.upload(&tarball(&[(
         "packaging",
         &format!("cat {}/packages/base/x > $BOSH_INSTALL_TARGET/y", world.base().display()),
@@ -59,7 +64,8 @@ fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
     );
     assert_eq!(std::fs::read_dir(world.base().join("data/compile")).unwrap().count(), 0);
 
-    let top = json!({"name": "top", "version": "fp-2", "sha1": top["result"]["sha1"], "blobstore_id": top["result"]["blobstore_id"]});
+    let top = json!({"name": "top", "version": "fp-2", "sha1": top["result"]["sha1"],
+        "blobstore_id": top["result"]["blobstore_id"]});
     let job: &[(&str, &str)] = &[("bin/run", "#!/bin/sh\n"), ("config/x.yml", "x")];
     assert_eq!(world.apply(&[("web", job)], json!({"top": top})), Ok(json!("applied")));
     let base = world.base();
@@ -110,7 +116,13 @@ fn what_does_not_match_its_digest_or_leaves_its_place_is_refused() {
     let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
     let wrong = format!("sha256:{}", "0".repeat(64));
     let error = world.call("compile_package", json!([id, wrong, "p", "1", {}])).unwrap_err();
-    assert!(error.contains(&format!("Compiling package p: Fetching package p: Checking blob '{id}': Expected stream to have digest '{wrong}' but was ")), "{error}");
+    assert!(
+        error.contains(&format!(
+            "Compiling package p: Fetching package p: Checking blob '{id}': Expected \
+        stream to have digest '{wrong}' but was "
+        )),
+        "{error}"
+    );
     let error = world.call("compile_package", json!(["gone", digest, "p", "1", {}])).unwrap_err();
     assert!(error.contains("Blob 'gone' not found"), "{error}");
     for name in ["../p", "", "a/b"] {
@@ -139,7 +151,8 @@ fn a_failed_compilation_shows_the_end_of_its_output() {
     let task = world.begin("compile_package", json!([id, digest, "p", "1", {}]));
     let error = world.finish(&task).unwrap_err();
     let start = format!(
-        "Action Failed get_task: Task {task} result: Compiling package p: Running packaging script: Command exited with 7; Truncated stdout: "
+        "Action Failed get_task: Task {task} result: Compiling package p: Running packaging script: Command \
+            exited with 7; Truncated stdout: "
     );
     assert!(error.starts_with(&start), "{error:.300}");
     assert!(error.contains("line 5000\nthe last word\n, ") && error.contains("+ exit 7"), "{error}");
@@ -307,7 +320,8 @@ fn a_job_that_never_runs_is_failing_and_a_broken_monit_file_is_an_error() {
 #[test]
 fn drains_are_asked_again_until_they_are_done() {
     let world = World::new();
-    let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo 0 || echo -1\n";
+    let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo \
+        0 || echo -1\n";
     let (monit, ctl) = sleeper("web", "");
     world
         .apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl), ("bin/drain", drain)])], json!({}))
@@ -320,7 +334,8 @@ fn drains_are_asked_again_until_they_are_done() {
     let calls = std::fs::read_to_string(world.base().join("calls")).unwrap();
     assert_eq!(
         calls,
-        "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged {\"persistent_disk\":0}\n"
+        "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged \
+            {\"persistent_disk\":0}\n"
     );
     // A drained process is no longer supervised, but still runs.
     let state = world.state();

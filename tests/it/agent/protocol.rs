@@ -23,7 +23,8 @@ fn messages_are_answered_as_the_real_agent_answers_them() {
         (
             "get_task",
             json!([]),
-            "Action Failed get_task: Extracting method arguments from payload: Not enough arguments, expected 1, got 0",
+            "Action Failed get_task: Extracting method arguments from payload: Not enough arguments, \
+                expected 1, got 0",
         ),
         ("get_task", json!(["nope"]), "Action Failed get_task: Task with id nope could not be found"),
         ("cancel_task", json!(["nope"]), "Action Failed cancel_task: Task with id nope could not be found"),

@@ -74,7 +74,8 @@ impl World {
             "networks": {"default": {"type": "dynamic"}},
             "disks": {"persistent": {}},
             "ntp": [],
-            "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/micro_bosh/data/cache"}},
+            "blobstore": {"provider": "local",
+            "options": {"blobstore_path": "/var/vcap/micro_bosh/data/cache"}},
             "env": {"bosh": {"mbus": {"cert": {
                 "ca": self.pki.ca, "certificate": self.pki.certificate, "private_key": self.pki.key,
             }}}},

@@ -118,7 +118,8 @@ fn the_formats_are_those_of_openstack() {
     assert_eq!(list("value"), "<target> <node> iscsi 0 volume-0\n");
     let header = "\"uuid\",\"node_uuid\",\"volume_type\",\"boot_index\",\"volume_id\"";
     assert_eq!(list("csv"), format!("{header}\n\"<target>\",\"<node>\",\"iscsi\",0,\"volume-0\"\n"));
-    let yaml = "- boot_index: 0\n  node_uuid: <node>\n  uuid: <target>\n  volume_id: volume-0\n  volume_type: iscsi\n";
+    let yaml = "- boot_index: 0\n  node_uuid: <node>\n  uuid: <target>\n  volume_id: volume-0\n  \
+        volume_type: iscsi\n";
     assert_eq!(list("yaml"), yaml);
     let table = list("table");
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -242,7 +242,8 @@ fn jobs_that_fail() {
     let mut canary = Canary::new();
     let fail = |what: &str| {
         format!(
-            "- {{type: replace, path: '/instance_groups/name=hello/jobs/name=hello/properties/fail?', value: {what}}}\n"
+            "- {{type: replace, path: '/instance_groups/name=hello/jobs/name=hello/properties/fail?', value: \
+                {what}}}\n"
         )
     };
     canary.ops("fail.yml", &fail("template"));
@@ -291,7 +292,8 @@ fn downloads_that_fail() {
             [("/releases/name=hello", "release"), ("/resource_pools/name=vms/stemcell", "stemcell")]
         {
             let url = format!(
-                "http://cAn4rY-user:cAn4rY-url%20pass@127.0.0.1:{}/{path}?X-Amz-Signature=cAn4rY-signature&token=cAn4rY-token",
+                "http://cAn4rY-user:cAn4rY-url%20pass@127.0.0.1:{}/{path}?\
+                 X-Amz-Signature=cAn4rY-signature&token=cAn4rY-token",
                 server.port()
             );
             canary.ops(
@@ -318,7 +320,8 @@ fn manifests_that_cannot_be_used() {
         ("properties", "- {type: replace, path: /cloud_provider/properties, value: cAn4rY-properties}"),
         (
             "key",
-            "- {type: replace, path: /cloud_provider/cert, value: {ca: cAn4rY-ca-secret, private_key: cAn4rY}}",
+            "- {type: replace, path: /cloud_provider/cert, value: {ca: cAn4rY-ca-secret, private_key: \
+                cAn4rY}}",
         ),
         (
             "port",
@@ -352,7 +355,8 @@ fn variables_that_cannot_be_read() {
         ("vars.yml", "? [cAn4rY]\n: x\n"),
         (
             "creds.yml",
-            "given_secret: cAn4rY-given\nmbus_bootstrap_ssl: cAn4rY-text\ndefault_ca: {private_key: cAn4rY-key}\n",
+            "given_secret: cAn4rY-given\nmbus_bootstrap_ssl: cAn4rY-text\ndefault_ca: {private_key: \
+                cAn4rY-key}\n",
         ),
     ] {
         let mut canary = Canary::new();

@@ -62,7 +62,8 @@ impl Canary {
             "far.yml",
             &format!(
                 "- {{type: replace, path: {properties}, value: {port}}}\n\
-                 - {{type: replace, path: /resource_pools/name=vms/cloud_properties/network_namespace?, value: {}}}\n",
+                 - {{type: replace, path: /resource_pools/name=vms/cloud_properties/network_namespace?, \
+                 value: {}}}\n",
                 island.namespace()
             ),
         );
@@ -76,7 +77,8 @@ impl Canary {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
         let user = prepare("id").arg("-un").outcome().stdout;
         let tunnel = serde_json::json!({
-            "host": island.ip(), "port": 22, "user": String::from_utf8(user).unwrap().trim(), "private_key": key,
+            "host": island.ip(), "port": 22, "user": String::from_utf8(user).unwrap().trim(),
+            "private_key": key,
         });
         let ops =
             serde_json::json!([{"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel}]);

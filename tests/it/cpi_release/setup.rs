@@ -134,7 +134,8 @@ impl Env {
             "cpi.yml",
             &format!(
                 "- {{type: remove, path: /cloud_provider/cpi}}\n\
-                 - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: test-cpi}}}}\n\
+                 - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: \
+                 test-cpi}}}}\n\
                  - {{type: replace, path: /cloud_provider/properties, value: {properties}}}\n"
             ),
         );

@@ -114,7 +114,8 @@ fn undisturbed(contract: Contract) -> Reference {
     );
     reference.states = states;
     eprintln!(
-        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls for durable writes {:?}",
+        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls for durable \
+            writes {:?}",
         reference.calls,
         reference.messages,
         reference.syscalls.each_ref().map(|calls| calls.iter().filter(|call| call.durable).count())
@@ -232,7 +233,8 @@ impl Sweep {
         });
         let (leaks, failures) = (tally.leaks.into_inner().unwrap(), tally.failures.into_inner().unwrap());
         eprintln!(
-            "{}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; {} VMs and disks replaced \
+            "{}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; {} VMs and disks \
+                replaced \
              before any job ran on them; {} leaks, {} other failures",
             self.name,
             tally.points.into_inner(),

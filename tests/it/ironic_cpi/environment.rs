@@ -107,7 +107,8 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
         for name in null zero full random urandom tty; do\n\
             : >/mnt/dev/$name; mount --bind /dev/$name /mnt/dev/$name\n\
         done\n\
-        ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind /mnt/dev /dev\n\
+        ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind /mnt/dev \
+        /dev\n\
         mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
     let log = std::fs::File::create(scratch.join("agent.log")).unwrap();
     let mut command = prepare("unshare");
@@ -144,7 +145,8 @@ fn hello_on(metal: &Metal, node: &Node) -> Hello {
     let cpi = json!({"builtin": "ironic", "properties": {
         "ironic": {"endpoint": metal.ironic.url()},
         "storage": {
-            "tool": "tgt", "directory": metal.world.path("volumes"), "portals": [metal.tgtd.portal], "iqn": IQN,
+            "tool": "tgt", "directory": metal.world.path("volumes"), "portals": [metal.tgtd.portal],
+            "iqn": IQN,
             "control_port": metal.tgtd.control_port, "ipc_socket": metal.tgtd.socket,
         },
     }});

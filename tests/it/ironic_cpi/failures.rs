@@ -73,7 +73,8 @@ fn a_target_that_somebody_else_made() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let foreign = json!({
-        "node_uuid": node.uuid, "volume_type": "iscsi", "volume_id": "foreign", "boot_index": 1, "properties": {},
+        "node_uuid": node.uuid, "volume_type": "iscsi", "volume_id": "foreign", "boot_index": 1,
+        "properties": {},
     });
     metal.ironic.call("POST", "/v1/volume/targets", Some(foreign));
     fails(&metal, &node, CLOUD, "boot index '1'");

@@ -32,7 +32,8 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
         assert_eq!((&target["boot_index"], &target["volume_id"]), (&json!(index), &json!(cid)));
         assert_eq!((&target["volume_type"], &target["extra"]["role"]), (&json!("iscsi"), &json!(role)));
         let expected = json!({
-            "target_portal": metal.tgtd.portal, "target_iqn": format!("{IQN}:{}", short(volume)), "target_lun": 1,
+            "target_portal": metal.tgtd.portal, "target_iqn": format!("{IQN}:{}", short(volume)),
+            "target_lun": 1,
             "auth_method": "CHAP", "auth_username": short(volume), "auth_password": "******",
         });
         assert_eq!(target["properties"], expected);

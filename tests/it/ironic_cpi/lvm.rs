@@ -27,7 +27,8 @@ impl Island {
         let mut config: Value = serde_json::from_str(&self.metal.world.read("ironic.json")).unwrap();
         config["ironic"]["endpoint"] = json!(self.metal.ironic.url().replace("127.0.0.1", "10.0.2.2"));
         config["storage"] = json!({
-            "tool": "lvm+targetcli", "volume_group": "vg", "thin_pool": "pool", "portals": portals, "iqn": IQN,
+            "tool": "lvm+targetcli", "volume_group": "vg", "thin_pool": "pool", "portals": portals,
+            "iqn": IQN,
         });
         self.metal.world.write("lvm.json", config.to_string());
     }

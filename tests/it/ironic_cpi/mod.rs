@@ -61,7 +61,8 @@ impl Metal {
                 "tool": "command",
                 "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/storage-command"),
                 "arguments": [
-                    metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(), metal.tgtd.portal,
+                    metal.world.path("volumes"), metal.tgtd.socket, metal.tgtd.control_port.to_string(),
+                        metal.tgtd.portal,
                 ],
             });
         });
@@ -75,7 +76,8 @@ impl Metal {
         let config = json!({
             "ironic": ironic,
             "storage": {
-                "tool": "tgt", "directory": self.world.path("volumes"), "portals": [self.tgtd.portal], "iqn": IQN,
+                "tool": "tgt", "directory": self.world.path("volumes"), "portals": [self.tgtd.portal],
+                "iqn": IQN,
                 "control_port": self.tgtd.control_port, "ipc_socket": self.tgtd.socket,
             },
             "agent": {"mbus": "https://mbus:mbus-s3cret@10.0.0.5:6868", "cert": {"ca": "CA"}},
@@ -132,7 +134,8 @@ impl Metal {
     fn create_vm(&self, stemcell: &str, node: &Node) -> Value {
         json!([
             "agent-1", stemcell, {"resource_class": node.resource_class},
-            {"default": {"type": "manual", "ip": "10.0.0.5", "netmask": "255.255.255.0", "gateway": "10.0.0.1"}},
+            {"default": {"type": "manual", "ip": "10.0.0.5", "netmask": "255.255.255.0",
+            "gateway": "10.0.0.1"}},
             [], {"bosh": {"tags": {"a": "b"}}},
         ])
     }

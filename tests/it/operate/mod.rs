@@ -163,7 +163,11 @@ fn a_recreate_makes_a_new_vm_for_what_is_deployed_and_nothing_else() {
 
     // A change of the manifest is not deployed along with it.
     hello.requests();
-    hello.ops("change.yml", "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n");
+    hello.ops(
+        "change.yml",
+        "- {type: replace, path: \
+        /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
+    );
     let refused = run(&hello, "recreate", &[]).failure(3);
     assert!(refused.stderr.contains("the manifest is not the one that is deployed"), "{}", refused.stderr);
     assert_eq!(hello.state(), after);

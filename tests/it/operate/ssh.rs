@@ -16,7 +16,8 @@ const PORT: &str = "--opts=-o Port=2222";
 /// Adds a job that runs sshd with the VM's own host key.
 fn with_sshd(hello: &mut Hello) {
     let job = "hello/release/jobs/sshd";
-    let templates = "templates:\n  ctl.erb: bin/ctl\n  pre-start.erb: bin/pre-start\n  sshd_config.erb: config/sshd_config\n";
+    let templates = "templates:\n  ctl.erb: bin/ctl\n  pre-start.erb: bin/pre-start\n  sshd_config.erb: \
+        config/sshd_config\n";
     hello.world.write(
         format!("{job}/spec"),
         format!("---\nname: sshd\n{templates}packages: []\nproperties: {{}}\n"),
@@ -24,7 +25,8 @@ fn with_sshd(hello: &mut Hello) {
     hello.world.write(
         format!("{job}/monit"),
         "check process sshd\n  with pidfile /var/vcap/sys/run/sshd/sshd.pid\n  \
-         start program \"/var/vcap/jobs/sshd/bin/ctl start\"\n  stop program \"/var/vcap/jobs/sshd/bin/ctl stop\"\n",
+         start program \"/var/vcap/jobs/sshd/bin/ctl start\"\n  stop program \"/var/vcap/jobs/sshd/bin/ctl \
+         stop\"\n",
     );
     hello.world.write(
         format!("{job}/templates/pre-start.erb"),
@@ -34,14 +36,16 @@ fn with_sshd(hello: &mut Hello) {
     hello.world.write(
         format!("{job}/templates/ctl.erb"),
         "#!/bin/bash\nset -eu\npid=/var/vcap/sys/run/sshd/sshd.pid\ncase $1 in\n\
-         start) /usr/sbin/sshd -f /var/vcap/jobs/sshd/config/sshd_config -E /var/vcap/sys/log/sshd/sshd.log ;;\n\
+         start) /usr/sbin/sshd -f /var/vcap/jobs/sshd/config/sshd_config -E /var/vcap/sys/log/sshd/sshd.log \
+         ;;\n\
          stop) kill $(cat $pid) || true; rm -f $pid ;;\nesac\n",
     );
     hello.world.write(
         format!("{job}/templates/sshd_config.erb"),
         "Port 2222\nListenAddress <%= spec.address %>\nHostKey /etc/ssh/ssh_host_rsa_key\n\
          PidFile /var/vcap/sys/run/sshd/sshd.pid\nUsePAM no\nPasswordAuthentication no\n\
-         KbdInteractiveAuthentication no\nPermitRootLogin no\nAllowUsers bosh_*\nSubsystem sftp internal-sftp\n",
+         KbdInteractiveAuthentication no\nPermitRootLogin no\nAllowUsers bosh_*\nSubsystem sftp \
+         internal-sftp\n",
     );
     hello.ops(
         "sshd.yml",

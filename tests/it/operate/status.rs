@@ -118,7 +118,8 @@ fn on_a_terminal_it_is_drawn_in_place_at_any_size() {
     let command = hello.command("status", &["--watch", "--interval", "100ms", "--no-cpi"]);
     let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let inside = format!(
-        "stty cols 120 rows 50; {MONOPILE} {} & sleep 4; stty cols 30 rows 6; sleep 1; kill -TERM $!; wait $!; echo code $?",
+        "stty cols 120 rows 50; {MONOPILE} {} & sleep 4; stty cols 30 rows 6; sleep 1; kill -TERM $!; wait \
+            $!; echo code $?",
         words.join(" ")
     );
     let mut script = prepare("script");

@@ -32,7 +32,10 @@ fn the_default_cpi_gets_a_name() {
     clouds.create("z-default", &[]).success();
     let root = clouds.hello.world.path("default").display().to_string();
     clouds.config(|text| {
-        format!("{text}- {{name: named, type: local, migrated_from: [{{name: \"\"}}], properties: {{root: {root}}}}}\n")
+        format!(
+            "{text}- {{name: named, type: local, migrated_from: [{{name: \"\"}}], properties: {{root: \
+            {root}}}}}\n"
+        )
     });
     // The zone still belongs to the default CPI, whose resources would be taken for the other one's.
     let run = clouds.create("z-default", &[]).failure(3);

@@ -47,7 +47,8 @@ fn lock(bucket: &Bucket) -> Value {
 /// Writes a lease of a holder that does not exist.
 fn foreign(lasts: u64) -> String {
     json!({
-        "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env", "since": "2026-01-01T00:00:00Z",
+        "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env",
+        "since": "2026-01-01T00:00:00Z",
         "owner": "5f0c8a3e-0a2b-4b6e-8a52-1f0a3f6f9d10", "lasts_seconds": lasts, "renewals": 0,
         // The holder's clock is years behind.
         "expires": "2020-01-01T00:00:00Z",

@@ -84,7 +84,8 @@ impl Hello {
         world.write(
             "record.yml",
             format!(
-                "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: {}}}}}\n",
+                "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: \
+                    {}}}}}\n",
                 path.display(),
                 world.path("cloud").display()
             ),
@@ -348,7 +349,8 @@ impl Hello {
         cpi.arg(self.world.path("local.json"));
         let request = serde_json::json!({
             "method": method, "arguments": arguments, "api_version": 2,
-            "context": {"director_uuid": "test", "request_id": "test", "vm": {"stemcell": {"api_version": 3}}},
+            "context": {"director_uuid": "test", "request_id": "test",
+            "vm": {"stemcell": {"api_version": 3}}},
         });
         let run = cpi.outcome_of(request.to_string().as_bytes());
         serde_json::from_slice(&run.stdout).unwrap()

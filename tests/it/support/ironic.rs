@@ -127,7 +127,8 @@ impl Ironic {
         let auth = match answers {
             Answers::Anybody => "noauth".to_owned(),
             Answers::User(user, password) => {
-                let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), bcrypt.gensalt(4)).decode())";
+                let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), \
+                    bcrypt.gensalt(4)).decode())";
                 let hash = prepare(venv().join("bin/python")).args(["-c", script, password]).outcome();
                 let line = format!("{user}:{}", String::from_utf8(hash.stdout).unwrap());
                 std::fs::write(directory.join("htpasswd"), line).unwrap();

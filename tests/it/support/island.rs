@@ -26,7 +26,8 @@ fn shell(what: &str, script: &str) {
     let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
     assert!(
         output.status.success(),
-        "{what}: this test needs root, network namespaces, iproute2 and openssh-server, and cannot do without: {}",
+        "{what}: this test needs root, network namespaces, iproute2 and openssh-server, and cannot do \
+            without: {}",
         String::from_utf8_lossy(&output.stderr)
     );
 }
@@ -94,7 +95,8 @@ impl Island {
     /// Starts sshd inside on port 22, with more lines of configuration.
     pub(crate) fn start_sshd(&mut self, more: &str) {
         let config = format!(
-            "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+            "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
+                no\n\
              PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
              LogLevel VERBOSE\n",
             self.ip(),

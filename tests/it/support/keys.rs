@@ -1,5 +1,5 @@
-//! Vars stores of test environments. Their keys are elliptic, because making RSA keys as the program does takes
-//! half a second of a processor each time.
+//! Vars stores of test environments. Their keys are elliptic, because making RSA keys as the program does
+//! takes half a second of a processor each time.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use time::{Duration, OffsetDateTime};

@@ -71,8 +71,8 @@ pub(crate) fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
 }
 
-/// Returns a number below `limit` that no other test of this or a parallel run has: in its network namespace, a socket
-/// without a file stands for the number while this process lives.
+/// Returns a number below `limit` that no other test of this or a parallel run has: in its network namespace,
+/// a socket without a file stands for the number while this process lives.
 fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
     use std::os::linux::net::SocketAddrExt;
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -89,8 +89,8 @@ fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
     }
 }
 
-/// Returns a port of loopback for a server that cannot choose its own. It is outside the range from which the kernel
-/// takes the ports of clients, so that it is still free when the server comes up.
+/// Returns a port of loopback for a server that cannot choose its own. It is outside the range from which the
+/// kernel takes the ports of clients, so that it is still free when the server comes up.
 pub(crate) fn free_port() -> u16 {
     let port = |number: u32| u16::try_from(10_000 + number).unwrap();
     port(claim("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))

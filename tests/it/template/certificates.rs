@@ -71,7 +71,8 @@ fn certificates_read_as_ruby_reads_them() {
         .map(|pem| Case {
             name: pem.clone(),
             source: SOURCE.into(),
-            context: json!({"job": {"name": "web"}, "job_properties": {"pem": pem}, "default_properties": {"pem": null}}),
+            context: json!({"job": {"name": "web"}, "job_properties": {"pem": pem},
+                "default_properties": {"pem": null}}),
         })
         .collect();
     for (case, expected) in cases.iter().zip(reference(&cases)) {

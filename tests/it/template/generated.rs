@@ -131,7 +131,8 @@ const PECULIAR: &[&str] = &[
     "user@example.com",
     "https://user:pw@example.com:8443/a?b#c",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-    "a long text that is folded, for it has more than eighty characters, which is where lines end in YAML that is dumped",
+    "a long text that is folded, for it has more than eighty characters, which is where lines end in YAML \
+        that is dumped",
     "averyveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryverylongwordwithoutanyblanks",
     "1,000",
     "0",
@@ -140,8 +141,10 @@ const PECULIAR: &[&str] = &[
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => proptest::sample::select(PECULIAR).prop_map(str::to_owned),
-        1 => proptest::collection::vec(proptest::sample::select(PECULIAR), 2..4).prop_map(|parts| parts.concat()),
-        1 => proptest::collection::vec(proptest::sample::select(PECULIAR), 2..4).prop_map(|parts| parts.join(" ")),
+        1 => proptest::collection::vec(proptest::sample::select(PECULIAR),
+            2..4).prop_map(|parts| parts.concat()),
+        1 => proptest::collection::vec(proptest::sample::select(PECULIAR),
+            2..4).prop_map(|parts| parts.join(" ")),
         2 => "[ -~]{0,24}",
         1 => "[ -~\\n\\t]{0,120}",
         1 => "[a-z À-ɏΑ-ΡΣ-ωА-я一-鿿☀-☯😀-😿]{0,16}",
@@ -326,11 +329,13 @@ const EXPRESSIONS: &[&str] = &[
     "v&.to_s.inspect",
     "v || w",
     "v && w",
-    "case v when String then 's' when Numeric then 'n' when nil then 'nil' when Array then 'a' when Hash then 'h' else 'b' end",
+    "case v when String then 's' when Numeric then 'n' when nil then 'nil' when Array then 'a' when Hash \
+        then 'h' else 'b' end",
 ];
 
 /// The first line requires libraries that the director loads for upstream's templates.
-const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require 'digest'; require 'erb'; \
+const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require \
+    'digest'; require 'erb'; \
      require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', nil); w = p('w', nil) -%>\n";
 
 fn template() -> String {

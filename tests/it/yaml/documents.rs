@@ -84,8 +84,11 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "a quoted << is a key", text: "a: {\"<<\": 1}\n", emitted: "a:\n  <<: 1\n" },
     Case {
         name: "tags",
-        text: "- !!str 1\n- !!int \"2\"\n- !!float 3\n- !!bool yes\n- !!null \"\"\n- !!binary aGVsbG8=\n- !!timestamp 2001-01-01\n- !custom 4\n- ! 5\n- !!set {a, b}\n- !!seq [x]\n- !<tag:yaml.org,2002:int> \"6\"\n",
-        emitted: "- \"1\"\n- 2\n- 3\n- true\n- null\n- hello\n- \"2001-01-01\"\n- \"4\"\n- \"5\"\n- a: null\n  b: null\n- - x\n- 6\n",
+        text: "- !!str 1\n- !!int \"2\"\n- !!float 3\n- !!bool yes\n- !!null \"\"\n- !!binary aGVsbG8=\n- \
+            !!timestamp 2001-01-01\n- !custom 4\n- ! 5\n- !!set {a, b}\n- !!seq [x]\n- \
+            !<tag:yaml.org,2002:int> \"6\"\n",
+        emitted: "- \"1\"\n- 2\n- 3\n- true\n- null\n- hello\n- \"2001-01-01\"\n- \"4\"\n- \"5\"\n- a: \
+            null\n  b: null\n- - x\n- 6\n",
     },
     Case {
         name: "literal block scalars",
@@ -169,8 +172,20 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "long text folds",
-        text: "a: word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word \nb: \"word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word \"\nc:\n- x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y \n",
-        emitted: "a: word word word word word word word word word word word word word word word word\n  word word word word word word word word word word word word word word word word\n  word word word word word word word word\nb: 'word word word word word word word word word word word word word word word word\n  word word word word word word word word word word word word word word word word\n  word word word word word word word word '\nc:\n- x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y\n  x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y\n",
+        text: "a: word word word word word word word word word word word word word word word word word word \
+            word word word word word word word word word word word word word word word word word word word \
+            word word word \nb: \"word word word word word word word word word word word word word word word \
+            word word word word word word word word word word word word word word word word word word word \
+            word word word word word word \"\nc:\n- x y x y x y x y x y x y x y x y x y x y x y x y x y x y \
+            x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y x y \
+            x y x y \n",
+        emitted: "a: word word word word word word word word word word word word word word word word\n  word \
+            word word word word word word word word word word word word word word word\n  word word word \
+            word word word word word\nb: 'word word word word word word word word word word word word word \
+            word word word\n  word word word word word word word word word word word word word word word \
+            word\n  word word word word word word word word '\nc:\n- x y x y x y x y x y x y x y x y x y x y \
+            x y x y x y x y x y x y x y x y x y x y\n  x y x y x y x y x y x y x y x y x y x y x y x y x y x \
+            y x y x y x y x y x y x y\n",
     },
     Case { name: "next line characters end lines", text: "a: 1\u{85}b: 2\n", emitted: "a: 1\nb: 2\n" },
     Case {

@@ -181,8 +181,10 @@ fn yamlish() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9]{1,4}",
         6 => proptest::sample::select(vec![
-            ": ", "- ", "\n", "\n  ", "\n    ", "  ", "[", "]", "{", "}", ", ", "\"", "'", "|\n", ">-\n", "&a ", "*a",
-            "!!int ", "!", "<<: ", "? ", "#", " #", "~", "%", "---\n", "...\n", "\t", "\r\n", "\\", "\u{85}", "\u{feff}",
+            ": ", "- ", "\n", "\n  ", "\n    ", "  ", "[", "]", "{", "}", ", ", "\"", "'", "|\n", ">-\n",
+            "&a ", "*a",
+            "!!int ", "!", "<<: ", "? ", "#", " \
+                #", "~", "%", "---\n", "...\n", "\t", "\r\n", "\\", "\u{85}", "\u{feff}",
         ])
         .prop_map(str::to_owned),
         1 => any::<char>().prop_map(|character| character.to_string()),

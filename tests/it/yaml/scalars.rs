@@ -256,15 +256,20 @@ pub(super) const STRINGS: &[(&str, &str)] = &[
     ),
     (
         "word word word word word word word word word word word word word word word word word word word word",
-        "word word word word word word word word word word word word word word word word\n  word word word word",
+        "word word word word word word word word word word word word word word word word\n  word word word \
+            word",
     ),
     (
-        "word word word word word word word word word word word word word word word word word word word word ",
-        "'word word word word word word word word word word word word word word word word\n  word word word word '",
+        "word word word word word word word word word word word word word word word word word word word \
+            word ",
+        "'word word word word word word word word word word word word word word word word\n  word word word \
+            word '",
     ),
     (
-        "a: word word word word word word word word word word word word word word word word word word word word",
-        "'a: word word word word word word word word word word word word word word word\n  word word word word word'",
+        "a: word word word word word word word word word word word word word word word word word word word \
+            word",
+        "'a: word word word word word word word word word word word word word word word\n  word word word \
+            word word'",
     ),
     (
         "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww b c",
@@ -275,8 +280,10 @@ pub(super) const STRINGS: &[(&str, &str)] = &[
         "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww  xxxxxxxxxx\n  y z",
     ),
     (
-        "word word word word word word word word word word word word word word word word word \nword word word word word word word word word word word word word word word word word end\n",
-        "\"word word word word word word word word word word word word word word word word\n  word \\nword word word word word word word word word word word word word word word\n  word word end\\n\"",
+        "word word word word word word word word word word word word word word word word word \nword word \
+            word word word word word word word word word word word word word word word end\n",
+        "\"word word word word word word word word word word word word word word word word\n  word \\nword \
+            word word word word word word word word word word word word word word\n  word word end\\n\"",
     ),
     ("a\n\ttab\n", "\"a\\n\\ttab\\n\""),
     ("line one\n  indented\nback\n", "|\n  line one\n    indented\n  back"),

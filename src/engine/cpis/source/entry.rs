@@ -122,10 +122,14 @@ fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
             let searched = if searched.is_empty() { "there are none".into() } else { searched.join(", ") };
             Err(Error::invalid(format!("nothing makes CPI '{name}' of type '{kind}'"))
                 .with_source(format!(
-                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (looked at: {searched}), and the built-in CPIs are {}",
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (looked at: \
+                        {searched}), and the built-in CPIs are {}",
                     BuiltinCpi::names(" and ")
                 ))
-                .with_hint("add the CPI's release to `releases`, name its executable with `exec_path`, or correct the `type`"))
+                .with_hint(
+                    "add the CPI's release to `releases`, name its executable with `exec_path`, or \
+                    correct the `type`",
+                ))
         }
     }
 }

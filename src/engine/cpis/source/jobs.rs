@@ -100,7 +100,8 @@ pub(super) fn check(
     render_jobs(&sources.parts, &found, properties, &root.join("jobs"), stage)
 }
 
-/// Installs the jobs below `root`, rendered with these properties, with packages from the cache or `--package-dir`.
+/// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
+/// `--package-dir`.
 pub(super) fn install(
     sources: &Sources<'_>,
     wanted: &[Name],

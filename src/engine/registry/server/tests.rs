@@ -40,7 +40,8 @@ fn exchange(
         None => String::new(),
     };
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}Content-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}Content-Length: \
+            {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();

@@ -152,16 +152,19 @@ impl From<TunnelError> for Error {
                 "check `cloud_provider.ssh_tunnel.host`, and the name servers of this machine"
             }
             SshError::Tcp { .. } => {
-                "check that `cloud_provider.ssh_tunnel` names the VM's address and sshd's port, that the VM runs, and that no firewall is in between"
+                "check that `cloud_provider.ssh_tunnel` names the VM's address and sshd's port, that the VM \
+                    runs, and that no firewall is in between"
             }
             SshError::Handshake { .. } | SshError::Lost { .. } => {
                 "check that what listens at `cloud_provider.ssh_tunnel` is the VM's sshd; its log says more"
             }
             SshError::HostKeyChanged { .. } => {
-                "another machine answers at this address, or somebody is in between; if the VM was rebuilt on purpose, delete it and let create-env make a new one"
+                "another machine answers at this address, or somebody is in between; if the VM was rebuilt \
+                    on purpose, delete it and let create-env make a new one"
             }
             SshError::Refused { .. } => {
-                "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must give the VM the matching public key"
+                "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must \
+                    give the VM the matching public key"
             }
             SshError::ForwardingRefused { .. } => {
                 "the VM's sshd must have `AllowTcpForwarding yes`, and the port must be free there"

@@ -45,12 +45,14 @@ impl Sshd {
         let port = free_port();
         shell(
             directory.path(),
-            "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat good.pub > authorized",
+            "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat \
+                good.pub > authorized",
         );
         let at = |name: &str| directory.path().join(name).display().to_string();
         // The first occurrence of an option counts.
         let config = format!(
-            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \"{}\"\nStrictModes no\n\
+            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \
+                \"{}\"\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
             at("host_key"),
             at("authorized"),

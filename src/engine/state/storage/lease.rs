@@ -111,7 +111,8 @@ impl Lease {
                 continue;
             };
             let taken_over = present.as_ref().map(|object| {
-                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is taken over");
+                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is \
+                    taken over");
                 let text = serde_json::from_slice::<Text>(&object.bytes);
                 text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
             });
@@ -265,9 +266,13 @@ impl Tenure {
             let written = self.objects.put(LOCK, &text.bytes(), &over);
             if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
                 return Err(Error::environment(format!(
-                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock there"
+                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock \
+                        there"
                 ))
-                .with_hint("keep the state with a service that writes on condition (If-Match, If-None-Match)"));
+                .with_hint(
+                    "keep the state with a service that writes on condition (If-Match, \
+                    If-None-Match)",
+                ));
             }
         }
         *proven = true;

@@ -251,7 +251,8 @@ mod tests {
 
     #[test]
     fn answers_of_a_server_are_shown_in_one_line() {
-        let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n you</Message></Error>";
+        let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n \
+            you</Message></Error>";
         assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");
         assert_eq!(in_one_line("403: <Error></Error>"), "403: ");
         assert_eq!(in_one_line("io: connection refused"), "io: connection refused");

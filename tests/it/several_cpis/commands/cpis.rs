@@ -12,7 +12,8 @@ fn every_cpi_says_what_it_is_or_why_not() {
     let run = clouds.on("cpis", &["--json"]).success();
     let both = json!(["local-directory", "local"]);
     let expected = |name: Value, kind: &str, version: u32, formats: Value| {
-        json!({"name": name, "type": kind, "reachable": true, "api_version": version, "stemcell_formats": formats,
+        json!({"name": name, "type": kind, "reachable": true, "api_version": version,
+            "stemcell_formats": formats,
                "problem": null})
     };
     assert_eq!(

@@ -19,9 +19,8 @@ fn another_disk_takes_the_place_of_the_present_one_and_back() {
     let first = clouds.only("east", "disks");
     assert_eq!(
         clouds.list("disks"),
-        [
-            json!({"cid": first, "cpi": "east", "az": "z-east", "size": 1024, "status": "attached", "undeleted": null})
-        ]
+        [json!({"cid": first, "cpi": "east", "az": "z-east", "size": 1024, "status": "attached",
+                "undeleted": null})]
     );
     let second = clouds.behind_its_back("east", "create_disk", json!([1024, {}]));
     let abroad = clouds.behind_its_back("west", "create_disk", json!([1024, {}]));

@@ -32,7 +32,8 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     assert_eq!(cpis, ["east", "foreign", "west"]);
     assert_eq!(
         listed[0],
-        json!({"name": "bosh-local-hello-go_agent", "version": "1.0", "cid": east, "cpi": "east", "api_version": 3,
+        json!({"name": "bosh-local-hello-go_agent", "version": "1.0", "cid": east, "cpi": "east",
+            "api_version": 3,
                "in_use": false, "kept": true, "undeleted": null})
     );
 

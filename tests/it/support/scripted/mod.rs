@@ -7,7 +7,8 @@
 //!
 //! ```ignore
 //! let hello = Hello::new();
-//! hello.script(Script::speaking(Speaks::Version(1)).fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
+//! let script = Script::speaking(Speaks::Version(1));
+//! hello.script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
 //! hello.create(&[]).success();
 //! assert_eq!(hello.cloud(), hello.recorded());
 //! ```
@@ -161,7 +162,8 @@ impl Script {
 /// Writes the CPI's executable into a world. It uses the local CPI configured in `local.json` beside it.
 pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
-        "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact support::scripted::cpi::cpi \
+        "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact \
+            support::scripted::cpi::cpi \
          --ignored --nocapture --test-threads 1\n",
         world.path("").display(),
         std::env::current_exe().unwrap().display(),

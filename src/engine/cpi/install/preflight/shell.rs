@@ -257,7 +257,8 @@ mod tests {
     fn plainly_run_tools_are_found() {
         for (script, expected) in [
             (
-                "set -e\ntar xzf x.tgz\ncd x\n./configure --prefix=$BOSH_INSTALL_TARGET\nmake -j4\nmake install",
+                "set -e\ntar xzf x.tgz\ncd x\n./configure --prefix=$BOSH_INSTALL_TARGET\nmake -j4\nmake \
+                    install",
                 "gcc (or another C compiler),make",
             ),
             ("CFLAGS=-O2 gcc -o x x.c", "gcc"),

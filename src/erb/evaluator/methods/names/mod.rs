@@ -101,12 +101,22 @@ pub(crate) fn included(name: &str) -> impl Iterator<Item = &'static str> {
 pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
     "ARGF", "ARGV", "Addrinfo", "BasicSocket", "Benchmark", "BigMath", "Bignum", "CROSS_COMPILING",
     "ConditionVariable", "Delegator", "ENV", "Errno", "Etc", "FiberError", "FileTest", "Fixnum",
-    "IPSocket", "Queue", "RUBYGEMS_ACTIVATION_MONITOR", "RUBY_COPYRIGHT", "RUBY_DESCRIPTION", "RUBY_ENGINE", "RUBY_ENGINE_VERSION", "RUBY_PATCHLEVEL",
-    "RUBY_PLATFORM", "RUBY_RELEASE_DATE", "RUBY_REVISION", "RUBY_VERSION", "RbConfig", "Refinement", "STDERR", "STDIN",
-    "STDOUT", "ScanError", "SimpleDelegator", "SingleForwardable", "SizedQueue", "SocketError", "SortedSet", "StringScanner",
-    "SystemCallError", "TCPServer", "TCPSocket", "TOPLEVEL_BINDING", "ThreadGroup", "TracePoint", "UDPSocket", "UNIXServer",
+    "IPSocket", "Queue", "RUBYGEMS_ACTIVATION_MONITOR", "RUBY_COPYRIGHT", "RUBY_DESCRIPTION",
+    "RUBY_ENGINE", "RUBY_ENGINE_VERSION", "RUBY_PATCHLEVEL",
+    "RUBY_PLATFORM", "RUBY_RELEASE_DATE", "RUBY_REVISION", "RUBY_VERSION", "RbConfig", "Refinement",
+    "STDERR", "STDIN",
+    "STDOUT", "ScanError", "SimpleDelegator", "SingleForwardable", "SizedQueue", "SocketError",
+    "SortedSet", "StringScanner",
+    "SystemCallError", "TCPServer", "TCPSocket", "TOPLEVEL_BINDING", "ThreadGroup", "TracePoint",
+    "UDPSocket", "UNIXServer",
     "UNIXSocket", "UnicodeNormalize", "Warning",
 ];
 
 /// Private methods of every object, separated by blanks.
-pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load local_variables loop open p pp print printf proc putc puts raise rand readline readlines require require_relative respond_to_missing? select set_trace_func sleep spawn sprintf srand syscall system test throw trace_var trap untrace_var warn";
+pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String \
+    URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller \
+    caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets \
+    global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load \
+    local_variables loop open p pp print printf proc putc puts raise rand readline readlines require \
+    require_relative respond_to_missing? select set_trace_func sleep spawn sprintf srand syscall system test \
+    throw trace_var trap untrace_var warn";

@@ -1,0 +1,45 @@
+//! The width of the source's lines. rustfmt keeps code within `max_width`, but not comments, strings and macros.
+
+use std::path::Path;
+
+use crate::layers::rust_files;
+
+/// `max_width` of rustfmt.toml, in characters.
+const WIDTH: usize = 110;
+/// Tables written by a script.
+const GENERATED: [&str; 1] = ["src/erb/evaluator/methods/names/facts.rs"];
+
+/// Returns the numbers of lines that are too long. What cannot be broken does not count: raw strings, and words
+/// of 60 characters.
+fn too_long(text: &str) -> Vec<usize> {
+    let unbreakable =
+        regex::Regex::new(r###"\br"[^"]*"|\br#"[\s\S]*?"#|\br##"[\s\S]*?"##|[^"\s]{60,}"###).unwrap();
+    let text =
+        unbreakable.replace_all(text, |found: &regex::Captures| "\n".repeat(found[0].matches('\n').count()));
+    let lines = text.lines().enumerate();
+    lines.filter(|(_, line)| line.chars().count() > WIDTH).map(|(index, _)| index + 1).collect()
+}
+
+#[test]
+fn lines_are_no_wider_than_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+        for (path, text) in rust_files(&root.join(folder), &|_| true) {
+            let path = format!("{folder}/{}", path.display());
+            if !GENERATED.contains(&path.as_str()) {
+                found.extend(too_long(&text).into_iter().map(|line| format!("{path}:{line}")));
+            }
+        }
+    }
+    assert!(found.is_empty(), "break these lines at {WIDTH} characters:\n{}", found.join("\n"));
+}
+
+#[test]
+fn a_wide_comment_and_a_wide_string_are_found() {
+    let wide = "word ".repeat(WIDTH / 5);
+    let raw = format!("let a = r#\"\n{wide} raw\n\"#;");
+    let text =
+        format!("/// {wide}\nlet a = \"{wide}\";\n{raw}\nlet b = \"{}\";\n// {wide}\n", "x".repeat(WIDTH));
+    assert_eq!(too_long(&text), [1, 2, 7]);
+}
