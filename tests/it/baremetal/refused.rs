@@ -150,7 +150,7 @@ fn what_never_reaches_ironic() {
     bench.refused(&set("novalue"), 2, &["KEY=VALUE"]);
     bench.refused(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
     bench.refused(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
-    bench.refused(&["volume", "target", "list", "--sort", "uuid,"], 2, &["no field"]);
+    bench.refused(&["volume", "target", "list", "--sort", "uuid,"], 2, &["the field is empty"]);
     bench.refused(
         &["volume", "target", "list", "--sort", "uuid,boot_index", "--marker", &target],
         2,

@@ -35,7 +35,7 @@ fn short(volume: &str) -> String {
     format!("{kind}-{}", uuid.rsplit('-').next().unwrap())
 }
 
-/// Separate storage, with the Ironic that tests share.
+/// Separate storage, with an Ironic that tests share.
 struct Metal {
     world: World,
     tgtd: Tgtd,

@@ -1,6 +1,5 @@
-//! A real Ironic on loopback with simulated machines (driver `fake-hardware`). All tests share it, and it
-//! ends with the test process.
-//!
+//! A real Ironic on loopback with simulated machines (driver `fake-hardware`). Tests take turns with a few of
+//! them, which end with the test process.
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
@@ -9,7 +8,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -49,10 +48,28 @@ pub(crate) struct Node {
     pub resource_class: String,
 }
 
-/// Exclusive use of the shared Ironic.
+/// The most Ironics that tests share: they spend most of their time in waits for it, and starting one takes
+/// seconds of a processor.
+const MOST: usize = 4;
+
+/// The Ironics that tests share.
+struct Pool {
+    state: Mutex<PoolState>,
+    returned: Condvar,
+}
+
+struct PoolState {
+    free: Vec<&'static Ironic>,
+    /// The number of those that were started.
+    started: usize,
+}
+
+static POOL: Pool =
+    Pool { state: Mutex::new(PoolState { free: Vec::new(), started: 0 }), returned: Condvar::new() };
+
+/// Exclusive use of a shared Ironic.
 pub(crate) struct Shared {
     ironic: &'static Ironic,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Shared {
@@ -70,15 +87,35 @@ impl Deref for Shared {
     }
 }
 
-/// Waits for exclusive use of the shared Ironic. Its SQLite database fails when two requests write at once,
+impl Drop for Shared {
+    fn drop(&mut self) {
+        POOL.lock().free.push(self.ironic);
+        POOL.returned.notify_one();
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for exclusive use of a shared Ironic. Its SQLite database fails when two requests write at once,
 /// and a conductor may then forget its work.
 pub(crate) fn shared() -> Shared {
-    static SHARED: OnceLock<Ironic> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::new(());
-    let waiting = waiting("a turn with the Ironic that tests share");
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(waiting);
-    Shared { ironic: SHARED.get_or_init(|| Ironic::start(&Answers::Anybody)), _turn: turn }
+    let _waiting = waiting("a turn with an Ironic that tests share");
+    let mut state = POOL.lock();
+    loop {
+        if let Some(ironic) = state.free.pop() {
+            return Shared { ironic };
+        }
+        if state.started < MOST {
+            state.started += 1;
+            drop(state);
+            return Shared { ironic: Box::leak(Box::new(Ironic::start(&Answers::Anybody))) };
+        }
+        state = POOL.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
 }
 
 pub(super) fn venv() -> PathBuf {
