@@ -101,7 +101,7 @@ fn head(rows: usize, line: &str) -> String {
          text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans \
          Mono',monospace;fill:#1f2328;white-space:pre}}\n\
          rect{{fill:#f6f8fa;stroke:#d1d9e0}}\n.b{{font-weight:bold}}.f{{opacity:.65}}{}\n\
-         @media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}\n\
+         @media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}\
          rect{{fill:#0d1117;stroke:#3d444d}}{}}}\n</style>\n\
          <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\"/>\n",
         escaped(line),

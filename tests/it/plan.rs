@@ -221,7 +221,7 @@ fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
 
 #[test]
 fn a_saved_plan_is_carried_out_or_refused() {
-    let mut life = Life::new();
+    let mut life = Life { hello: Hello::without_vars_store(), ..Life::new() };
     let plan =
         |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();
     plan(&life);

@@ -2,7 +2,7 @@
 //!
 //! | path | content |
 //! |---|---|
-//! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; with an overlay if the image has files there |
+//! | `/usr /bin /sbin /lib* /opt /nix /gnu` | the host's, read-only; overlaid if the image has files there |
 //! | `/etc` | the host's and a user `vcap`, below a writable overlay; a copy if overlayfs does not work |
 //! | `/var /home /root /srv /mnt /tmp` | the VM's, on disk |
 //! | `/run` | the VM's, in memory, with the files of the host's name resolution |
