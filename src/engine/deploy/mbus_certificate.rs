@@ -47,12 +47,21 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
-                names => format!(": it is for {}", names.join(", ")),
+                names => format!(
+                    ": it is for {}",
+                    names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
+                ),
             };
             of_other_host(error, host, &presented, certificate, &rotate)
         }
         other => error("is refused").with_source(other.to_string()).with_hint(rotate),
     }
+}
+
+/// Returns the name alone of the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
+fn plain(name: &str) -> &str {
+    let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
+    inner.trim_matches('"')
 }
 
 fn of_other_host(
