@@ -205,7 +205,11 @@ fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
     life.hello.kill_vm();
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).failure(7);
+    let plan = life
+        .hello
+        .world
+        .finish(life.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
+        .failure(7);
     assert!(plan.stdout.contains("its agent cannot be used"), "{}", plan.stdout);
     let run = life.hello.create(&["-n"]).success();
     assert!(run.stdout.contains("The VM is deleted and a new one created: its agent"), "{}", run.stdout);

@@ -169,9 +169,9 @@ impl Life<'_> {
             ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
         }
         let mut child = self.start(command);
-        let begun = Instant::now();
+        let (mut begun, mut acted) = (Instant::now(), false);
         let status = loop {
-            if self.hello.world.exists("held") {
+            if !acted && self.hello.world.exists("held") {
                 match act {
                     Act::Kill => child.kill().unwrap(),
                     Act::KillAgent => machine::kill_agent(&self.hello),
@@ -182,12 +182,16 @@ impl Life<'_> {
                     }
                 }
                 self.hello.go();
-                break child.end();
+                (begun, acted) = (Instant::now(), true);
             }
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
+            if begun.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                let Run { stdout, stderr, .. } = self.run_of(child.end());
+                panic!("{}: the command does not end:\n{stdout}\n{stderr}", self.place);
+            }
             std::thread::sleep(Duration::from_millis(5));
         };
         self.gate.set(None);

@@ -1,10 +1,10 @@
 //! `cloud-check`: detects and repairs changes made outside the program.
 
-use crate::support::process::prepare;
 use serde_json::{Value, json};
 
 use super::{document, run};
 use crate::support::hello::Hello;
+use crate::support::pty::Pty;
 use crate::support::scripted::{Script, Speaks};
 
 fn cid(hello: &Hello) -> (Value, Value) {
@@ -117,20 +117,17 @@ fn at_a_terminal_each_repair_is_asked_for() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    let command = hello.command("cloud-check", &QUICK);
-    let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
-    // The answers are no to the reboot, and yes to a new VM.
-    let mut script = prepare("bash");
-    hello.world.enter(&mut script).env("TERM", "xterm").args([
-        "-c",
-        "(sleep 6; printf n; sleep 1; printf y; sleep 60) | \
-         timeout 55 script --quiet --return --command \"$0\" /dev/null",
-        &line,
-    ]);
-    let told = hello.world.finish(script);
-    assert!(told.stdout.contains("Reboot VM '"), "{}", told.stdout);
-    assert!(told.stdout.contains("repaired by recreate_vm"), "{}", told.stdout);
+    let mut pty = Pty::start(hello.command("cloud-check", &QUICK), (300, 24));
+    let is_asked = |screen: &str, of_reboot| {
+        let question = screen.lines().last().filter(|line| line.ends_with("[y/N]"));
+        question.is_some_and(|question| question.contains("Reboot VM '") == of_reboot)
+    };
+    pty.wait_for("the offer of a reboot", |screen| is_asked(screen, true));
+    pty.press("n");
+    pty.wait_for("the offer of a new VM", |screen| is_asked(screen, false));
+    pty.press("y");
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
     assert_eq!(hello.ask().1, 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -4,7 +4,7 @@
 
 use super::process::Ending;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -118,6 +118,11 @@ impl Pty {
             assert!(begun.elapsed() < PATIENCE, "{what} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Types on the keyboard.
+    pub(crate) fn press(&self, keys: &str) {
+        File::from(self.master.try_clone().unwrap()).write_all(keys.as_bytes()).unwrap();
     }
 
     /// Resizes the terminal.
