@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use super::DeployArgs;
 use super::finish::Finished;
 use super::session::Session;
+use crate::ui;
 use base::exit_code;
 use base::files::durable::write_atomically;
 use base::{Error, Result};
@@ -58,5 +59,9 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finish
     for line in plan_report.summary() {
         text.push_str(&format!("  {line}\n"));
     }
-    Ok(Finished::Output(session.redactor.show(&text).into_bytes()))
+    let mut text = session.redactor.show(&text);
+    if let Some(columns) = session.columns() {
+        text = ui::wrapped(&text, columns);
+    }
+    Ok(Finished::Output(text.into_bytes()))
 }

@@ -281,7 +281,8 @@ impl Session {
         }
     }
 
-    fn columns(&self) -> Option<usize> {
+    /// Returns the columns of the terminal that output goes to.
+    pub(super) fn columns(&self) -> Option<usize> {
         (self.globals.tty || std::io::stdout().is_terminal()).then(ui::columns)
     }
 

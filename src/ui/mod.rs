@@ -17,3 +17,4 @@ mod text;
 pub use canvas::{can_redraw, columns};
 pub use renderer::{Format, Options, Renderer, renderer};
 pub use screenful::Screenful;
+pub use styled::wrapped;

@@ -7,6 +7,10 @@ use base::{Error, ErrorKind, Result};
 /// The message for Ctrl-C at a prompt, if nothing was done before.
 pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 
+/// The columns that a question leaves for ` [y/N] ` and the answer. dialoguer repeats a question that takes
+/// more than one line, so only the last line is its.
+const ANSWER: usize = 8;
+
 /// Asks a yes-or-no question on standard error; the default is no. Ctrl-C is
 /// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
@@ -17,7 +21,12 @@ pub fn confirm(question: &str) -> Result<bool> {
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     #[cfg(unix)]
     let guard = guard::Guard::new(interrupted)?;
-    let answer = dialoguer::Confirm::new().with_prompt(question).default(false).interact();
+    let lines = super::wrapped(question, super::columns().saturating_sub(ANSWER));
+    let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
+    if !before.is_empty() {
+        let _ = writeln!(std::io::stderr(), "{before}");
+    }
+    let answer = dialoguer::Confirm::new().with_prompt(last).default(false).interact();
     #[cfg(unix)]
     guard.release();
     answer.map_err(|error| failed(error, "asking for confirmation", interrupted))

@@ -93,6 +93,16 @@ impl Styled {
     }
 }
 
+/// Breaks the lines of a text between words, to at most `columns`. Continuations are indented by two more
+/// than their line.
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let lines = text.lines().flat_map(|line| {
+        let indentation = line.len() - line.trim_start_matches(' ').len();
+        Styled::plain(line).wrapped(columns, indentation + 2, false)
+    });
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
 fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
     let text = text.replace(TIE, " ");
     match color {
@@ -121,6 +131,14 @@ fn fitting(text: &str, columns: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(
+            wrapped("Plan:\n  one two three\n  /a/long/path\n", 9),
+            "Plan:\n  one two\n    three\n  /a/long/path\n"
+        );
+    }
 
     #[test]
     fn a_cut_line_fits() {
