@@ -20,11 +20,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use base::encoding::percent_decode;
 use base::redact::{Naming, Redactor};
+use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node};
 
 /// The length from which a text is secret wherever it occurs.
 const SHORTEST: usize = 8;
+/// The end of the first line of a private key in PEM.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// The manifest and its inputs, as far as they have been read.
 #[derive(Default)]
@@ -41,14 +44,17 @@ pub(crate) struct Known<'d> {
 
 /// Adds all secrets to the redactor by the rules of the module.
 pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
-    let mut names = Names::new(redactor);
-    let mut always = Always::default();
-    known.documents.iter().for_each(|document| always.walk(document, Naming::Plain, &mut names));
+    let mut found = Found::new(redactor);
+    for document in &known.documents {
+        names_on_record(document, &mut found.visible);
+        found.walk(document, Naming::Plain, true);
+    }
     for (name, value) in &known.variables {
         let own = if known.passwords.contains(name) { Naming::Secret } else { Naming::Plain };
-        always.walk(value, own.max(names.naming(name)), &mut names);
+        let naming = own.max(found.names.naming(name));
+        found.walk(value, naming, false);
     }
-    always.tell(redactor);
+    found.tell(redactor);
     known.urls.iter().for_each(|url| redactor.keep(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
@@ -64,12 +70,10 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
         // A text with a reference is skipped: the variable's value is handled by itself.
         texts.extend(own.into_iter().filter(|text| !text.contains("((")));
     }
-    let mut open = HashSet::new();
-    for document in &known.documents {
-        names_on_record(document, &mut open);
-        harmless(document, Naming::Plain, &mut names, &mut open);
-    }
-    texts.iter().filter(|text| !open.contains(text.trim())).for_each(|text| redactor.add_value(text));
+    texts
+        .iter()
+        .filter(|text| !found.visible.contains(text.trim()))
+        .for_each(|text| redactor.add_value(text));
 }
 
 /// Adds the secrets in a CPI's properties to the redactor.
@@ -81,9 +85,10 @@ pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
 
 /// Adds what is always secret in a document that a program wrote, such as a disk hint, to the redactor.
 pub fn learn_named(value: &Value, redactor: &Redactor) {
-    let (node, mut always) = (Node::from_json(value), Always::default());
-    always.walk(&node, Naming::Plain, &mut Names::new(redactor));
-    always.tell(redactor);
+    let node = Node::from_json(value);
+    let mut found = Found::new(redactor);
+    found.walk(&node, Naming::Plain, false);
+    found.tell(redactor);
 }
 
 /// Adds the credentials in a URL to the redactor.
@@ -94,12 +99,12 @@ pub fn learn_url(url: &str, redactor: &Redactor) {
 /// Cached judgements about key names, because the same few keys repeat throughout a manifest.
 struct Names<'n> {
     redactor: Redactor,
-    known: HashMap<&'n str, Naming>,
+    known: HashMap<&'n str, Naming, RandomState>,
 }
 
 impl<'n> Names<'n> {
     fn new(redactor: &Redactor) -> Self {
-        Names { redactor: redactor.clone(), known: HashMap::new() }
+        Names { redactor: redactor.clone(), known: HashMap::default() }
     }
 
     fn naming(&mut self, name: &'n str) -> Naming {
@@ -112,18 +117,28 @@ impl<'n> Names<'n> {
     }
 }
 
-/// Collects the values that are always secret.
-#[derive(Default)]
-struct Always(BTreeSet<String>);
+/// The texts of manifest and variables whose treatment does not depend on others.
+struct Found<'n> {
+    names: Names<'n>,
+    /// Values that are always secret.
+    secret: BTreeSet<String>,
+    /// Texts that stay visible: names on record, short texts under plainly named keys, paths of key files.
+    visible: HashSet<&'n str, RandomState>,
+}
 
-impl Always {
-    fn walk<'n>(&mut self, node: &'n Node, naming: Naming, names: &mut Names<'n>) {
+impl<'n> Found<'n> {
+    fn new(redactor: &Redactor) -> Self {
+        Found { names: Names::new(redactor), secret: BTreeSet::new(), visible: HashSet::default() }
+    }
+
+    /// Adds the texts of a node. Only the texts of a document can stay visible, not those of a variable.
+    fn walk(&mut self, node: &'n Node, naming: Naming, is_document: bool) {
         let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > Naming::Plain);
         match &node.data {
             Data::String(text) => {
-                self.0.extend(credentials(text));
+                self.secret.extend(credentials(text));
                 let secret = match naming {
-                    Naming::Plain => text.contains("PRIVATE KEY-----"),
+                    Naming::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
                     Naming::Key => !is_public(text) && !is_path(text),
                     Naming::Secret => !is_public(text),
                     Naming::Asked => true,
@@ -132,15 +147,24 @@ impl Always {
                 if secret && !text.starts_with("((") {
                     self.add(text);
                 }
+                let text = text.trim();
+                let is_visible = match naming {
+                    Naming::Plain => text.chars().nth(SHORTEST - 1).is_none(),
+                    Naming::Key => is_path(text),
+                    Naming::Secret | Naming::Asked => false,
+                };
+                if is_document && is_visible {
+                    self.visible.insert(text);
+                }
             }
             Data::Int(int) => self.number(number(int), naming),
             Data::UInt(int) => self.number(number(int), naming),
             Data::Float(float) => self.number(number(float), naming),
-            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming, names)),
+            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming, is_document)),
             Data::Map(map) => {
                 for (key, value) in map.iter() {
-                    let naming = names.below(naming, key);
-                    self.walk(value, naming, names);
+                    let naming = self.names.below(naming, key);
+                    self.walk(value, naming, is_document);
                 }
             }
             Data::Null | Data::Bool(_) => {}
@@ -148,22 +172,22 @@ impl Always {
     }
 
     fn number(&mut self, number: Option<String>, naming: Naming) {
-        self.0.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
+        self.secret.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
     }
 
     fn add(&mut self, text: &str) {
-        self.0.insert(text.to_owned());
+        self.secret.insert(text.to_owned());
         let trimmed = text.trim();
         if trimmed.contains('\n') {
             // Logs show keys line by line. The first and last line are the same in all keys, so they are not
             // secret.
             let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-            self.0.extend(lines.map(str::to_owned));
+            self.secret.extend(lines.map(str::to_owned));
         }
     }
 
     fn tell(&self, redactor: &Redactor) {
-        self.0.iter().for_each(|secret| redactor.add(secret));
+        self.secret.iter().for_each(|secret| redactor.add(secret));
     }
 }
 
@@ -197,7 +221,7 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 }
 
 /// Collects the names on record. Output shows them all the time, and hiding them would garble it.
-fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
+fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomState>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
     for key in ["releases", "networks", "azs", "cpis", "stemcells"] {
@@ -215,31 +239,6 @@ fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str>) {
         let jobs = provider.get("template").into_iter().chain(list(provider, "templates"));
         names.extend(jobs.filter_map(|job| text(job, "name")));
         names.extend(provider.get("cpi").and_then(|cpi| text(cpi, "builtin")));
-    }
-}
-
-/// Collects texts that stay visible: short texts under plainly named keys, and paths of key files.
-fn harmless<'n>(node: &'n Node, naming: Naming, names: &mut Names<'n>, found: &mut HashSet<&'n str>) {
-    match &node.data {
-        Data::String(text) => {
-            let text = text.trim();
-            let open = match naming {
-                Naming::Plain => text.chars().count() < SHORTEST,
-                Naming::Key => is_path(text),
-                Naming::Secret | Naming::Asked => false,
-            };
-            if open {
-                found.insert(text);
-            }
-        }
-        Data::Seq(items) => items.iter().for_each(|item| harmless(item, naming, names, found)),
-        Data::Map(map) => {
-            for (key, value) in map.iter() {
-                let naming = names.below(naming, key);
-                harmless(value, naming, names, found);
-            }
-        }
-        _ => {}
     }
 }
 
@@ -261,7 +260,9 @@ fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
 /// Returns the credentials in a URL, both as written and decoded. A user without a password is a token in web
 /// URLs, and a plain name elsewhere.
 fn credentials(text: &str) -> Vec<String> {
-    let url = text.contains("://").then(|| url::Url::parse(text).ok()).flatten();
+    // Most URLs have no user, and parsing all of them would take a tenth of the time of loading.
+    let has_user = text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    let url = has_user.then(|| url::Url::parse(text).ok()).flatten();
     // A reference to a variable is not a password.
     let Some(url) = url.filter(|_| !text.contains("://((")) else { return Vec::new() };
     let user = url.username();
