@@ -1,6 +1,6 @@
 //! `monopile cache`.
 
-use crate::support::process::prepare;
+use crate::support::process::{copy_program, prepare};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
@@ -59,7 +59,7 @@ fn prune_takes_trees_that_their_makers_protected() {
     std::fs::create_dir_all(&package).unwrap();
     std::fs::write(package.join("source.go"), "12345").unwrap();
     let program = world.root().join("monopile");
-    std::fs::copy(crate::support::MONOPILE, &program).unwrap();
+    copy_program(crate::support::MONOPILE.as_ref(), &program);
     let mut command = prepare(&program);
     if rustix::process::geteuid().is_root() {
         for entry in walkdir::WalkDir::new(world.root()).into_iter().flatten() {

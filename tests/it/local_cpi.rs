@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::{Ending, Outcome, prepare, until};
+use crate::support::process::{Ending, Outcome, copy_program, prepare, until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -53,7 +53,7 @@ impl Cloud {
     fn of_nobody() -> Cloud {
         let mut cloud = Cloud::new();
         let copy = cloud.dir.path().join("monopile");
-        fs::copy(&cloud.executable, &copy).unwrap();
+        copy_program(&cloud.executable, &copy);
         cloud.executable = copy;
         cloud.as_nobody = true;
         fs::set_permissions(cloud.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

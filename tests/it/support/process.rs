@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::panic::Location;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -35,6 +36,13 @@ pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
     clean(&mut command);
     command.stdin(Stdio::null());
     command
+}
+
+/// Copies a program. If this process did it, another thread might start a program meanwhile, which would have
+/// the copy open for writing for a moment, so that it could not be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let output = prepare("cp").args([from, to]).outcome();
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// Sets the environment that every program gets.
