@@ -13,7 +13,7 @@ pub(super) const ROW: Row =
     Row { name: "redact", work: "a line of 130 bytes with 125, 500, 2,000 secrets to hide", measure };
 
 const LINE: &str = "DEBUG request POST https://example.com/v1/instances \
-    {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \
+                    {\"name\":\"vm-12345\",\"zone\":\"europe-1b\"} \
                     status=200 after 120 ms, 3 attempts";
 /// The number of lines in one run.
 const LINES: u32 = 2_000;
@@ -45,6 +45,8 @@ fn measure(suite: &Suite) -> Findings {
             let redactor = Redactor::default();
             let begun = Instant::now();
             secrets.iter().for_each(|secret| redactor.add(secret));
+            // The first text needs all forms of the secrets.
+            black_box(redactor.apply(LINE));
             adding.push(milliseconds(begun));
             let begun = Instant::now();
             for _ in 0..LINES {

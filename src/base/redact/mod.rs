@@ -1,7 +1,6 @@
 //! Redaction by value: replaces a secret wherever it occurs, in all common spellings (`spellings`).
 //! [`Redactor::naming`] tells which keys and variables hold secrets; `manifest::secrets` decides which values
 //! are secret.
-//! which values are some.
 //!
 //! Each line of a multi-line secret is a secret too, because logs are written line by line. A wrapped secret
 //! (such as base64 in columns) is found across the line breaks of a text. For text that arrives line by line,
@@ -28,7 +27,7 @@ pub use naming::Naming;
 
 use crate::text::clean;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(test)]
 use spellings::SHORTEST;
 
@@ -58,6 +57,9 @@ pub struct Redactor {
 
 #[derive(Default)]
 struct Secrets {
+    /// Secrets whose forms are not in the other fields yet, and whether they are values. Their forms are made
+    /// when a text is redacted, because that takes long, and some runs show nothing.
+    pending: Vec<(String, bool)>,
     forms: Index,
     /// Forms of at least [`SHORTEST_BROKEN`] bytes, reversed.
     reversed: Index,
@@ -82,23 +84,19 @@ impl Redactor {
     }
 
     fn insert(&self, secret: &str, is_value: bool) {
-        let forms = spellings::of(secret);
-        if forms.is_empty() {
-            return;
+        self.shared.write().pending.push((secret.to_owned(), is_value));
+    }
+
+    /// Returns the secrets with all their forms.
+    fn secrets(&self) -> RwLockReadGuard<'_, Secrets> {
+        let secrets = self.shared.read();
+        if secrets.pending.is_empty() {
+            return secrets;
         }
+        drop(secrets);
         let mut secrets = self.shared.write();
-        for form in forms {
-            if !is_value {
-                secrets.values.remove(form.as_bytes());
-            } else if secrets.forms.longest_prefix(form.as_bytes()) != Some(form.as_bytes()) {
-                secrets.values.insert(form.as_bytes().into());
-            }
-            secrets.forms.insert(form.as_bytes());
-            if form.len() >= SHORTEST_BROKEN {
-                let reversed: Vec<u8> = form.bytes().rev().collect();
-                secrets.reversed.insert(&reversed);
-            }
-        }
+        secrets.make_forms();
+        RwLockWriteGuard::downgrade(secrets)
     }
 
     /// Keeps values added with [`Self::add_value`] visible inside this path or address. A text without a
@@ -144,7 +142,7 @@ impl Redactor {
     }
 
     fn redact<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
-        let secrets = self.shared.read();
+        let secrets = self.secrets();
         if secrets.forms.len() == 0 {
             return Cow::Borrowed(text);
         }
@@ -160,12 +158,30 @@ impl Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let secrets = self.shared.read();
+        let secrets = self.secrets();
         write!(f, "Redactor({} forms)", secrets.forms.len())
     }
 }
 
 impl Secrets {
+    /// Makes the forms of the pending secrets.
+    fn make_forms(&mut self) {
+        for (secret, is_value) in std::mem::take(&mut self.pending) {
+            for form in spellings::of(&secret) {
+                if !is_value {
+                    self.values.remove(form.as_bytes());
+                } else if self.forms.longest_prefix(form.as_bytes()) != Some(form.as_bytes()) {
+                    self.values.insert(form.as_bytes().into());
+                }
+                self.forms.insert(form.as_bytes());
+                if form.len() >= SHORTEST_BROKEN {
+                    let reversed: Vec<u8> = form.bytes().rev().collect();
+                    self.reversed.insert(&reversed);
+                }
+            }
+        }
+    }
+
     /// Finds the secrets in a text. They are valid UTF-8, so matches are at character boundaries.
     fn within(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
