@@ -28,6 +28,8 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
     assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
     assert!(took < Duration::from_secs(2), "{point:?}: {took:?}");
     assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
+    // Its agent stalls for good.
+    hello.kill_vm();
 }
 
 #[test]
@@ -60,4 +62,5 @@ fn an_agent_that_never_answers_a_message_fails_the_run() {
     let expected = format!("{address} stalled at `ping`: no complete answer within ");
     assert!(run.stderr.contains(&expected), "{}", run.stderr);
     assert!(run.stderr.contains("check that the VM is not frozen"), "{}", run.stderr);
+    hello.kill_vm();
 }
