@@ -40,7 +40,7 @@ pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
         let image_sha1 = sha1_of(Image::new(bytes));
         let manifest = format!(
             "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\nsha1: \
-                {image_sha1}\n\
+             {image_sha1}\n\
              stemcell_formats: [local-directory]\ncloud_properties: {{name: bosh-bench}}\n"
         );
         let mut file = tempfile::NamedTempFile::new_in(&directory).unwrap();

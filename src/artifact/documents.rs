@@ -199,9 +199,8 @@ mod tests {
     #[test]
     fn a_job_spec_keeps_order_and_types() {
         let text = b"name: j\ntemplates: {z.erb: bin/z, a.erb: bin/a}\nproperties:\n  z.port: {default: \
-            80}\n  \
-                     a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: db, \
-                     type: x}]\n";
+                     80}\n  a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: \
+                     db, type: x}]\n";
         let spec = decode_job_spec(text, "job.MF").unwrap();
         assert_eq!(spec.templates, [("z.erb".into(), "bin/z".into()), ("a.erb".into(), "bin/a".into())]);
         let names: Vec<&str> = spec.properties.iter().map(|(name, _)| name.as_str()).collect();
@@ -217,10 +216,8 @@ mod tests {
     #[test]
     fn defaults_are_resolved_as_bosh_does() {
         let text = b"name: j\nproperties:\n  a: {default: yes}\n  b: {default: 'yes'}\n  c: {default: \
-            off}\n  \
-                     d: {default: 0644}\n  e: {default: 1.10}\n  f: {default: }\n  g.h: {default: {<<: {x: \
-                     1}, k: 2}}\n  \
-                     1: {default: one}\n";
+                     off}\n  d: {default: 0644}\n  e: {default: 1.10}\n  f: {default: }\n  g.h: {default: \
+                     {<<: {x: 1}, k: 2}}\n  1: {default: one}\n";
         let spec = decode_job_spec(text, "job.MF").unwrap();
         let default = |index: usize| spec.properties[index].1.as_ref().and_then(|spec| spec.default.clone());
         let expected = serde_json::json!([true, "yes", false, 420, 1.1, null, {"x": 1, "k": 2}, "one"]);

@@ -50,8 +50,7 @@ enum VarsCommand {
     #[command(
         allow_missing_positional = true,
         after_help = "A CA is rotated in two steps. The first keeps the old certificate in the bundles, so \
-            that \
-                      both are trusted. After the next deploy, --finish drops it."
+                      that both are trusted. After the next deploy, --finish drops it."
     )]
     Rotate {
         #[command(flatten)]

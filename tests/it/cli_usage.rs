@@ -135,8 +135,7 @@ fn flags_that_speak_to_a_director_are_ignored() {
     let plain = world.run(["interpolate", "absent.yml"]);
     assert_ne!(plain.code, 2, "{}", plain.stderr);
     let ignored = "-e vbox -d dep --environment=x --deployment x --config c --ca-cert c --client u \
-        --client-secret s \
-                   --column a --column=b";
+                   --client-secret s --column a --column=b";
     for before in [true, false] {
         let mut args: Vec<&str> = ignored.split_whitespace().collect();
         match before {

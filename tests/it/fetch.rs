@@ -302,7 +302,7 @@ impl Sshd {
         let port = crate::support::free_port();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
-                no\n\
+             no\n\
              PidFile none\nPasswordAuthentication no\nAllowTcpForwarding yes\n",
             world.path("host_key").display(),
             world.path("client_key.pub").display(),

@@ -170,7 +170,7 @@ fn stemcells() {
     let world = world();
     let mut problems = Vec::new();
     let manifest = "name: s\nversion: '1'\noperating_system: o\nsha1: \
-        da39a3ee5e6b4b0d3255bfef95601890afd80709\n\
+                    da39a3ee5e6b4b0d3255bfef95601890afd80709\n\
                     cloud_properties: {}\n";
     let cases = hostile::cases(&|| Tar::default().file("stemcell.MF", manifest).file("image", ""));
     for case in &cases {

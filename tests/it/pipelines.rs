@@ -230,8 +230,7 @@ fn concourse_keeps_a_state_that_the_next_build_can_go_on_from() {
 
     ci.checkout("build-4", "code/", "main");
     let delete = "monopile delete-env -n --env-file code/examples/director/.monopile.yml --state \
-        state/state.json \
-                  --vars-store state/creds.yml";
+                  state/state.json --vars-store state/creds.yml";
     ci.shell(delete, "build-4").success();
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
 }

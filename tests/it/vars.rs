@@ -291,7 +291,7 @@ fn converge_makes_anew_what_no_longer_fits() {
     let manifest = |name: &str, mode: &str| {
         format!(
             "variables:\n- name: root\n  type: certificate\n  options: {{is_ca: true, common_name: r, \
-                key_length: 2048}}\n\
+             key_length: 2048}}\n\
              - name: leaf\n  type: certificate\n  update_mode: {mode}\n  options: {{ca: root, common_name: \
              {name}, key_length: 2048}}\n"
         )

@@ -34,8 +34,8 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
 
     let mut svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' \
-            height='{HEIGHT}' \
-         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
+         height='{HEIGHT}' font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' \
+         fill='white'/>\n\
          <text x='{LEFT}' y='28' font-size='14'>{}</text>\n",
         escaped(title)
     );

@@ -104,8 +104,7 @@ fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timing
     let critical = timings.get("packages_critical_path_ms");
     findings.note(format!(
         "×{scale}: {at_once} of {} uploads ended after the first compilation had begun, the last {sent} ms \
-            into the \
-         run, the compilation {begun} ms; packages took {} ms, their critical path {critical} ms",
+         into the run, the compilation {begun} ms; packages took {} ms, their critical path {critical} ms",
         uploads.len(),
         timings.get("packages_ms"),
     ));

@@ -250,7 +250,7 @@ fn the_license_and_binary_scalars_are_read() {
     let encoded = base64::engine::general_purpose::STANDARD.encode(sha1(&package));
     let manifest = format!(
         "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: \
-            {}}}\npackages:\n\
+         {}}}\npackages:\n\
          - name: p\n  sha1: !binary |-\n    {encoded}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: \
          []\n",
         sha1(&license)

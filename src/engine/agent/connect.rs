@@ -16,8 +16,7 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
         None if environment.insecure_agent => {
             environment.reporter.warn(
                 "`cloud_provider.cert.ca` is missing: whoever answers at the address of \
-                    `cloud_provider.mbus` is \
-                 taken for the agent, and gets its password (--insecure-agent)",
+                 `cloud_provider.mbus` is taken for the agent, and gets its password (--insecure-agent)",
             );
             Endpoint::unverified(&provider.mbus, &environment.redactor)
         }

@@ -106,8 +106,7 @@ impl From<AgentError> for Error {
                 .with_hint("check the host in `cloud_provider.mbus`, and the name servers of this machine"),
             AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "check that the VM is not frozen or overloaded, and that no firewall in between drops \
-                    packets; then run \
-                 the same command again",
+                 packets; then run the same command again",
             ),
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by \

@@ -84,8 +84,7 @@ pub(crate) fn id(seen: &Value) -> &str {
 pub(crate) fn met(suspect: &Suspect) -> String {
     format!(
         "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the \
-            same \
-         command again",
+         same command again",
         suspect.how_to_find(),
         suspect.request_id,
         suspect.said

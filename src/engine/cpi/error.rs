@@ -59,20 +59,17 @@ impl CpiErrorKind {
         match self {
             CpiErrorKind::VmNotFound => {
                 "the IaaS has no such VM any more, or the CPI looks for it in another place than before: \
-                    check \
-                 the CPI's properties; `create-env --recreate` makes a new one"
+                 check the CPI's properties; `create-env --recreate` makes a new one"
                     .to_owned()
             }
             CpiErrorKind::DiskNotFound => {
                 "the IaaS has no such disk any more, or the CPI looks for it in another place than before: \
-                    check \
-                 the CPI's properties before anything else, since the disk holds the data"
+                 check the CPI's properties before anything else, since the disk holds the data"
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
                 "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell \
-                    CID`, and the \
-                 next create-env uploads the stemcell again"
+                 CID`, and the next create-env uploads the stemcell again"
                     .to_owned()
             }
             CpiErrorKind::DiskNotAttached => {
@@ -84,8 +81,7 @@ impl CpiErrorKind {
                 let facts = method.facts();
                 format!(
                     "the CPI lacks the method `{method}` ({}), which is called by {}: use a version of the \
-                        CPI \
-                     that has it",
+                     CPI that has it",
                     facts.purpose, facts.callers
                 )
             }

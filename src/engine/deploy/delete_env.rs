@@ -35,8 +35,7 @@ fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, d
     let request_ids: Vec<&str> = suspects.iter().map(|one| one.request_id.as_str()).collect();
     Ok(format!(
         "{done}; the state stays, for what failed calls may have made all the same: see `monopile state \
-            show`, and \
-         drop with `monopile state forget --call` {}",
+         show`, and drop with `monopile state forget --call` {}",
         request_ids.join(", ")
     ))
 }
@@ -100,8 +99,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     }
     Ok(format!(
         "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record \
-            until \
-         the next delete-env hears the same",
+         until the next delete-env hears the same",
         kept.join(", ")
     ))
 }

@@ -75,8 +75,7 @@ fn of_other_host(
     match &certificate.stored {
         Some((_, name)) => error.with_hint(format!(
             "add '{host}' to the `alternative_names` of variable '{name}', then: {rotate} -l MANIFEST, with \
-                the ops \
-             files and variables of this run"
+             the ops files and variables of this run"
         )),
         None => error.with_hint(rotate),
     }

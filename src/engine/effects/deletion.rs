@@ -74,8 +74,7 @@ pub(crate) fn delete(
             deletion.mark(executor, &error, true)?;
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on \
-                    record, \
-                 and the next run tries again; `monopile state forget` drops it"
+                 record, and the next run tries again; `monopile state forget` drops it"
             ));
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)

@@ -272,8 +272,7 @@ fn failed(effect: &Effect, error: CpiError) -> Error {
 fn hint(suspect: &Suspect) -> String {
     format!(
         "should the CPI have made something before it failed, it is {}; that stays on record until `monopile \
-            state \
-         forget --call {}`",
+         state forget --call {}`",
         suspect.how_to_find(),
         suspect.request_id
     )

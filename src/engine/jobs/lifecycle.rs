@@ -166,8 +166,7 @@ impl Jobs<'_> {
         ))
         .with_hint(
             "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it \
-                again, and \
-             with --recreate makes a new one",
+             again, and with --recreate makes a new one",
         );
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();

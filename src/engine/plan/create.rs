@@ -236,7 +236,6 @@ fn left_behind(disk: &Disk, away: &str) -> Error {
         .with_hint("nothing was changed")
         .with_hint(
             "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and \
-                deletes \
-             the old one, with its data, once the jobs run",
+             deletes the old one, with its data, once the jobs run",
         )
 }

@@ -199,8 +199,7 @@ fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Re
             asking.skip(format!("it does not answer: {error}"));
             environment.reporter.warn(
                 "the agent's id is not known, so whoever answers at its address will be taken for it until \
-                    the next \
-                 create-env",
+                 the next create-env",
             );
             return Ok(None);
         }

@@ -97,8 +97,7 @@ fn settle(
                 let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
                 error = error.with_hint(format!(
                     "if {host} is only cut off, the CPI may still be at work there, and its answer will be \
-                        known as soon \
-                     as it can be sent: run the same command again then"
+                     known as soon as it can be sent: run the same command again then"
                 ));
             }
             let error = unknown_outcome(&intent.effect, &call, error);

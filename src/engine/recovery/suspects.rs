@@ -31,8 +31,7 @@ pub(crate) fn report(environment: &Environment, state: &State) {
     };
     environment.reporter.warn(format!(
         "{calls} failed and may have made something all the same: {}{more}. Look in the IaaS; `monopile \
-            state show` says \
-         what the CPI said, `monopile state forget --call REQUEST-ID` drops the record",
+         state show` says what the CPI said, `monopile state forget --call REQUEST-ID` drops the record",
         newest.join("; ")
     ));
 }

@@ -101,8 +101,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         [] => format!("Deleted {what} {}", named.join(" and ")),
         left => format!(
             "The CPI does not find {what} {}, and nothing confirms that: it stays on record until the next \
-                run hears \
-             the same",
+             run hears the same",
             left.join(" and ")
         ),
     })
@@ -227,8 +226,7 @@ fn question(state: &State, resource: &Resource) -> String {
     match resource {
         Resource::Vm(handle) if state.vm_handle().as_ref() == Some(handle) => format!(
             "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped before \
-                (stop-env), and \
-             the next create-env makes a new one"
+             (stop-env), and the next create-env makes a new one"
         ),
         Resource::Disk(handle) => {
             let size = state.disk(handle).map(|disk| format!(" of {} MiB", disk.size)).unwrap_or_default();

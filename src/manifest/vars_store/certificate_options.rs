@@ -263,10 +263,8 @@ mod tests {
     fn reads_every_option() {
         let options = parse(
             "{common_name: 10.0.0.1, organization: Me, alternative_names: [a.b, 10.0.0.1, '::1', \
-                '::ffff:1.2.3.4'], \
-             ca: root, extended_key_usage: [client_auth], key_usage: [digital_signature, crl_sign], \
-             duration: 30, \
-             key_length: 4096}",
+             '::ffff:1.2.3.4'], ca: root, extended_key_usage: [client_auth], key_usage: [digital_signature, \
+             crl_sign], duration: 30, key_length: 4096}",
         )
         .unwrap();
         assert_eq!(options.common_name.as_deref(), Some("10.0.0.1"));

@@ -234,8 +234,7 @@ impl Sweep {
         let (leaks, failures) = (tally.leaks.into_inner().unwrap(), tally.failures.into_inner().unwrap());
         eprintln!(
             "{}: {} points, of which {} kept a run from its end, in {} lives and {:.0} s; {} VMs and disks \
-                replaced \
-             before any job ran on them; {} leaks, {} other failures",
+             replaced before any job ran on them; {} leaks, {} other failures",
             self.name,
             tally.points.into_inner(),
             tally.met.into_inner(),

@@ -103,13 +103,13 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
     std::fs::write(&settings, content.stdout).unwrap();
     let root = rustix::process::geteuid().is_root();
     let script = "set -e\n\
-        mount -t tmpfs tmpfs /mnt; mkdir -p /mnt/dev/disk/by-path\n\
-        for name in null zero full random urandom tty; do\n\
-            : >/mnt/dev/$name; mount --bind /dev/$name /mnt/dev/$name\n\
-        done\n\
-        ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind /mnt/dev \
-        /dev\n\
-        mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
+                  mount -t tmpfs tmpfs /mnt; mkdir -p /mnt/dev/disk/by-path\n\
+                  for name in null zero full random urandom tty; do\n\
+                  : >/mnt/dev/$name; mount --bind /dev/$name /mnt/dev/$name\n\
+                  done\n\
+                  ln -s /proc/self/fd /mnt/dev/fd; mount --bind \"$1\" /mnt/dev/disk/by-path; mount --rbind \
+                  /mnt/dev /dev\n\
+                  mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
     let log = std::fs::File::create(scratch.join("agent.log")).unwrap();
     let mut command = prepare("unshare");
     command.arg(if root { "-mpf" } else { "-rmpf" }).args([

@@ -72,8 +72,7 @@ fn an_agent_that_nobody_vouches_for_is_spoken_to_only_on_request() {
     hello.world.write(
         "nobody.yml",
         "- type: replace\n  path: /cloud_provider/cert\n  value:\n    certificate: \
-            ((mbus_bootstrap_ssl.certificate))\n    \
-         private_key: ((mbus_bootstrap_ssl.private_key))\n",
+         ((mbus_bootstrap_ssl.certificate))\n    private_key: ((mbus_bootstrap_ssl.private_key))\n",
     );
     for command in ["create-env", "stop-env", "start-env"] {
         if command != "create-env" {

@@ -35,7 +35,7 @@ fn cloud_properties_of_a_zone_lie_below_those_of_vm_disk_and_network() {
     clouds.hello.ops(
         "zone.yml",
         "- {type: replace, path: /azs/name=z-foreign/cloud_properties?, value: {zone: f, more: az, deep: {a: \
-            1}}}\n\
+         1}}}\n\
          - {type: replace, path: /resource_pools/name=vms/cloud_properties, value: {more: vm, deep: {b: \
          2}}}\n\
          - {type: replace, path: /networks/name=default/subnets/0/cloud_properties?, value: {more: net}}\n",

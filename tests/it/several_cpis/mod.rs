@@ -37,11 +37,10 @@ impl Clouds {
         let west = root("west");
         let entries = format!(
             "- {{name: east, type: local, properties: {{root: {}, key: {SECRET}, stemcell_formats: \
-                [local-directory]}}}}\n\
+             [local-directory]}}}}\n\
              - {{name: west, type: local, properties: {{root: {west}, stemcell_formats: [local]}}}}\n\
              - name: foreign\n  type: anything\n  exec_path: scripted\n  properties:\n    root: {}\n    key: \
-             {SECRET}\n    \
-             agent: {{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}\n",
+             {SECRET}\n    agent: {{mbus: \"https://mbus:((mbus_bootstrap_password))@{ip}:6868\"}}\n",
             root("east"),
             root("cloud"),
         );
@@ -50,13 +49,13 @@ impl Clouds {
             "clouds.yml",
             &format!(
                 "- {{type: replace, path: /cloud_provider/cpi, value: {{builtin: local, properties: {{root: \
-                    {default}}}}}}}\n\
-                 - type: replace\n  path: /azs?\n  value:\n  \
-                 - {{name: z-east, cpi: east, cloud_properties: {{zone: e, more: az}}}}\n  \
-                 - {{name: z-west, cpi: west}}\n  - {{name: z-foreign, cpi: foreign}}\n  - {{name: \
-                 z-default}}\n\
+                 {default}}}}}}}\n\
+                 - type: replace\n  path: /azs?\n  value:\n  - {{name: z-east, cpi: east, cloud_properties: \
+                 {{zone: e, more: az}}}}\n  - {{name: z-west, cpi: west}}\n  - {{name: z-foreign, cpi: \
+                 foreign}}\n  - {{name: z-default}}\n\
                  - {{type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}}\n\
-                 - {{type: replace, path: /disk_pools/name=disks/cloud_properties?, value: {{more: disk}}}}\n"
+                 - {{type: replace, path: /disk_pools/name=disks/cloud_properties?, value: {{more: \
+                 disk}}}}\n"
             ),
         );
         let clouds = Clouds { hello };

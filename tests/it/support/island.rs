@@ -96,7 +96,7 @@ impl Island {
     pub(crate) fn start_sshd(&mut self, more: &str) {
         let config = format!(
             "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
-                no\n\
+             no\n\
              PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
              LogLevel VERBOSE\n",
             self.ip(),

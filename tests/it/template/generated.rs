@@ -335,8 +335,8 @@ const EXPRESSIONS: &[&str] = &[
 
 /// The first line requires libraries that the director loads for upstream's templates.
 const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require \
-    'digest'; require 'erb'; \
-     require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', nil); w = p('w', nil) -%>\n";
+                        'digest'; require 'erb'; require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', \
+                        nil); w = p('w', nil) -%>\n";
 
 fn template() -> String {
     let mut text = REQUIRED.to_owned();

@@ -52,7 +52,7 @@ impl Sshd {
         // The first occurrence of an option counts.
         let config = format!(
             "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \
-                \"{}\"\nStrictModes no\n\
+             \"{}\"\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
             at("host_key"),
             at("authorized"),

@@ -211,24 +211,21 @@ impl Shared {
                 if self.variable("AWS_PROFILE").is_some() && self.variable("AWS_ACCESS_KEY_ID").is_none() =>
             {
                 "profiles (AWS_PROFILE) are not read: `eval \"$(aws configure export-credentials --format \
-                    env)\"` puts \
-                 one into the environment"
+                 env)\"` puts one into the environment"
             }
             Service::S3 => {
                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN) give access, AWS_REGION \
-                    says where, \
-                 AWS_ENDPOINT_URL names a server other than Amazon's; the key must allow to read, write, \
-                 list and delete"
+                 says where, AWS_ENDPOINT_URL names a server other than Amazon's; the key must allow to \
+                 read, write, list and delete"
             }
             Service::Gs => {
                 "GOOGLE_APPLICATION_CREDENTIALS names the file of a service account, which must be allowed \
-                    to read, \
-                 write, list and delete objects"
+                 to read, write, list and delete objects"
             }
             Service::Az => {
                 "AZURE_STORAGE_ACCOUNT_NAME names the account; AZURE_STORAGE_ACCOUNT_KEY, or \
-                    AZURE_STORAGE_SAS_TOKEN, \
-                 or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET give access"
+                 AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET give \
+                 access"
             }
         }
     }

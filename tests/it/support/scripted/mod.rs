@@ -163,8 +163,7 @@ impl Script {
 pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
         "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact \
-            support::scripted::cpi::cpi \
-         --ignored --nocapture --test-threads 1\n",
+         support::scripted::cpi::cpi --ignored --nocapture --test-threads 1\n",
         world.path("").display(),
         std::env::current_exe().unwrap().display(),
     );
