@@ -15,8 +15,8 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
     match ca {
         None if environment.insecure_agent => {
             environment.reporter.warn(
-                "`cloud_provider.cert.ca` is missing: whoever answers at the address of \
-                 `cloud_provider.mbus` is taken for the agent, and gets its password (--insecure-agent)",
+                "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
+                 accepted as the agent, and gets its password (--insecure-agent)",
             );
             Endpoint::unverified(&provider.mbus, &environment.redactor)
         }

@@ -45,8 +45,8 @@ impl Endpoint {
                     `resource_pools[].env.bosh.mbus.cert` uses",
             )
             .with_hint(
-                "--insecure-agent does without, where nobody else can answer at the agent's \
-                    address",
+                "--insecure-agent skips the verification: use it only where no other server can answer at \
+                 the agent's address",
             )
         })?;
         let roots = tls_roots::pem_roots(ca)
@@ -55,7 +55,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// From `cloud_provider.mbus` alone: whoever answers is taken for the agent.
+    /// Creates an endpoint from `cloud_provider.mbus` alone. Any server that answers is accepted as the
+    /// agent.
     pub fn unverified(mbus: &Secret, redactor: &Redactor) -> Result<Self> {
         let url = Url::parse(mbus.expose())
             .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;

@@ -5,7 +5,7 @@ use base::{Error, ErrorKind};
 /// A failed exchange with the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// There is nobody there, or the way is blocked.
+    /// No server answers at the address, or the way is blocked.
     #[error("{address} cannot be reached: {problem}")]
     Unreachable {
         /// Scheme, host and port.
@@ -28,10 +28,10 @@ pub enum AgentError {
         address: String,
         /// The message, or `put blob` or `get blob`.
         method: String,
-        /// What did not come, and the limit.
+        /// The missing part of the answer, and the limit.
         problem: String,
     },
-    /// Whoever answers cannot prove to be the agent.
+    /// The server that answers cannot prove that it is the agent.
     #[error("{address} is not trusted: {problem}")]
     Untrusted {
         /// Scheme, host and port.

@@ -216,8 +216,8 @@ impl Session {
         let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
         if line.is_none() {
             environment.reporter.warn(
-                "nobody says which host key the VM's sshd has: whoever answers is taken for it \
-                    (--private-key)",
+                "it is not known which host key the VM's sshd has: any server that answers is accepted as \
+                 the VM (--private-key)",
             );
         }
         Ok(Session {

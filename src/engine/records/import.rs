@@ -198,8 +198,8 @@ fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Re
         Err(error) => {
             asking.skip(format!("it does not answer: {error}"));
             environment.reporter.warn(
-                "the agent's id is not known, so whoever answers at its address will be taken for it until \
-                 the next create-env",
+                "the agent's id is not known: until the next create-env, any agent that answers at its \
+                 address is accepted",
             );
             return Ok(None);
         }

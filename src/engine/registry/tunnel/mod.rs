@@ -159,8 +159,8 @@ impl From<TunnelError> for Error {
                 "check that what listens at `cloud_provider.ssh_tunnel` is the VM's sshd; its log says more"
             }
             SshError::HostKeyChanged { .. } => {
-                "another machine answers at this address, or somebody is in between; if the VM was rebuilt \
-                    on purpose, delete it and let create-env make a new one"
+                "another machine answers at this address, or intercepts the connection; if the VM was \
+                    rebuilt on purpose, delete it and let create-env make a new one"
             }
             SshError::Refused { .. } => {
                 "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must \
