@@ -55,11 +55,11 @@ pub struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// How often each thing is measured, in place of what fits it
+    /// The number of measurements of each row, instead of its own number
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
 
-    /// Where the table, the JSON, the plots and what is measured with go
+    /// The directory for the table, the JSON, the plots and the measured programs
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
