@@ -25,7 +25,7 @@ fuzz_target!(|source: &str| {
         Context::from_json(&json).expect("the context is one")
     });
     // Stack frames under a sanitizer are several times as large.
-    let limits = Limits { steps: 100_000, memory: 16 << 20, stack: 256 << 20 };
+    let limits = Limits { steps: 100_000, memory: 16 << 20, stack: 256 << 20, ..Limits::default() };
     match NativeRenderer::with_limits(limits).render("fuzz.erb", source, context) {
         Ok(_) => {}
         // A panic arrives as this error.

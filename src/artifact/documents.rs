@@ -14,16 +14,47 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::limits;
 use base::{Error, Result};
 
-/// Largest accepted document in bytes. The largest `release.MF` in cf-deployment has 300 KiB.
-pub(super) const MAX_DOCUMENT: u64 = 8 << 20;
+pub(super) const MAX_DOCUMENT: u64 = limits::DOCUMENT;
+
+/// The number of opening brackets above which a document is parsed by `yaml` first, which refuses a depth of
+/// more than [`yaml::MAX_DEPTH`].
+const MAX_BRACKETS: usize = 64;
 
 /// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
 pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
     let refused = || Error::invalid(format!("{file} is not valid"));
     let text = std::str::from_utf8(text).map_err(|error| refused().with_source(error))?;
+    check_shape(text).map_err(|why| refused().with_source(why))?;
     serde_yaml::from_str(text).map_err(|error| refused().with_source(error))
+}
+
+/// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the
+/// square of the depth of brackets, and its memory with the number of nodes.
+fn check_shape(text: &str) -> Result<(), String> {
+    if text.len() as u64 > MAX_DOCUMENT {
+        return Err(format!("it is larger than {MAX_DOCUMENT} bytes"));
+    }
+    let (mut brackets, mut nodes) = (0_usize, 0);
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        let next = bytes.peek();
+        let ends_word = next.is_none_or(u8::is_ascii_whitespace);
+        // Closing brackets may stand in quotes, so only those of empty collections count.
+        let is_empty = matches!((byte, next), (b'[', Some(b']')) | (b'{', Some(b'}')));
+        brackets += usize::from(b"[{".contains(&byte) && !is_empty);
+        nodes += usize::from(b"[{,\n".contains(&byte) || ends_word && b"-:?".contains(&byte));
+    }
+    if nodes > limits::NODES {
+        return Err(format!("it has more than {} nodes", limits::NODES));
+    }
+    // Brackets in quotes and comments count as well, so a parser of bounded depth decides.
+    if brackets > MAX_BRACKETS {
+        yaml::syntax_tree::parse(text, |_| ()).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Decodes a `job.MF`.
@@ -227,6 +258,29 @@ mod tests {
         let error =
             decode_job_spec(b"name: j\nproperties: {a: {default: {1: 2}}}\n", "job.MF of j").unwrap_err();
         assert!(error.to_string().contains("job.MF of j:2"), "{error}");
+    }
+
+    #[test]
+    fn deep_and_large_documents_are_refused_at_once() {
+        let begun = std::time::Instant::now();
+        for text in [
+            "[".repeat(8 << 20),
+            "{a: ".repeat(2 << 20),
+            format!("name: '{}'\nversion: {}", "]".repeat(100), "[".repeat(1 << 20)),
+            "- ".repeat(2 << 20),
+            format!("name: {}", "[".repeat(1000)),
+            // Closing brackets in quotes close nothing.
+            "['}]', ".repeat(300_000),
+        ] {
+            let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
+            let why = error.chain().join(": ");
+            let refused = ["nested deeper", "recursion limit", "nodes"].iter().any(|word| why.contains(word));
+            assert!(refused, "{why}");
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+        // Brackets in text are no depth.
+        let text = format!("name: a\nversion: '{}'\n", "[".repeat(200));
+        assert_eq!(decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap().version.len(), 200);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The limits of the waits of downloads.
+//! The limits of the waits of downloads, and of the sizes of documents in artifacts.
 
 use std::time::Duration;
 
@@ -13,3 +13,9 @@ pub const SETUP: Duration = Duration::from_secs(90);
 pub const ANSWER: Duration = Duration::from_secs(60);
 /// Limit of a download in which no byte moves. A slow download that goes on has no limit.
 pub const STALL: Duration = Duration::from_secs(60);
+/// The largest YAML document of a stemcell or release, in bytes. The largest `release.MF` in cf-deployment
+/// has 300 KiB.
+pub const DOCUMENT: u64 = 8 << 20;
+/// The largest number of nodes in such a document. The largest `release.MF` in cf-deployment has about
+/// 20,000.
+pub const NODES: usize = 1_000_000;

@@ -34,6 +34,50 @@ impl HttpUrl {
         Some((percent_decode(user), percent_decode(password)))
     }
 
+    /// Returns true for `https://`.
+    pub(super) fn is_https(&self) -> bool {
+        self.split().is_some_and(|(scheme, ..)| scheme.eq_ignore_ascii_case("https"))
+    }
+
+    /// Returns true if credentials for this URL may be sent to `other`: the same host and port, and not
+    /// without encryption if this URL has it.
+    pub(super) fn may_share_credentials(&self, other: &HttpUrl) -> bool {
+        let host = self.host_and_port();
+        host.is_some() && host == other.host_and_port() && (other.is_https() || !self.is_https())
+    }
+
+    fn host_and_port(&self) -> Option<(String, u16)> {
+        let (_, _, host, _) = self.split()?;
+        let (name, port) = match host.rsplit_once(':') {
+            // The colons of an IPv6 address are in brackets.
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()?),
+            _ => (host, if self.is_https() { 443 } else { 80 }),
+        };
+        Some((name.to_ascii_lowercase(), port))
+    }
+
+    /// Returns the target of a redirect from this URL, or `None` if it is not an HTTP URL.
+    pub(super) fn joined(&self, target: &str) -> Option<HttpUrl> {
+        let (scheme, _, host, path) = self.split()?;
+        let target = target.trim();
+        let target = target.split('#').next().unwrap_or_default();
+        if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?']))
+        {
+            let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+            return is_http.then(|| HttpUrl::new(target));
+        }
+        if let Some(rest) = target.strip_prefix("//") {
+            return Some(HttpUrl(format!("{scheme}://{rest}")));
+        }
+        let path = path.find(['?', '#']).map_or(path, |at| &path[..at]);
+        let path = match target.chars().next()? {
+            '/' => target.to_owned(),
+            '?' => format!("{path}{target}"),
+            _ => format!("{}/{target}", path.rsplit_once('/').map_or("", |(parent, _)| parent)),
+        };
+        Some(HttpUrl(format!("{scheme}://{host}{path}")))
+    }
+
     /// Returns the parts that must be redacted: the password, both encoded and decoded, and the query, which
     /// may be a signature.
     pub(super) fn secrets(&self) -> Vec<String> {
@@ -76,6 +120,41 @@ impl fmt::Debug for HttpUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redirects_are_resolved() {
+        let from = HttpUrl::new("https://u:p@host:8443/d/x.tgz?q=1");
+        for (target, expected) in [
+            ("/y?z", "https://host:8443/y?z"),
+            ("y", "https://host:8443/d/y"),
+            ("?r=2", "https://host:8443/d/x.tgz?r=2"),
+            ("//other/y", "https://other/y"),
+            ("http://other:1/y#f", "http://other:1/y"),
+        ] {
+            assert_eq!(from.joined(target).unwrap().with_credentials(), expected, "{target}");
+        }
+        for refused in ["ftp://other/y", "file:///etc/passwd", ""] {
+            assert!(from.joined(refused).is_none(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn credentials_stay_with_host_and_port() {
+        let from = HttpUrl::new("https://u:p@Host/d/x.tgz");
+        for (other, may) in [
+            ("https://host/y", true),
+            ("https://host:443/y", true),
+            ("https://host:8443/y", false),
+            ("http://host:443/y", false),
+            ("https://other/y", false),
+            ("https://host.evil/y", false),
+        ] {
+            assert_eq!(from.may_share_credentials(&HttpUrl::new(other)), may, "{other}");
+        }
+        let plain = HttpUrl::new("http://u:p@[::1]:80/x");
+        assert!(plain.may_share_credentials(&HttpUrl::new("http://[::1]/y")));
+        assert!(!plain.may_share_credentials(&HttpUrl::new("https://[::1]/y")));
+    }
 
     #[test]
     fn credentials_are_not_shown() {

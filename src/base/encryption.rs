@@ -92,12 +92,13 @@ impl Recipient for Mark {
 impl Encryption {
     /// Encrypts for `recipients` (`age1…`), and decrypts with `identities` (name and text of identity files).
     ///
-    /// A text that is not valid is a usage error, which names the recipient or the file.
+    /// A text that is not valid is a usage error. It names the file, but quotes no recipient and no identity:
+    /// they are easily taken for each other.
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
-        for recipient in &recipients {
-            parse(recipient).map_err(|why| {
-                Error::usage(format!("'{recipient}' is not an age recipient: {why}"))
-                    .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
+        for (index, recipient) in recipients.iter().enumerate() {
+            check_recipient(recipient).map_err(|error| match recipients.len() {
+                1 => error,
+                _ => error.context(format!("recipient {} of {} is not valid", index + 1, recipients.len())),
             })?;
         }
         for (name, text) in &identities {
@@ -183,6 +184,27 @@ impl Encryption {
     }
 }
 
+/// Checks an age recipient. The error does not quote it, because it may be a private key.
+pub fn check_recipient(recipient: &str) -> Result<()> {
+    if is_private_key(recipient) {
+        return Err(Error::usage("a private key was given instead of an age recipient").with_hint(
+            "give the public key, which begins with age1: `age-keygen -y FILE` prints it. Replace the \
+                private \
+             key if others could have read it",
+        ));
+    }
+    parse(recipient).map_err(|_| {
+        Error::usage("a text that was given is not an age recipient")
+            .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
+    })?;
+    Ok(())
+}
+
+/// Returns true for the text of an age identity.
+pub fn is_private_key(text: &str) -> bool {
+    text.trim_start().get(..4).is_some_and(|start| start.eq_ignore_ascii_case("AGE-"))
+}
+
 fn parse(recipient: &str) -> Result<x25519::Recipient, String> {
     recipient.parse().map_err(|error: &str| error.to_owned())
 }
@@ -266,7 +288,8 @@ mod tests {
     #[test]
     fn errors_of_identities_name_the_file_and_do_not_quote_it() {
         let error = Encryption::new(vec!["age1x".into()], Vec::new()).unwrap_err();
-        assert!(error.to_string().contains("'age1x' is not an age recipient"), "{error}");
+        let said = error.chain().join(": ");
+        assert!(said.contains("is not an age recipient") && !said.contains("age1x"), "{said}");
         for (text, part) in [
             ("AGE-SECRET-KEY-1WRONG", "a line"),
             ("# nothing\n", "empty"),

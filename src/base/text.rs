@@ -30,10 +30,29 @@ pub fn bytes(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-/// Removes escape sequences and control characters from text from outside, such as a CPI's log, so that it
-/// cannot control the terminal. Line breaks and tabs stay.
+/// Returns a word for a shell command that people paste, in single quotes if it needs them.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', r"'\''"))),
+    }
+}
+
+/// Returns true for characters that change the order in which a terminal shows others, and for separators
+/// that some terminals take for line breaks.
+fn reorders(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a
+/// CPI's log, so that it cannot control the terminal or pretend to be other text. Line breaks and tabs stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    let harmless = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
+    let harmless =
+        |character: char| !character.is_control() && !reorders(character) || matches!(character, '\n' | '\t');
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
     }
@@ -66,6 +85,24 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(output)
 }
 
+/// Escapes in JSON what [`clean`] would remove and JSON allows: the control characters above ASCII, DEL, and
+/// bidirectional marks. They can only be inside of strings.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    let is_harmful = |character: char| character >= '\x7f' && (character.is_control() || reorders(character));
+    if !json.chars().any(is_harmful) {
+        return Cow::Borrowed(json);
+    }
+    let mut output = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_harmful(character) {
+            // All of them have at most four digits.
+            true => output.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => output.push(character),
+        }
+    }
+    Cow::Owned(output)
+}
+
 /// Like [`clean`], but returns a single line.
 pub fn clean_line(text: &str) -> String {
     clean(text).trim_end().replace(['\n', '\t'], " ")
@@ -74,6 +111,14 @@ pub fn clean_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_for_a_shell_are_quoted_if_needed() {
+        assert_eq!(shell_word("/srv/a-b_c.json"), "/srv/a-b_c.json");
+        assert_eq!(shell_word("s3://bucket/state.json"), "s3://bucket/state.json");
+        assert_eq!(shell_word("/my env/it's.json"), r"'/my env/it'\''s.json'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn durations_are_formatted() {
@@ -97,5 +142,10 @@ mod tests {
         assert_eq!(clean("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b\u{9b}31m"), "ab31m");
         assert_eq!(clean_line("10%\r20%\r\n"), "10% 20%");
         assert_eq!(clean("\x1b["), "");
+        let value = "\u{9b}31m\u{202e}\x7fé";
+        let json = format!("[\"{value}\"]");
+        assert_eq!(escape_json(&json), r#"["\u009b31m\u202e\u007fé"]"#);
+        assert_eq!(serde_json::from_str::<[String; 1]>(&escape_json(&json)).unwrap(), [value]);
+        assert_eq!(clean("a\u{202e}b\u{2066}c\u{200f}d\u{2028}e"), "abcde");
     }
 }

@@ -39,14 +39,14 @@ impl CacheArgs {
         match self.command {
             CacheCommand::List => {
                 let entries = cache::list(&root)?;
-                match session.globals.json {
+                match session.globals.json() {
                     true => Finished::json(&entries),
                     false => Ok(Finished::Output(listed(&entries, &session.layout()).into_bytes())),
                 }
             }
             CacheCommand::Prune { unused, all } => {
                 let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
-                match session.globals.json {
+                match session.globals.json() {
                     true => Finished::json(&pruned),
                     false => Ok(Finished::Output(pruned_text(pruned).into_bytes())),
                 }

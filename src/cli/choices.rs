@@ -27,8 +27,10 @@ impl From<Templates> for erb::Mode {
 /// `--update-strategy`: see [`engine::plan::Strategy`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum UpdateStrategy {
-    /// Keep the VM if possible, otherwise replace it
+    /// Keep the VM if possible, but not if an update failed and left no jobs running
     #[default]
+    Auto,
+    /// Keep the VM if possible, even if the last update failed
     InPlace,
     /// Always replace the VM
     Recreate,
@@ -37,6 +39,7 @@ pub(super) enum UpdateStrategy {
 impl From<UpdateStrategy> for engine::plan::Strategy {
     fn from(strategy: UpdateStrategy) -> Self {
         match strategy {
+            UpdateStrategy::Auto => engine::plan::Strategy::Auto,
             UpdateStrategy::InPlace => engine::plan::Strategy::InPlace,
             UpdateStrategy::Recreate => engine::plan::Strategy::Recreate,
         }

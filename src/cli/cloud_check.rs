@@ -12,11 +12,15 @@ use super::session::Session;
 use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
-use engine::inspection::{self, CloudCheck, CloudChecked, Problem, Repair, Treated};
+use engine::environment::Environment;
+use engine::inspection::{
+    self, Check, Checked, CloudCheck, CloudChecked, FindingStatus, Problem, Repair, Treated,
+};
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Asks before each repair. Without a terminal nothing is repaired, unless --auto or \
-                  --resolution is given.\n\nExit codes: 0 no problem is left; 6 problems are left.")]
+                  --resolution is given. --report lists everything on record with its actual status, and \
+                  changes nothing.")]
 pub(super) struct CloudCheckArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
@@ -25,7 +29,7 @@ pub(super) struct CloudCheckArgs {
     #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
     auto: bool,
 
-    /// Only report problems
+    /// Only report everything on record with its actual status
     #[arg(short = 'r', long, conflicts_with = "resolution")]
     report: bool,
 
@@ -43,21 +47,25 @@ impl CloudCheckArgs {
         session.keep_log("cloud-check");
         let (deploy, run_context) = self.renewal.prepare(session)?;
         let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
+        if self.report {
+            return report(&request.check(), &run_context.environment, session);
+        }
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |problem: &Problem, left: &[Repair]| {
-            let chosen = self.choose(session, problem, left, interrupted)?;
+            let asks = || self.choose(session, problem, left, interrupted);
+            let chosen = run_context.environment.paths.state.while_asking(asks)?;
             if chosen.is_some() {
                 interrupted = "interrupted: the repairs up to now are done";
             }
             Ok(chosen)
         };
         let checked = inspection::cloud_check(&request, &run_context.environment, choose)?;
-        let output = match session.globals.json {
+        let output = match session.globals.json() {
             true => Finished::json(&checked.problems)?,
             false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
-            Some(error) if self.report || session.interactive() => output.but(error),
+            Some(error) if session.interactive() => output.but(error),
             Some(error) => {
                 output.but(error.with_hint("--auto repairs everything that needs no loss of data"))
             }
@@ -72,9 +80,6 @@ impl CloudCheckArgs {
         left: &[Repair],
         interrupted: &'static str,
     ) -> Result<Option<Repair>> {
-        if self.report {
-            return Ok(None);
-        }
         if self.auto {
             return Ok(left.iter().copied().find(|repair| repair.is_safe()));
         }
@@ -96,19 +101,50 @@ impl CloudCheckArgs {
     }
 }
 
+/// Reports everything on record with its actual status.
+pub(super) fn report(request: &Check, environment: &Environment, session: &Session) -> Result<Finished> {
+    let checked = inspection::report(request, environment)?;
+    let output = match session.globals.json() {
+        true => Finished::json(&checked.findings)?,
+        false => Finished::Output(reported(&checked, &session.layout()).into_bytes()),
+    };
+    Ok(match checked.drift() {
+        Some(error) => output.but(error),
+        None => output,
+    })
+}
+
+fn reported(checked: &Checked, layout: &Layout) -> String {
+    let mut table = Table::new(["Kind", "CID", "Status", "Details", "Repairs"]);
+    for finding in &checked.findings {
+        let status = match finding.status {
+            FindingStatus::There => "as recorded",
+            FindingStatus::Drifted => "NOT AS RECORDED",
+            FindingStatus::Unknown => "unknown",
+        };
+        let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
+        let details: Vec<String> =
+            cpi.chain(Some(finding.detail.clone()).filter(|text| !text.is_empty())).collect();
+        let (cid, repairs) = (finding.cid.clone(), names(&finding.repairs));
+        table.row([finding.what.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
+    }
+    table.print(layout)
+}
+
 fn shown(checked: &CloudChecked, layout: &Layout) -> String {
     if checked.problems.is_empty() {
         return "No problem found with VM, agent and disks.\n".to_owned();
     }
     let mut table = Table::new(["Problem", "Repairs", "Result"]);
     for treated in &checked.problems {
-        table.row([treated.problem.description.clone(), repairs(treated), result(treated)]);
+        let (problem, repairs) = (&treated.problem, names(&treated.problem.repairs));
+        table.row([problem.description.clone(), repairs, result(treated)]);
     }
     table.print(layout)
 }
 
-fn repairs(treated: &Treated) -> String {
-    treated.problem.repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
+fn names(repairs: &[Repair]) -> String {
+    repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
 }
 
 fn result(treated: &Treated) -> String {

@@ -6,7 +6,17 @@ use super::complete;
 use super::finish::Finished;
 use base::Result;
 
+/// A line for each shell that installs its script.
+const INSTALL: &str = "\
+To install it:\n
+  bash        monopile completion bash > ~/.local/share/bash-completion/completions/monopile
+  zsh         monopile completion zsh > \"${fpath[1]}/_monopile\"
+  fish        monopile completion fish > ~/.config/fish/completions/monopile.fish
+  elvish      monopile completion elvish >> ~/.config/elvish/rc.elv
+  PowerShell  monopile completion powershell >> $PROFILE";
+
 #[derive(Debug, Clone, Args)]
+#[command(after_help = INSTALL)]
 pub(super) struct CompletionArgs {
     /// Shell to complete in
     #[arg(value_name = "SHELL", value_enum)]

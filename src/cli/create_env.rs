@@ -8,6 +8,7 @@ use super::DeployArgs;
 use super::finish::Finished;
 use super::plan;
 use super::session::Session;
+use base::files::input;
 use base::{Error, Result};
 use engine::deploy;
 
@@ -37,11 +38,12 @@ impl CreateEnvArgs {
                 .and_then(|plan_report| plan::show(&plan_report, session));
         }
         let plan = self.plan.as_deref().map(|path| {
-            let text = std::fs::read_to_string(path)
+            let text = input::read_text(path, input::FILE_LIMIT)
                 .map_err(|error| Error::io(format!("reading the plan '{}'", path.display()), error))?;
             deploy::PlanReport::parse(&text, &path.display().to_string())
         });
         let plan = plan.transpose()?;
+        session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
         let (request, run_context) = self.deploy.prepare(session)?;
         deploy::create_env(&request, plan.as_ref(), &run_context.environment).map(Finished::Summary)

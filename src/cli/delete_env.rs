@@ -11,6 +11,7 @@ use super::{AgentArgs, StoppingArgs, duration};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
 use engine::deploy;
+use engine::state::Storage;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeleteEnvArgs {
@@ -41,19 +42,38 @@ pub(super) struct DeleteEnvArgs {
 }
 
 impl DeleteEnvArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let question = format!(
+    /// Returns the question, after a list of what will be deleted.
+    fn question(&self, storage: &Storage) -> Result<String> {
+        let mut lines: Vec<String> = deploy::deletions(storage)
+            .unwrap_or_default()
+            .iter()
+            .map(|line| format!("  {}", base::text::clean_line(line)))
+            .collect();
+        if !lines.is_empty() {
+            lines.insert(0, "This will be deleted:".to_owned());
+        }
+        let state = self.on.state()?;
+        lines.push(format!(
             "Delete the environment recorded in {}, including its persistent disks?",
-            self.on.state()?.display()
-        );
-        if session.interactive() && !ui::prompt::confirm(&question)? {
+            state.display()
+        ));
+        Ok(lines.join("\n"))
+    }
+
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        // The run asks about failed calls itself. A state that cannot be read is an error of the run.
+        let storage = session.storage(&self.on.state()?)?;
+        let confirmed = !deploy::records_only_failed_calls(&storage).unwrap_or_default();
+        if confirmed && session.interactive() && !ui::prompt::confirm(&self.question(&storage)?)? {
             return Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted"));
         }
+        session.name_manifest(self.on.manifest());
         session.keep_log("delete-env");
         let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
         self.agent.apply(&mut run_context.environment);
         let request = deploy::DeleteEnv {
             inputs,
+            confirmed,
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,

@@ -1,5 +1,6 @@
 //! The common arguments of `create-env` and `plan`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -47,12 +48,25 @@ pub struct DeployArgs {
     #[arg(long)]
     forget_open_calls: bool,
 
+    /// Generate new credentials although none of the deployed ones is given
+    #[arg(long)]
+    new_credentials: bool,
+
+    /// Create the VM although another one, which is not on record, answers at its address
+    #[arg(long)]
+    ignore_untracked_vm: bool,
+
     /// Keep the scratch directory of this run for debugging (it holds credentials)
     #[arg(long)]
     keep_workdir: bool,
 }
 
 impl DeployArgs {
+    /// Returns the path of the manifest.
+    pub(super) fn manifest(&self) -> &Path {
+        self.on.manifest()
+    }
+
     /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
         let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
@@ -66,6 +80,10 @@ impl DeployArgs {
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
             forget_open_calls: self.forget_open_calls,
+            overrides: deploy::Overrides {
+                new_credentials: self.new_credentials,
+                untracked_vm: self.ignore_untracked_vm,
+            },
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };

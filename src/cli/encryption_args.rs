@@ -5,8 +5,12 @@ use std::sync::OnceLock;
 
 use super::globals::Globals;
 use super::paths;
-use base::encryption::Encryption;
+use base::encryption::{Encryption, check_recipient, is_private_key};
+use base::files::input;
 use base::{Error, Result};
+
+/// The largest file of recipients or identities that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
 
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
@@ -14,15 +18,21 @@ static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 pub(super) fn establish(globals: &Globals) -> Result<()> {
     let mut recipients = Vec::new();
     for given in &globals.encrypt_to {
-        match given.starts_with("age1") {
-            true => recipients.push(given.clone()),
+        match given.starts_with("age1") || is_private_key(given) {
+            true => {
+                check_recipient(given).map_err(|error| error.context("--encrypt-to is not valid"))?;
+                recipients.push(given.clone());
+            }
             false => recipients.extend(recipients_in(Path::new(given))?),
         }
     }
-    let identities = globals
-        .identity
-        .iter()
-        .map(|path| Ok((path.display().to_string(), read(path, "an identity (--identity)")?)));
+    let identities = globals.identity.iter().map(|path| {
+        if is_private_key(&path.to_string_lossy()) {
+            return Err(Error::usage("--identity takes the path of a file, not the private key itself")
+                .with_hint("write the key to a file that only you can read, and name that file"));
+        }
+        Ok((path.display().to_string(), read(path, "an identity (--identity)")?))
+    });
     let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
     let _ = ENCRYPTION.set(encryption);
     Ok(())
@@ -36,8 +46,15 @@ pub(super) fn current() -> Encryption {
 /// Reads recipients, one per line. `#` begins a comment.
 fn recipients_in(path: &Path) -> Result<Vec<String>> {
     let text = read(path, "recipients (--encrypt-to)")?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let recipients: Vec<String> = lines.map(str::to_owned).collect();
+    let mut recipients = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            let place = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
+            check_recipient(line).map_err(|error| error.context(place))?;
+            recipients.push(line.to_owned());
+        }
+    }
     if recipients.is_empty() {
         return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))
             .with_hint("write one age recipient per line, for instance with age-keygen -y key.txt"));
@@ -47,7 +64,7 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
 
 fn read(path: &Path, content: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
-    std::fs::read_to_string(&path).map_err(|error| {
+    input::read_text(&path, LIMIT).map_err(|error| {
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })
 }

@@ -1,6 +1,6 @@
 //! The arguments for an environment and its CPIs, of commands that call a CPI.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
@@ -35,6 +35,11 @@ pub(super) struct EnvironmentArgs {
 }
 
 impl EnvironmentArgs {
+    /// Returns the path of the manifest.
+    pub(super) fn manifest(&self) -> &Path {
+        &self.manifest.manifest
+    }
+
     /// Returns the path of the state file.
     pub(super) fn state(&self) -> Result<PathBuf> {
         self.state.path(&self.manifest.manifest)

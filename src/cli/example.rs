@@ -147,7 +147,7 @@ impl ExampleArgs {
 }
 
 fn list(session: &Session) -> Result<Finished> {
-    if session.globals.json {
+    if session.globals.json() {
         return Finished::json(&EXAMPLES);
     }
     let mut table = Table::new(["Example", "Description"]);

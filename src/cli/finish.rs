@@ -1,6 +1,6 @@
 //! The end of a run: the final event, and the exit code of the result.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub(super) enum Finished {
     Summary(String),
     /// Output for standard output, as it is.
     Output(Vec<u8>),
+    /// The document of `--json=bosh`, which the renderer prints.
+    Document,
     /// Output, and the problem that it shows.
     Finding(Vec<u8>, base::Error),
     /// Output that describes its success, with the matching exit code.
@@ -31,7 +33,7 @@ impl Finished {
             Finished::Output(bytes) | Finished::Finding(bytes, _) | Finished::Verdict(bytes, _) => {
                 Finished::Finding(bytes, error)
             }
-            Finished::Summary(_) => Finished::Finding(Vec::new(), error),
+            Finished::Summary(_) | Finished::Document => Finished::Finding(Vec::new(), error),
         }
     }
 
@@ -41,7 +43,7 @@ impl Finished {
             base::Error::environment("encoding the result as JSON failed").with_source(error)
         })?;
         text.push('\n');
-        Ok(Finished::Output(text.into_bytes()))
+        Ok(Finished::Output(base::text::escape_json(&text).into_owned().into_bytes()))
     }
 
     /// Adds an exit code to output.
@@ -62,6 +64,7 @@ pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
     let result = result.and_then(|finished| match finished {
         Finished::Summary(summary) => Ok((Some(summary), 0)),
         Finished::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
+        Finished::Document => Ok((Some(String::new()), 0)),
         Finished::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
         Finished::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
     });
@@ -129,7 +132,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     }
     let exit_code = ErrorKind::Usage.exit_code();
     if json {
-        let text = error.render().to_string();
+        let text = base::text::clean(&error.render().to_string()).into_owned();
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
@@ -156,17 +159,21 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             log: None,
             report: None,
         });
-    } else {
+    } else if std::io::stderr().is_terminal() {
         // Standard error may be closed.
         let _ = error.print();
+    } else {
+        let _ = std::io::stderr().write_all(base::text::clean(&error.render().to_string()).as_bytes());
     }
     ExitCode::from(exit_code)
 }
 
-/// Writes output. A reader that ends early (`| head`) is not an error.
+/// Writes output. A reader that ends early (`| head`) is not an error. On a terminal, values from outside
+/// cannot control it; a pipe or file gets every byte.
 fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    let cleaned = stdout.is_terminal().then(|| ui::for_terminal(bytes));
+    match stdout.write_all(cleaned.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(base::Error::io("writing to standard output", error))
         }

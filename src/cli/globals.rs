@@ -14,9 +14,10 @@ pub(super) struct Globals {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub non_interactive: bool,
 
-    /// Print JSON, one object per line for events
-    #[arg(long, global = true)]
-    pub json: bool,
+    /// Print JSON: events as lines, results as one document; with =bosh as bosh prints it
+    #[arg(long, global = true, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true,
+          default_missing_value = "lines")]
+    pub json: Option<JsonForm>,
 
     /// Print as on a terminal, even without one
     #[arg(long, global = true, env = "BOSH_TTY", hide_env_values = true,
@@ -63,6 +64,22 @@ pub(super) struct Globals {
     /// Format of the log that BOSH_LOG_LEVEL or --verbose enables
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: LogFormat,
+}
+
+/// The form of JSON output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum JsonForm {
+    /// Events as one object per line, results as one document
+    Lines,
+    /// Tables, blocks and lines in one document, as bosh prints them
+    Bosh,
+}
+
+impl Globals {
+    /// Returns true for `--json` in either form.
+    pub(super) fn json(&self) -> bool {
+        self.json.is_some()
+    }
 }
 
 /// The format of log lines.

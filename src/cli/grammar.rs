@@ -74,7 +74,7 @@ fn describing(wanted: impl Fn(&str) -> bool) -> Command {
             let about = Resettable::from(command.get_about().cloned());
             let long_about = Resettable::from(command.get_long_about().cloned());
             let name = command.get_name().to_owned();
-            help::with_examples(describe(command).about(about).long_about(long_about), &name)
+            help::with_notes(describe(command).about(about).long_about(long_about), &name)
         }
         _ => command,
     })

@@ -4,13 +4,16 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::Command;
+use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
+
+use super::reference::{self, ExitCodes};
 
 /// The commands in the order and groups of `--help`.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
     ("Deploy", &["stop-env", "start-env", "restart", "recreate", "attach-disk"]),
-    ("Look", &["history", "ssh", "scp", "disks", "snapshots", "stemcells"]),
+    ("Look", &["history", "ssh", "scp"]),
     (
         "Repair",
         &[
@@ -23,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "delete-stemcell",
         ],
     ),
-    ("Manifests", &["interpolate", "vars", "render", "render-template", "example"]),
+    ("Manifests", &["interpolate", "vars", "render", "render-template", "trust", "example"]),
     (
         "Artifacts",
         &[
@@ -36,7 +39,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "cache",
         ],
     ),
-    ("CPI", &["cpi", "cpis"]),
+    ("CPI", &["cpi"]),
     ("Bare metal", &["baremetal"]),
     ("Shell", &["completion"]),
 ];
@@ -45,7 +48,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
 const INDENT: usize = 26;
 
 /// One example of each command.
-const EXAMPLES: [(&str, &str); 64] = [
+const EXAMPLES: [(&str, &str); 61] = [
     ("create-env", "create-env bosh.yml -o cpi.yml --vars-store creds.yml"),
     ("plan", "plan bosh.yml --vars-store creds.yml"),
     ("delete-env", "delete-env bosh.yml --vars-store creds.yml"),
@@ -66,27 +69,24 @@ const EXAMPLES: [(&str, &str); 64] = [
     ("vars rotate", "vars rotate creds.yml admin_password -l bosh.yml"),
     ("render", "render bosh.yml --vars-store creds.yml --job director"),
     ("render-template", "render-template ctl.erb --context context.json"),
+    ("trust", "trust .monopile.yml"),
     ("inspect-local-release", "inspect-local-release release.tgz"),
     ("inspect-local-stemcell", "inspect-local-stemcell stemcell.tgz"),
     ("repack-stemcell", "repack-stemcell stemcell.tgz new.tgz --version 1.1"),
     ("sha1ify-release", "sha1ify-release release.tgz release-sha1.tgz"),
     ("sha2ify-release", "sha2ify-release release.tgz release-sha2.tgz"),
     ("state show", "state show bosh.yml"),
-    ("state verify", "state verify bosh.yml --vars-store creds.yml"),
     ("state import", "state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f"),
     ("state backup", "state backup bosh.yml"),
     ("state forget", "state forget bosh.yml --disk vol-0d1e2f"),
     ("upload-stemcell", "upload-stemcell bosh.yml stemcell.tgz --vars-store creds.yml"),
-    ("stemcells", "stemcells bosh.yml"),
     ("delete-stemcell", "delete-stemcell bosh.yml ami-0a1b2c --vars-store creds.yml"),
     ("delete-vm", "delete-vm bosh.yml i-0a1b2c --vars-store creds.yml"),
-    ("disks", "disks bosh.yml"),
     ("attach-disk", "attach-disk bosh.yml vol-0d1e2f --vars-store creds.yml"),
     ("delete-disk", "delete-disk bosh.yml vol-0d1e2f --vars-store creds.yml"),
-    ("snapshots", "snapshots bosh.yml"),
     ("take-snapshot", "take-snapshot bosh.yml --vars-store creds.yml"),
     ("delete-snapshot", "delete-snapshot bosh.yml snap-0a1b2c --vars-store creds.yml"),
-    ("cpis", "cpis bosh.yml --cpi-config cpis.yml"),
+    ("cpi list", "cpi list bosh.yml --cpi-config cpis.yml"),
     ("cpi info", "cpi info bosh.yml"),
     ("cpi call", "cpi call bosh.yml has_vm i-0a1b2c"),
     ("cpi check", "cpi check --path ./cpi --stemcell stemcell.tgz"),
@@ -165,18 +165,47 @@ pub(super) fn template(grammar: &Command) -> String {
     text
 }
 
-/// Adds examples to the help of the command at `path` and of those below it.
-pub(super) fn with_examples(command: Command, path: &str) -> Command {
-    let command = match EXAMPLES.iter().find(|(name, _)| *name == path) {
-        Some((_, example)) => {
-            let before = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
-            command.after_help(format!("{before}Example: monopile {example}"))
-        }
-        None => command,
+/// The text after the options of a command. The man pages have a section for each part.
+#[derive(Debug, Clone)]
+pub struct Notes {
+    /// Remarks.
+    pub remarks: Option<String>,
+    /// The exit codes that mean something of their own.
+    pub exit_codes: ExitCodes,
+    /// A command line, without the name of the program.
+    pub example: Option<&'static str>,
+}
+
+impl CommandExt for Notes {}
+
+impl Notes {
+    fn text(&self) -> String {
+        let exit_codes = Some(self.exit_codes).filter(|codes| !codes.is_empty()).map(exit_codes);
+        let example = self.example.map(|example| format!("Example: monopile {example}"));
+        [self.remarks.clone(), exit_codes, example].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+/// Lists exit codes in one sentence.
+pub(super) fn exit_codes(codes: &[(&str, &str)]) -> String {
+    let codes: Vec<String> = codes.iter().map(|(code, meaning)| format!("{code} {meaning}")).collect();
+    format!("Exit codes: {}.", codes.join("; "))
+}
+
+/// Adds notes to the help of the command at `path` and of those below it.
+pub(super) fn with_notes(command: Command, path: &str) -> Command {
+    let notes = Notes {
+        remarks: command.get_after_help().map(ToString::to_string),
+        exit_codes: reference::exit_codes(path),
+        example: EXAMPLES.iter().find(|(name, _)| *name == path).map(|(_, example)| *example),
+    };
+    let command = match notes.text() {
+        text if text.is_empty() => command,
+        text => command.after_help(text).add(notes),
     };
     command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
-        with_examples(command, &path)
+        with_notes(command, &path)
     })
 }
 
@@ -196,7 +225,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
-        for below in command.get_subcommands() {
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
             match below.has_subcommands() {
                 true => leaves(below, &path, found),
@@ -209,7 +238,8 @@ mod tests {
     fn every_command_is_in_one_group_and_fits_a_line() {
         let grammar = Cli::command();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
-        let mut known: Vec<&str> = grammar.get_subcommands().map(Command::get_name).collect();
+        let shown = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut known: Vec<&str> = shown.map(Command::get_name).collect();
         grouped.sort_unstable();
         known.sort_unstable();
         assert_eq!(grouped, known);

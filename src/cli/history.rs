@@ -8,7 +8,7 @@ use clap::Args;
 use super::finish::Finished;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{PlaceArgs, paths};
+use super::{PlaceArgs, paths, reference};
 use base::Result;
 use engine::history::{self, Fate, Plan, Run};
 
@@ -31,14 +31,14 @@ pub(super) struct HistoryArgs {
 
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let directory = Session::history_dir()?;
+        let directory = reference::HISTORY.path()?;
         let state = match self.place.named()? {
             Some(state) => Some(session.storage(&state)?.resolved()?.place()),
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);
-        match session.globals.json {
+        match session.globals.json() {
             true => Finished::json(&runs),
             false if runs.is_empty() => Ok(Finished::Output(none(state.as_deref()).into_bytes())),
             false => {

@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::table::Table;
 use super::{paths, session::Session};
-use artifact::inspect::ReleaseReport;
+use crate::ui::bosh;
+use artifact::inspect::{JobRow, PackageRow, ReleaseReport};
 use artifact::{Source, release};
 use base::Result;
 
@@ -25,40 +26,68 @@ impl InspectLocalReleaseArgs {
         let stage = session.reporter.stage(format!("Reading '{}'", path.display()));
         let release = release::open(&Source::local(&path)?, None, scratch.path(), &stage)?;
         stage.finish();
-        show(session, &ReleaseReport::new(&release, &path.display().to_string()))
+        // Upstream names the archive as it was given.
+        let archive = if session.document().is_some() { &self.path } else { &path };
+        show(session, &ReleaseReport::new(&release, &archive.display().to_string()))
     }
 }
 
 /// Prints the report as tables, or as JSON with `--json`.
 pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<Finished> {
-    if session.globals.json {
+    let tables = [summary(report), jobs(report), packages(report)];
+    if let Some(document) = session.document() {
+        tables.into_iter().for_each(|table| document.table(table));
+        return Ok(Finished::Document);
+    }
+    if session.globals.json() {
         return Finished::json(report);
     }
-    let mut summary = Table::new(["Name", "Version", "Commit Hash", "Archive"]);
+    let layout = session.layout();
+    let texts = tables.map(|source| {
+        let mut table = Table::new(source.header);
+        source.rows.into_iter().for_each(|row| table.row(row));
+        table.print(&layout)
+    });
+    Ok(Finished::Output(texts.join("\n").into_bytes()))
+}
+
+fn summary(report: &ReleaseReport) -> bosh::Table {
     let mark = if report.uncommitted_changes { "+" } else { "" };
     let commit = format!("{}{mark}", report.commit_hash);
-    summary.row([report.name.clone(), report.version.clone(), commit, report.archive.clone()]);
-
-    let mut jobs = Table::new(["Job", "Digest", "Packages"]);
-    for job in &report.jobs {
-        jobs.row([format!("{}/{}", job.name, job.fingerprint), job.digest.clone(), job.packages.join("\n")]);
+    bosh::Table {
+        content: "",
+        header: vec!["Name", "Version", "Commit Hash", "Archive"],
+        rows: vec![vec![report.name.clone(), report.version.clone(), commit, report.archive.clone()]],
     }
+}
 
-    let compiled = report.packages.iter().any(|package| package.os.is_some());
-    let mut packages = match compiled {
-        true => Table::new(["Package", "Digest", "Dependencies", "OS", "OS Version"]),
-        false => Table::new(["Package", "Digest", "Dependencies"]),
+fn jobs(report: &ReleaseReport) -> bosh::Table {
+    let row = |job: &JobRow| {
+        vec![format!("{}/{}", job.name, job.fingerprint), job.digest.clone(), job.packages.join("\n")]
     };
-    for package in &report.packages {
-        packages.row([
+    bosh::Table {
+        content: "jobs",
+        header: vec!["Job", "Digest", "Packages"],
+        rows: report.jobs.iter().map(row).collect(),
+    }
+}
+
+fn packages(report: &ReleaseReport) -> bosh::Table {
+    let mut header = vec!["Package", "Digest", "Dependencies"];
+    if report.packages.iter().any(|package| package.os.is_some()) {
+        header.extend(["OS", "OS Version"]);
+    }
+    let columns = header.len();
+    let row = |package: &PackageRow| {
+        let mut row = vec![
             format!("{}/{}", package.name, package.fingerprint),
             package.digest.clone(),
             package.dependencies.join("\n"),
             package.os.clone().unwrap_or_default(),
             package.os_version.clone().unwrap_or_default(),
-        ]);
-    }
-    let layout = session.layout();
-    let text = format!("{}\n{}\n{}", summary.print(&layout), jobs.print(&layout), packages.print(&layout));
-    Ok(Finished::Output(text.into_bytes()))
+        ];
+        row.truncate(columns);
+        row
+    };
+    bosh::Table { content: "packages", header, rows: report.packages.iter().map(row).collect() }
 }

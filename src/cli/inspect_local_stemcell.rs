@@ -7,9 +7,12 @@ use clap::{Args, ValueHint};
 use super::finish::Finished;
 use super::table::Table;
 use super::{paths, session::Session};
+use crate::ui::bosh;
 use artifact::inspect::StemcellReport;
 use artifact::{ArtifactKind, Cache, Source};
 use base::Result;
+
+const HEADER: [&str; 5] = ["Name", "OS", "Version", "Infrastructure", "Hypervisor"];
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InspectLocalStemcellArgs {
@@ -26,10 +29,24 @@ impl InspectLocalStemcellArgs {
         let identity =
             cache.identify(ArtifactKind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
         let report = StemcellReport::new(&source, &identity)?;
-        if session.globals.json {
+        if let Some(document) = session.document() {
+            document.table(bosh::Table {
+                content: "stemcell-metadata",
+                header: HEADER.to_vec(),
+                rows: vec![vec![
+                    report.name,
+                    report.os,
+                    report.version,
+                    report.infrastructure,
+                    report.hypervisor,
+                ]],
+            });
+            return Ok(Finished::Document);
+        }
+        if session.globals.json() {
             return Finished::json(&report);
         }
-        let mut table = Table::new(["Name", "OS", "Version", "Infrastructure", "Hypervisor"]);
+        let mut table = Table::new(HEADER);
         table.row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
         Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
     }

@@ -36,6 +36,10 @@ impl InterpolateArgs {
         loaded.tell(&session.reporter);
         // The process ends soon, and freeing a large tree takes time.
         std::mem::forget(loaded);
+        if let Some(document) = session.document() {
+            document.block(text);
+            return Ok(Finished::Document);
+        }
         Ok(Finished::Output(text.into_bytes()))
     }
 }

@@ -29,6 +29,7 @@ impl JobsArgs {
         command: &str,
     ) -> Result<(deploy::JobsRequest, RunContext)> {
         let (state, inputs) = self.vm.inputs()?;
+        session.name_manifest(&self.vm.manifest.manifest);
         session.keep_log(command);
         let run_context = self.vm.run_context(session, state)?;
         Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_timeout }, run_context))

@@ -18,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::globals::{Globals, LogFormat};
-use super::paths;
+use super::reference;
 use super::run_log::RunLog;
 use crate::ui::Renderer;
 use base::redact::Redactor;
@@ -37,7 +37,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     if level == LevelFilter::OFF && own.is_none() {
         return;
     }
-    let target = match paths::variable("BOSH_LOG_PATH").map(PathBuf::from) {
+    let target = match reference::LOG_PATH.value().map(PathBuf::from) {
         None => Target::Renderer(renderer.clone()),
         Some(path) => match open(&path) {
             Ok(file) => Target::File(Arc::new(file)),
@@ -88,7 +88,7 @@ pub(super) fn install_internal() {
 }
 
 fn level_variable() -> Option<LevelFilter> {
-    match paths::variable("BOSH_LOG_LEVEL")?.to_str()?.to_ascii_lowercase().as_str() {
+    match reference::LOG_LEVEL.value()?.to_str()?.to_ascii_lowercase().as_str() {
         "trace" => Some(LevelFilter::TRACE),
         "debug" => Some(LevelFilter::DEBUG),
         "info" => Some(LevelFilter::INFO),

@@ -84,7 +84,7 @@ impl LogsArgs {
         let environment = &run_context.environment;
         if let Some(path) = target {
             let saved = inspection::save_logs(&request, environment, &path)?;
-            return match session.globals.json {
+            return match session.globals.json() {
                 true => Finished::json(&saved),
                 false => Ok(Finished::Output(
                     format!("{} ({})\n", saved.path.display(), base::text::bytes(saved.bytes)).into_bytes(),

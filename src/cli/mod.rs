@@ -43,6 +43,7 @@ mod place_args;
 mod plan;
 mod recreate;
 mod redigest_release;
+pub mod reference;
 mod render;
 mod render_template;
 mod renewal_args;
@@ -63,6 +64,7 @@ mod status;
 mod stop_env;
 mod stopping_args;
 mod table;
+mod trust;
 mod vars;
 mod vm_args;
 
@@ -77,14 +79,16 @@ use base::exit_code;
 use engine::protocol::ResourceKind;
 use env_file::CommandLine;
 use finish::Finished;
-use globals::Globals;
+use globals::{Globals, JsonForm};
 use grammar::Later;
+use resources::View;
 use session::{OutputMode, Session};
 
 pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
+pub use help::Notes;
 pub use manifest_args::ManifestArgs;
 pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
@@ -100,7 +104,7 @@ pub use stopping_args::StoppingArgs;
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 110,
-    after_help = exit_codes()
+    after_help = help::exit_codes(&exit_code::TABLE)
 )]
 pub struct Cli {
     /// Show the version
@@ -115,10 +119,18 @@ pub struct Cli {
     command: Command,
 }
 
-/// Lists the exit codes in one sentence.
-fn exit_codes() -> String {
-    let codes = exit_code::TABLE.map(|(code, meaning)| format!("{code} {meaning}"));
-    format!("Exit codes: {}.", codes.join("; "))
+impl Cli {
+    /// Returns the error for `--json=bosh` if upstream does not have the command.
+    fn json_error(&self, grammar: &mut clap::Command) -> Option<clap::Error> {
+        let wanted = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
+        wanted.then(|| {
+            grammar.error(
+                clap::error::ErrorKind::ArgumentConflict,
+                "--json=bosh works with create-env, delete-env, stop-env, start-env, interpolate, \
+                 inspect-local-release and inspect-local-stemcell; other commands have --json",
+            )
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -147,7 +159,7 @@ enum Command {
     Ssh(Later<ssh::SshArgs>),
     /// Copy files to or from the VM
     Scp(Later<scp::ScpArgs>),
-    /// Check and repair VM, agent and disks
+    /// Compare the record with CPI and agent, and repair
     #[command(visible_aliases = ["cck", "cloudcheck"])]
     CloudCheck(Later<cloud_check::CloudCheckArgs>),
     /// Print a manifest with ops files and variables
@@ -171,32 +183,38 @@ enum Command {
     /// Convert a release tarball to SHA-256 digests
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
-    /// Show, verify, back up and repair the state
+    /// Show, back up, import and repair the state
     State(Later<state::StateCommandArgs>),
     /// Upload a stemcell and keep it until delete-stemcell
     UploadStemcell(Later<resources::UploadStemcellArgs>),
     /// List the stemcells on record
-    Stemcells(Later<resources::StemcellsArgs>),
+    #[command(hide = true)]
+    Stemcells(Later<resources::ViewArgs>),
     /// Delete a stemcell in every CPI that has it
     DeleteStemcell(Later<resources::DeleteStemcellArgs>),
     /// Delete the VM of the environment, or another by CID
     DeleteVm(Later<resources::DeleteArgs>),
     /// List the disks on record
-    Disks(Later<resources::DisksArgs>),
+    #[command(hide = true)]
+    Disks(Later<resources::ViewArgs>),
     /// Choose the disk that the next create-env attaches
     AttachDisk(Later<resources::AttachDiskArgs>),
     /// Delete a disk that is not in use
     DeleteDisk(Later<resources::DeleteArgs>),
     /// List the snapshots on record
-    Snapshots(Later<resources::SnapshotsArgs>),
+    #[command(hide = true)]
+    Snapshots(Later<resources::ViewArgs>),
     /// Take a snapshot of a disk
     TakeSnapshot(Later<resources::TakeSnapshotArgs>),
     /// Delete a snapshot of a disk
     DeleteSnapshot(Later<resources::DeleteArgs>),
     /// Show API version and formats of every CPI
-    Cpis(Later<resources::CpisArgs>),
-    /// Call, check and replay a CPI
+    #[command(hide = true)]
+    Cpis(Later<cpi::ListArgs>),
+    /// List, call, check and replay CPIs
     Cpi(Later<cpi::CpiCommandArgs>),
+    /// Allow the env file that is found here
+    Trust(Later<trust::TrustArgs>),
     /// List and prune the cache
     Cache(Later<cache::CacheArgs>),
     /// Show nodes and manage volumes of a standalone Ironic
@@ -234,17 +252,18 @@ impl Command {
             Command::Sha2ifyRelease(args) => args.0.run(session, Algorithm::Sha256),
             Command::State(args) => args.0.run(session),
             Command::UploadStemcell(args) => args.0.run(session),
-            Command::Stemcells(args) => args.0.run(session),
+            Command::Stemcells(args) => args.0.run(session, View::Stemcells),
             Command::DeleteStemcell(args) => args.0.run(session),
             Command::DeleteVm(args) => args.0.run(session, ResourceKind::Vm),
-            Command::Disks(args) => args.0.run(session),
+            Command::Disks(args) => args.0.run(session, View::Disks),
             Command::AttachDisk(args) => args.0.run(session),
             Command::DeleteDisk(args) => args.0.run(session, ResourceKind::Disk),
-            Command::Snapshots(args) => args.0.run(session),
+            Command::Snapshots(args) => args.0.run(session, View::Snapshots),
             Command::TakeSnapshot(args) => args.0.run(session),
             Command::DeleteSnapshot(args) => args.0.run(session, ResourceKind::Snapshot),
             Command::Cpis(args) => args.0.run(session),
             Command::Cpi(args) => args.0.run(session),
+            Command::Trust(args) => args.0.run(session),
             Command::Cache(args) => args.0.run(session),
             Command::Baremetal(args) => args.0.run(session),
             Command::Example(args) => args.0.run(session),
@@ -261,6 +280,20 @@ impl Command {
                 self,
                 Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)
             ),
+        }
+    }
+
+    /// Returns true if upstream has the command, so that `--json=bosh` can print what upstream does.
+    fn has_bosh_json(&self) -> bool {
+        match self {
+            Command::CreateEnv(args) => !args.0.reserves_stdout(),
+            Command::DeleteEnv(_)
+            | Command::StopEnv(_)
+            | Command::StartEnv(_)
+            | Command::Interpolate(_)
+            | Command::InspectLocalRelease(_)
+            | Command::InspectLocalStemcell(_) => true,
+            _ => false,
         }
     }
 
@@ -325,6 +358,7 @@ impl Command {
             | Command::Snapshots(_)
             | Command::Cpis(_)
             | Command::Cpi(_)
+            | Command::Trust(_)
             | Command::Cache(_)
             | Command::Baremetal(_)
             | Command::Completion(_) => true,
@@ -367,15 +401,19 @@ fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let grammar = grammar::for_words(&args).args(globals::ignored());
+    let mut grammar = grammar::for_words(&args).args(globals::ignored());
     let (cli, remarks) = match env_file::understand(&grammar, &args) {
         CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, Err(error)),
         CommandLine::Refused(error) => {
             let error = director::explained(error, grammar);
-            return finish::usage(&error, args.iter().any(|arg| arg == "--json"));
+            let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
+            return finish::usage(&error, json);
         }
     };
+    if let Some(error) = cli.json_error(&mut grammar) {
+        return finish::usage(&error, false);
+    }
     let session = Session::begin(&cli.globals, &cli.command.output_mode());
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);

@@ -1,4 +1,4 @@
-//! Paths: resolves flags, `$XDG_*`, `$HOME` and the working directory to absolute paths.
+//! Paths: resolves flags, `$HOME` and the working directory to absolute paths.
 
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,6 @@ pub(super) fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
-}
-
-/// Returns the value of an environment variable that is set and not empty.
-#[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
-pub(super) fn variable(name: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Replaces the extension of a path: `dir/bosh.yml` and `-state.json` give `dir/bosh-state.json`.
@@ -89,16 +83,4 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
 /// Returns true for `scheme://…`.
 pub(super) fn is_url(place: &Path) -> bool {
     place.to_str().is_some_and(|text| !matches!(Address::parse(text), Ok(None)))
-}
-
-/// Returns the directory of this program below a base directory of the XDG specification, which ignores
-/// relative values.
-pub(super) fn base(variable_name: &str, below_home: &str) -> Result<PathBuf> {
-    let base = match variable(variable_name).map(PathBuf::from).filter(|path| path.is_absolute()) {
-        Some(path) => path,
-        None => home().map(|home| home.join(below_home)).ok_or_else(|| {
-            Error::usage("this user has no home directory").with_hint(format!("set HOME or {variable_name}"))
-        })?,
-    };
-    Ok(base.join("monopile"))
 }

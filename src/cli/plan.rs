@@ -52,7 +52,7 @@ pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanR
 
 /// Formats the plan as output.
 pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finished> {
-    if session.globals.json {
+    if session.globals.json() {
         return Finished::json(plan_report);
     }
     let mut text = format!("Plan for '{}':\n", plan_report.deployment);

@@ -15,6 +15,7 @@ use base::{Error, Result};
 use engine::deploy::{self, File};
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Missing variables are generated for the output and are not saved.")]
 pub(super) struct RenderArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
@@ -47,11 +48,9 @@ pub(super) struct RenderArgs {
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
-        let request = deploy::RenderJob {
-            inputs: self.configs.beside(self.manifest.inputs_beside(&state)),
-            job: self.job,
-            templates: self.templates.into(),
-        };
+        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        inputs.discard_generated = true;
+        let request = deploy::RenderJob { inputs, job: self.job, templates: self.templates.into() };
         let run_context = session.run_context(state, None, false)?;
         let mut files = deploy::render_job(&request, &run_context.environment)?;
         if !self.show_secrets {

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::choices::Templates;
 use super::{finish::Finished, paths};
+use base::files::input;
 use base::{Error, Result};
 use engine::templates;
 use erb::Renderer;
@@ -30,13 +31,15 @@ impl RenderTemplateArgs {
         let home = paths::home();
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
-            std::fs::read_to_string(&path).map_err(|error| {
+            input::read_text(&path, input::FILE_LIMIT).map_err(|error| {
                 Error::invalid(format!("reading '{}' failed", path.display())).with_source(error)
             })
         };
         let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
-        let json = serde_json::from_str(&read(&self.context)?)
-            .map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
+        let text = read(&self.context)?;
+        let json =
+            serde_json::from_str(&text).map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
+        templates::check_context(&text).map_err(|error| error.context(wrong.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(wrong))?;
         let renderer = templates::renderer(self.templates.into(), &paths::environment())?;
         let name = self.template.display().to_string();

@@ -46,6 +46,7 @@ impl RenewalArgs {
             verify: true,
             agent_timeout: self.boot_timeout,
             forget_open_calls: self.forget_open_calls,
+            overrides: deploy::Overrides::default(),
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };

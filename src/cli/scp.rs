@@ -15,7 +15,7 @@ use engine::inspection::{self, CopyPath, SshAction};
 #[command(
     after_help = "A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the \
                   instance, such as `bosh/0`, may precede the colon. Write a local path with a colon in its \
-                  first name as `./a:b`.\n\nThe exit code is that of scp."
+                  first name as `./a:b`."
 )]
 pub(super) struct ScpArgs {
     #[command(flatten)]

@@ -1,21 +1,23 @@
 //! The scratch directory of a run: below `$TMPDIR` if it is set, otherwise below the cache, because stemcells
 //! are large and `/tmp` is often in memory. It is removed at the end of the run.
 //!
-//! The directory of a killed run is removed by a later run, a day after its end. Until then a CPI that
-//! outlived its run may still read an image there.
+//! The directory of a killed run is removed by the next run, as soon as the run has ended and no CPI that it
+//! started still runs: such a CPI may read an image there.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::paths;
-use base::files::Locked;
+use super::{paths, reference};
+use base::files::durable::{create_private, create_private_directory};
+use base::files::{Locked, scratch};
 use base::{Error, Result, files};
 
 const PREFIX: &str = "monopile-";
+/// The lock of a run. A directory without it is not removed.
 const LOCK: &str = ".lock";
-const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// The name of the lock before the run has taken it.
+const NEW_LOCK: &str = ".lock-new";
 
 /// A directory with mode 0700 that is removed when this is dropped.
 pub(super) struct Scratch {
@@ -27,14 +29,14 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn new(cache: &Path) -> Result<Scratch> {
-        let base = paths::variable("TMPDIR").map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
+        let base = reference::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
         Self::below(&paths::absolute(&base)?)
     }
 
     fn below(base: &Path) -> Result<Scratch> {
         let failed =
             |error| Error::io(format!("creating a scratch directory in '{}'", base.display()), error);
-        std::fs::create_dir_all(base).map_err(failed)?;
+        create_private_directory(base).map_err(failed)?;
         sweep(base);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
@@ -42,11 +44,14 @@ impl Scratch {
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(base)
             .map_err(failed)?;
-        let lock = Locked::from(File::create(directory.path().join(LOCK)).map_err(failed)?);
+        let new_lock = directory.path().join(NEW_LOCK);
+        let lock = Locked::from(create_private(&new_lock).map_err(failed)?);
         match lock.try_lock() {
             // The name is new, so the lock is free. Without lock support there is no sweep either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
+        // Only now can another run find the lock.
+        std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(failed)?;
         Ok(Scratch { directory, stays: false, _lock: lock })
     }
 
@@ -68,6 +73,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if let Some(base) = self.directory.path().parent() {
+            // A CPI of a killed run, which this run has waited for, has ended by now.
+            sweep(base);
+        }
         if self.stays {
             self.directory.disable_cleanup(true);
         } else if let Err(error) = files::remove_tree(self.directory.path()) {
@@ -95,24 +104,20 @@ fn sweep(base: &Path) {
 
 fn abandoned(directory: &Path) -> bool {
     let Ok(lock) = File::open(directory.join(LOCK)).map(Locked::from) else { return false };
-    let age =
-        lock.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age > ABANDONED_AFTER) && lock.try_lock().is_ok()
+    lock.try_lock().is_ok() && !scratch::is_claimed(directory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
-    /// Creates the directory of a run that was killed this long ago.
-    fn left(base: &Path, age: Duration) -> PathBuf {
+    /// Creates the directory of a run that was killed.
+    fn left(base: &Path) -> PathBuf {
         let mut scratch = Scratch::below(base).unwrap();
         scratch.leave();
         let path = scratch.path().to_owned();
         drop(scratch);
         std::fs::write(path.join("image"), "x").unwrap();
-        File::open(path.join(LOCK)).unwrap().set_modified(SystemTime::now() - age).unwrap();
         path
     }
 
@@ -140,17 +145,23 @@ mod tests {
     #[test]
     fn only_abandoned_directories_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let day = ABANDONED_AFTER + Duration::from_secs(1);
-        let recent = left(base.path(), Duration::from_secs(60));
-        let held = left(base.path(), Duration::ZERO);
+        let held = left(base.path());
         let lock = File::open(held.join(LOCK)).unwrap();
         lock.lock().unwrap();
-        lock.set_modified(SystemTime::now() - day).unwrap();
         let foreign = base.path().join("monopile-notes");
         std::fs::create_dir(&foreign).unwrap();
-        let old = left(base.path(), day);
-        drop(Scratch::below(base.path()).unwrap());
+        let in_use = left(base.path());
+        let answer = base.path().join("answer");
+        let cpi = Locked::from(File::create(&answer).unwrap());
+        cpi.lock().unwrap();
+        scratch::claim(&in_use, &[&answer]).unwrap();
+        let old = left(base.path());
+        let run = Scratch::below(base.path()).unwrap();
         assert!(!old.exists());
-        assert!(recent.exists() && held.exists() && foreign.exists());
+        assert!(held.exists() && foreign.exists() && in_use.exists());
+        drop(cpi);
+        drop(run);
+        drop(Scratch::below(base.path()).unwrap());
+        assert!(!in_use.exists() && held.exists());
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::env_file::Remark;
-use super::globals::Globals;
+use super::globals::{Globals, JsonForm};
+use super::reference::{self, Variable};
 use super::run_log::{Logged, RunLog};
 use super::run_record::{Recorded, RunRecord};
 use super::scratch::Scratch;
@@ -16,12 +17,12 @@ use super::table::Layout;
 use super::{duration, encryption_args, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
-use crate::ui;
-use artifact::Cache;
+use crate::ui::{self, bosh::Document};
+use artifact::{Cache, Interrupted};
 use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
-use engine::environment::{Ask, Confirm, Environment, Paths};
+use engine::environment::{Ask, Confirm, Environment, Paths, interruption};
 use engine::state::{Address, Shared, Storage};
 
 /// The output of a command.
@@ -44,6 +45,8 @@ pub(super) struct Session {
     pub(super) redactor: Redactor,
     pub(super) clock: Clock,
     log: Option<RunLog>,
+    /// The document of `--json=bosh`.
+    document: Option<Document>,
     /// The name of the command in log and history, once the log has begun.
     command: OnceLock<String>,
     record: RunRecord,
@@ -74,11 +77,12 @@ impl Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
         let terminal = std::io::stdout().is_terminal();
-        let color = !globals.no_color && paths::variable("NO_COLOR").is_none();
-        let dumb = paths::variable("TERM").is_some_and(|term| term == "dumb");
+        let color = !globals.no_color && reference::NO_COLOR.value().is_none();
+        let dumb = reference::TERM.value().is_some_and(|term| term == "dumb");
         let options = ui::Options {
             format: match () {
-                () if globals.json => ui::Format::Json,
+                () if globals.json == Some(JsonForm::Bosh) => ui::Format::Bosh,
+                () if globals.json() => ui::Format::Json,
                 () if output_mode.stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
@@ -105,10 +109,25 @@ impl Session {
             redactor,
             clock: Clock::start(),
             log,
+            document: renderer.document().cloned(),
             command: OnceLock::new(),
             record,
             ends_by_signal: output_mode.ends_by_signal,
             stdout_reserved: output_mode.stdout_reserved,
+        }
+    }
+
+    /// Returns the document of `--json=bosh`.
+    pub(super) fn document(&self) -> Option<&Document> {
+        self.document.as_ref()
+    }
+
+    /// Begins the document of `--json=bosh` with the path of the manifest, as upstream does.
+    pub(super) fn name_manifest(&self, manifest: &Path) {
+        if let Some(document) = &self.document {
+            let path = paths::absolute(&paths::expand(manifest, paths::home().as_deref()));
+            let path = path.unwrap_or_else(|_| manifest.to_owned());
+            document.line(format!("Deployment manifest: '{}'\n", path.display()));
         }
     }
 
@@ -127,23 +146,18 @@ impl Session {
     pub(super) fn keep_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
-        let directory = paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("logs"));
-        if let Err(error) = directory.and_then(|directory| log.open(&directory, command)) {
+        if let Err(error) = reference::LOGS.path().and_then(|directory| log.open(&directory, command)) {
             self.reporter.warn(format!("this run has no log: {}", error.chain().join(": ")));
         }
         log.path().into_iter().for_each(|path| self.keep_whole(path));
-    }
-
-    /// Returns the directory with the records of runs.
-    pub(super) fn history_dir() -> Result<PathBuf> {
-        paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("history"))
     }
 
     /// Begins the record of a run with a log. The run continues without a record if that fails.
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let begun = Session::history_dir()
+        let begun = reference::HISTORY
+            .path()
             .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.place(), log));
         if let Err(error) = begun {
             self.reporter.warn(format!("this run is missing in the history: {}", error.chain().join(": ")));
@@ -182,7 +196,8 @@ impl Session {
         package_dir: Option<&Path>,
         keep_work: bool,
     ) -> Result<RunContext> {
-        let state = self.storage(&state)?;
+        let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
+        let state = self.storage_with(&state, interruption(&signals))?;
         self.keep_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
@@ -198,20 +213,25 @@ impl Session {
             state,
             work: scratch.path().to_owned(),
             cache,
-            data: paths::base("XDG_STATE_HOME", ".local/state")?,
+            data: reference::STATE_HOME.path()?,
             package_dir,
             executable: paths::executable()?,
         };
         for path in [&paths.work, &paths.cache, &paths.data, &paths.executable] {
             self.keep_whole(path);
         }
+        let (asks, confirms) = (paths.state.clone(), paths.state.clone());
         let environment = Environment {
             paths,
             reporter: self.reporter.clone(),
-            ask_secret: self.interactive().then(|| -> Ask { Arc::new(ui::prompt::secret) }),
-            confirm: self.interactive().then(|| -> Confirm { Arc::new(ui::prompt::confirm) }),
+            ask_secret: self.interactive().then(|| -> Ask {
+                Arc::new(move |question: &str| asks.while_asking(|| ui::prompt::secret(question)))
+            }),
+            confirm: self.interactive().then(|| -> Confirm {
+                Arc::new(move |question: &str| confirms.while_asking(|| ui::prompt::confirm(question)))
+            }),
             redactor: self.redactor.clone(),
-            signals: signals::count((!self.ends_by_signal).then_some(&self.reporter))?,
+            signals,
             variables: paths::environment(),
             parallel: usize::from(self.globals.parallel),
             keep_work,
@@ -227,25 +247,30 @@ impl Session {
 
     /// Returns the storage of the state at a path or URL.
     pub(super) fn storage(&self, state: &Path) -> Result<Storage> {
+        self.storage_with(state, Arc::new(|| Ok(())))
+    }
+
+    fn storage_with(&self, state: &Path, interrupted: Interrupted) -> Result<Storage> {
         let text = state.to_string_lossy();
         self.keep_whole(state);
         let encryption = encryption_args::current();
         let calls = |identity: &str| {
             let name = Sha256::digest(identity.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-            paths::base("XDG_STATE_HOME", ".local/state").map(|base| base.join("calls").join(name))
+            reference::CALLS.path().map(|calls| calls.join(name))
         };
         let Some(address) = Address::parse(&text)? else {
             return Ok(Storage::from(state).sealed(encryption, calls(&text)?));
         };
         let mut shared =
             Shared::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
-        if let Some(lease) = paths::variable("MONOPILE_STATE_LEASE") {
+        if let Some(lease) = reference::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
                 Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))
             })?;
             shared = shared.with_lease(lease);
         }
+        let shared = shared.with_interruption(interrupted);
         Storage::shared(&shared, encryption, calls(&shared.identity())?)
     }
 
@@ -259,7 +284,7 @@ impl Session {
     pub(super) fn cache_dir(&self) -> Result<PathBuf> {
         match &self.globals.cache_dir {
             Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
-            None => paths::base("XDG_CACHE_HOME", ".cache"),
+            None => reference::CACHE_HOME.path(),
         }
     }
 
@@ -289,7 +314,7 @@ impl Session {
     /// Returns true if the operator can be asked.
     pub(super) fn interactive(&self) -> bool {
         !self.globals.non_interactive
-            && !self.globals.json
+            && !self.globals.json()
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }
@@ -297,12 +322,10 @@ impl Session {
 
 /// Returns true if the locale is UTF-8.
 fn unicode() -> bool {
-    ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(paths::variable)
-        .and_then(|value| value.into_string().ok())
-        .is_some_and(|locale| {
+    reference::LOCALE.iter().find_map(Variable::value).and_then(|value| value.into_string().ok()).is_some_and(
+        |locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
-        })
+        },
+    )
 }

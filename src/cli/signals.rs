@@ -20,6 +20,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     let mut signals = signal_hook::iterator::Signals::new(watched)
         .map_err(|error| base::Error::io("installing signal handlers", error))?;
     let counted = Arc::new(AtomicUsize::new(0));
+    base::files::input::end_at_signals(Arc::clone(&counted));
     let (count, reporter) = (Arc::clone(&counted), reporter.cloned());
     std::thread::Builder::new()
         .name("signals".into())

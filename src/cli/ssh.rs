@@ -10,7 +10,6 @@ use base::Result;
 use engine::inspection::{self, SshAction};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "The exit code is that of the command on the VM, or of ssh (255).")]
 pub(super) struct SshArgs {
     #[command(flatten)]
     vm: VmArgs,

@@ -11,10 +11,11 @@ use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
 use super::session::{RunContext, Session};
 use super::table::Table;
-use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths};
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
+use engine::history::Record;
 use engine::inspection::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
 use engine::state::{State, Storage};
 
@@ -22,10 +23,6 @@ use engine::state::{State, Storage};
 const EXPIRES_SOON: i64 = 30;
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Exit codes: 0 no problem found; 1 the jobs do not run, or there is no VM; 5 the agent does \
-                  not answer; 6 VM or disk do not exist, or the disk is not mounted."
-)]
 pub(super) struct StatusArgs {
     /// Path to the manifest, or to a state file, which does not name the address of the agent
     #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -84,7 +81,7 @@ impl StatusArgs {
             templates: self.templates.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
-            history: Session::history_dir().ok(),
+            history: reference::HISTORY.path().ok(),
         };
         let mut run_context = session.run_context(state, None, false)?;
         self.agent.apply(&mut run_context.environment);
@@ -95,7 +92,7 @@ impl StatusArgs {
             return self.watch(session, &run_context, &mut collector);
         }
         let status = collector.look(&run_context.environment.reporter)?;
-        let output = match session.globals.json {
+        let output = match session.globals.json() {
             true => Finished::json(&status)?,
             false => Finished::Output(text(session, &status).into_bytes()),
         };
@@ -114,14 +111,14 @@ impl StatusArgs {
     ) -> Result<Finished> {
         let silent = Reporter::silent();
         let environment = &run_context.environment;
-        let mut screen = ui::Screenful::open(session.globals.json);
+        let mut screen = ui::Screenful::open(session.globals.json());
         while environment.interrupted().is_none() {
             let frame = match collector.look(&silent) {
-                Ok(status) if session.globals.json => json_line(&status)?,
+                Ok(status) if session.globals.json() => json_line(&status)?,
                 Ok(status) => text(session, &status),
                 Err(_) if environment.interrupted().is_some() => break,
                 // The state may be in the middle of a deletion, which is worth watching.
-                Err(error) => match session.globals.json {
+                Err(error) => match session.globals.json() {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.show(&error.chain().join(": "))),
                 },
@@ -150,9 +147,14 @@ fn json_line(status: &Status) -> Result<String> {
 fn text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
+    if let Some(run) = status.running() {
+        let Record { command, started, pid, .. } = &run.record;
+        facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
+    }
     if let Some(state) = &status.job_state {
         let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
-        facts.push(("Jobs", format!("{state}: {jobs}")));
+        let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
+        facts.push(("Jobs", format!("{state}: {jobs}{}", by.unwrap_or_default())));
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;
@@ -273,7 +275,11 @@ fn disks(status: &Status) -> Option<Table> {
         let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
         table.row([cid, size, yes.to_owned(), state.to_owned(), full, hint]);
     }
-    (!status.disks.is_empty()).then_some(table)
+    for cid in &status.untracked_disks {
+        let cells = [cid.as_str(), "", "no", "NOT ON RECORD", "", ""];
+        table.row(cells.map(str::to_owned));
+    }
+    (!status.disks.is_empty() || !status.untracked_disks.is_empty()).then_some(table)
 }
 
 fn networks(status: &Status) -> Option<Table> {

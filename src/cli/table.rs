@@ -1,7 +1,7 @@
 //! Tables: aligned columns that fit the terminal, or tab-separated values for programs.
 
+use crate::ui::{self, longest_word};
 use base::redact::Redactor;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Columns between two cells.
 const GAP: usize = 2;
@@ -68,7 +68,9 @@ impl Layout {
 
 impl Table {
     pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
-        Table { header: header.into_iter().map(str::to_uppercase).collect(), rows: Vec::new() }
+        let clean = |name: &str| base::text::clean_line(name).to_uppercase();
+        // The server of `baremetal` names its fields.
+        Table { header: header.into_iter().map(clean).collect(), rows: Vec::new() }
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -121,12 +123,11 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
         lines.map(|line| length(line)).max().unwrap_or(0)
     };
-    let word = |line: &str| line.split_whitespace().map(UnicodeWidthStr::width).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..count).map(|column| longest(column, &UnicodeWidthStr::width)).collect();
+    let mut widths: Vec<usize> = (0..count).map(|column| longest(column, &ui::width)).collect();
     let least: Vec<usize> = widths
         .iter()
         .enumerate()
-        .map(|(column, width)| longest(column, &word).max(NARROW).min(*width))
+        .map(|(column, width)| longest(column, &longest_word).max(NARROW).min(*width))
         .collect();
     while widths.iter().sum::<usize>() + GAP * count.saturating_sub(1) > limit {
         let widest = (0..count).filter(|column| widths[*column] > least[*column]);
@@ -137,23 +138,28 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<
 }
 
 fn aligned(row: &[Vec<String>], widths: &[usize]) -> String {
-    let cells: Vec<Vec<String>> = row.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+    let cells: Vec<Vec<String>> = row.iter().zip(widths).map(|(cell, width)| fitted(cell, *width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let line = |index: usize| {
         let mut line = String::new();
         for (cell, width) in cells.iter().zip(widths) {
             let text = cell.get(index).map_or("", String::as_str);
             line.push_str(text);
-            line.push_str(&" ".repeat((width + GAP).saturating_sub(text.width())));
+            line.push_str(&" ".repeat((width + GAP).saturating_sub(ui::width(text))));
         }
         line.trim_end().to_owned() + "\n"
     };
     (0..height).map(line).collect()
 }
 
+/// Breaks the lines of a cell to `width` columns.
+fn fitted(lines: &[String], width: usize) -> Vec<String> {
+    lines.iter().flat_map(|line| ui::fitted(line, width)).collect()
+}
+
 /// Returns the column in which values beside these labels begin.
 fn indent<'l>(labels: impl Iterator<Item = &'l str>) -> usize {
-    labels.map(UnicodeWidthStr::width).max().unwrap_or(0) + GAP
+    labels.map(ui::width).max().unwrap_or(0) + GAP
 }
 
 /// Formats values beside their labels, wrapped to `limit` columns.
@@ -161,50 +167,15 @@ fn labelled(cells: &[(&str, Vec<String>)], indent: usize, limit: usize) -> Strin
     let room = limit.saturating_sub(indent).max(LEAST_ROOM);
     let mut text = String::new();
     for (label, lines) in cells {
-        for (index, line) in wrapped(lines, room).iter().enumerate() {
+        for (index, line) in fitted(lines, room).iter().enumerate() {
             let label = if index == 0 { label } else { "" };
             text.push_str(label);
-            text.push_str(&" ".repeat(indent - label.width()));
+            text.push_str(&" ".repeat(indent - ui::width(label)));
             text.push_str(line);
             text.push('\n');
         }
     }
     text
-}
-
-/// Breaks lines between words. A word that is wider than `width` is truncated.
-fn wrapped(lines: &[String], width: usize) -> Vec<String> {
-    let mut wrapped = Vec::new();
-    for line in lines {
-        if line.width() <= width {
-            wrapped.push(line.clone());
-            continue;
-        }
-        let mut current = String::new();
-        for word in line.split_whitespace() {
-            if !current.is_empty() && current.width() + 1 + word.width() > width {
-                wrapped.push(std::mem::take(&mut current));
-            }
-            if !current.is_empty() {
-                current.push(' ');
-            }
-            current.push_str(&truncated(word, width));
-        }
-        wrapped.push(current);
-    }
-    wrapped
-}
-
-fn truncated(word: &str, width: usize) -> String {
-    if word.width() <= width {
-        return word.to_owned();
-    }
-    let mut used = 0;
-    let kept = word.chars().take_while(|character| {
-        used += character.width().unwrap_or(0);
-        used < width
-    });
-    kept.chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -254,7 +225,7 @@ mod tests {
         table.row(["日本語".to_owned(), "/a/very/long/path/without/any/blank".to_owned(), "x".repeat(90)]);
         for columns in 20..120 {
             let text = table.print(&on_terminal(columns));
-            assert!(text.lines().all(|line| line.width() <= columns), "{columns}:\n{text}");
+            assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");
         }
     }
 

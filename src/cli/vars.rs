@@ -36,7 +36,6 @@ enum VarsCommand {
         path: String,
     },
     /// Check certificates and keys, and with -l the declarations of manifests
-    #[command(after_help = "Exit codes: 0 no problem found; 3 problems found.")]
     Check {
         #[command(flatten)]
         store: StoreArgs,
@@ -121,7 +120,7 @@ impl DeclaredArgs {
 impl VarsArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         let (store, request) = match self.command {
-            VarsCommand::List { store } => (store, Request::List { json: session.globals.json }),
+            VarsCommand::List { store } => (store, Request::List { json: session.globals.json() }),
             VarsCommand::Get { store, path } => (store, Request::Get { path }),
             VarsCommand::Check { store, declared, within } => {
                 let declared = declared.inputs(store.env_file.file());

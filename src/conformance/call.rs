@@ -73,7 +73,8 @@ pub fn call(
 
 fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, versions: Versions) -> Called {
     let reply = reply::read(exchange);
-    let mut problems = reply.problems;
+    let mut problems = reply.not_promised;
+    problems.extend(reply.problems);
     let (mut success, mut info, mut error) = (false, None, None);
     match &reply.content {
         Content::Result(result) => {

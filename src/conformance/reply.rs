@@ -18,6 +18,8 @@ pub struct Reply {
     pub beside: Option<Value>,
     /// Problems of the form.
     pub problems: Vec<String>,
+    /// Properties of the process that callers expect and the contract does not promise.
+    pub not_promised: Vec<String>,
 }
 
 /// The content of a reply.
@@ -58,10 +60,10 @@ impl Refusal {
 
 /// Reads the reply of a process.
 pub(super) fn read(exchange: &Exchange) -> Reply {
-    let mut problems = Vec::new();
+    let (mut problems, mut not_promised) = (Vec::new(), Vec::new());
     match exchange.ended {
         Ended::Exited(0) => {}
-        Ended::Exited(status) => problems.push(format!(
+        Ended::Exited(status) => not_promised.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
         Ended::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
@@ -71,7 +73,7 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
         Ended::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.held_open {
-        problems.push(
+        not_promised.push(
             "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
         );
@@ -79,7 +81,7 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
     let document = document(&exchange.stdout, &mut problems);
     let (content, beside) =
         document.map_or((Content::Unusable, None), |document| content(document, &mut problems));
-    Reply { content, beside, problems }
+    Reply { content, beside, problems, not_promised }
 }
 
 /// Returns the document on standard output, or the most likely one among other text.

@@ -14,7 +14,7 @@
 //! stayed open.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -27,11 +27,14 @@ use serde_json::Value;
 
 use super::exchange::{Ended, Exchange};
 use super::redacted;
+use base::files::input;
 use base::redact::Redactor;
 use base::{Error, Result};
 
 /// The version of the format.
 const FORMAT: u64 = 1;
+/// The largest transcript that is read, in bytes.
+const TRANSCRIPT_LIMIT: u64 = 256 << 20;
 /// The longest line of a transcript.
 const LINE_LIMIT: u64 = 64 * 1024 * 1024;
 
@@ -213,7 +216,8 @@ impl Transcript {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
                 .with_hint("monopile cpi check --record FILE writes a transcript")
         };
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let text = input::read(path, TRANSCRIPT_LIMIT).map_err(failed)?;
+        let mut file = text.as_slice();
         let mut transcript = Transcript { settings: Value::Null, entries: Vec::new() };
         for number in 1.. {
             let mut line = String::new();

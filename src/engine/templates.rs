@@ -1,22 +1,41 @@
 //! Renders job templates with the crate `erb`, and turns its errors into an [`Error`] with hints.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use crate::environment::{Environment, signals};
+
 use base::error::nearest;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use erb::{Context, ContextError, Mode, ModeRenderer, RenderError, StartError};
+
+/// Checks the JSON text of an evaluation context, before it is read.
+pub fn check_context(text: &str) -> Result<()> {
+    Context::check_text(text).map_err(context_error)
+}
 
 /// Reads an evaluation context in BOSH's JSON form.
 pub fn context(json: &Value) -> Result<Context> {
-    Context::from_json(json).map_err(|error| {
-        let invalid = Error::invalid(error.to_string());
-        match error {
-            ContextError::Nested { .. } => {
-                invalid.with_hint("one of the two is wrong in the job's spec or in the manifest")
-            }
-            ContextError::NotAnObject | ContextError::Section(_) => invalid,
+    Context::from_json(json).map_err(context_error)
+}
+
+fn context_error(error: ContextError) -> Error {
+    let invalid = Error::invalid(error.to_string());
+    match error {
+        ContextError::Integer(_) => invalid.with_hint("write it as a string"),
+        ContextError::Nested { .. } => {
+            invalid.with_hint("one of the two is wrong in the job's spec or in the manifest")
         }
-    })
+        ContextError::NotAnObject | ContextError::Section(_) => invalid,
+    }
+}
+
+/// Creates the renderer of a mode for a run. A signal ends a native rendering.
+pub(crate) fn renderer_of(environment: &Environment, mode: Mode) -> Result<ModeRenderer> {
+    let signals = Arc::clone(&environment.signals);
+    let interrupted = Arc::new(move || signals::number(&signals));
+    Ok(renderer(mode, &environment.variables)?.interrupted_by(interrupted))
 }
 
 /// Creates the renderer of a mode. `variables` are the whole environment of a Ruby process.
@@ -51,6 +70,8 @@ pub fn failure(error: RenderError, context: &Context) -> Error {
         }
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
+        RenderError::Interrupted { signal, .. } => Error::new(ErrorKind::Interrupted(signal), text)
+            .with_hint("run the same command again to go on from here"),
         RenderError::Ruby { .. } => Error::environment(text)
             .with_hint("run it again, or with another renderer: --templates native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)

@@ -74,6 +74,42 @@ impl Context {
         Ok(Context { inner: Arc::new(inner) })
     }
 
+    /// Checks the JSON text of a context, before it is read: integers beyond 64 bits would be rounded
+    /// silently.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ContextError::Integer`] with the first such integer.
+    pub fn check_text(text: &str) -> Result<(), ContextError> {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            let from = at;
+            at += 1;
+            match byte {
+                b'"' => {
+                    while let Some(byte) = bytes.get(at) {
+                        at += if *byte == b'\\' { 2 } else { 1 };
+                        if *byte == b'"' {
+                            break;
+                        }
+                    }
+                }
+                b'-' | b'0'..=b'9' => {
+                    let of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                    at += bytes[at..].iter().take_while(of_number).count();
+                    let number = &text[from..at];
+                    let float = number.contains(['.', 'e', 'E']);
+                    if !float && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                        return Err(ContextError::Integer(number.to_owned()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the object that templates see as `spec`.
     pub fn spec(&self) -> &Value {
         &self.inner.spec
@@ -148,5 +184,24 @@ fn collect_names(prefix: &str, value: &Value, names: &mut Vec<String>) {
             names.push(name.clone());
         }
         collect_names(&name, value, names);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Context, ContextError};
+
+    #[test]
+    fn integers_beyond_64_bits_are_refused() {
+        let fine = [
+            r#"{"a": 18446744073709551615}"#,
+            "[-9223372036854775808, 1e400]",
+            r#""99999999999999999999\"1""#,
+        ];
+        for text in fine {
+            assert_eq!(Context::check_text(text), Ok(()), "{text}");
+        }
+        let error = Context::check_text(r#"{"a": [1, 18446744073709551616]}"#).unwrap_err();
+        assert_eq!(error, ContextError::Integer("18446744073709551616".into()));
     }
 }

@@ -19,7 +19,7 @@ pub enum RenderError {
         /// The unsupported method or construct, such as `String#to_r`.
         construct: String,
     },
-    /// The template exceeds a limit of the native renderer: its size, steps or memory.
+    /// The template exceeds a limit of the native renderer: its size, steps, memory or time.
     #[error("template '{template}' line {line}: {limit}")]
     Limit {
         /// The template's name.
@@ -28,6 +28,14 @@ pub enum RenderError {
         line: u32,
         /// The exceeded limit and its value, as a sentence.
         limit: String,
+    },
+    /// A signal interrupted the rendering.
+    #[error("template '{template}': interrupted while it was rendered")]
+    Interrupted {
+        /// The template's name.
+        template: String,
+        /// The number of the signal.
+        signal: u8,
     },
     /// The Ruby process ended, timed out or sent no valid answer, or the thread of the native renderer
     /// failed. The template may be the cause, for example by calling `exit!`.
@@ -88,6 +96,9 @@ pub enum ContextError {
     /// This section of the context is neither an object nor null.
     #[error("'{0}' in the evaluation context is not a JSON object")]
     Section(&'static str),
+    /// An integer of the text has more than 64 bits, which the JSON reader would round.
+    #[error("the evaluation context has the integer {0}, which does not fit into 64 bits")]
+    Integer(String),
     /// A property is below another property that is a value and not a group.
     #[error("property '{name}' cannot be set: '{parent}' is already a value, not a group of properties")]
     Nested {

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use parking_lot::Mutex;
 
-use super::native::NativeRenderer;
+use super::native::{Interrupted, NativeRenderer};
 use super::ruby::RubyRenderer;
 use super::{Context, RenderError, Renderer, StartError};
 
@@ -57,6 +57,13 @@ impl ModeRenderer {
             Mode::Auto => Ruby::Fallback { variables: variables.to_vec(), started: Mutex::default() },
         };
         Ok(ModeRenderer { native: NativeRenderer::new(), ruby })
+    }
+
+    /// Ends a native rendering as soon as `interrupted` returns a signal, see
+    /// [`NativeRenderer::interrupted_by`].
+    #[must_use]
+    pub fn interrupted_by(self, interrupted: Interrupted) -> Self {
+        ModeRenderer { native: self.native.interrupted_by(interrupted), ..self }
     }
 }
 

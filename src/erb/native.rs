@@ -1,6 +1,7 @@
 //! The native renderer: evaluates the Ruby in a template, with access only to the template and its context.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use super::context::Context;
 use super::error::{RenderError, TemplateError};
 use super::evaluator::eval;
-pub use super::evaluator::eval::Limits;
+pub use super::evaluator::meter::{Interrupted, Limits};
 use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 
@@ -22,9 +23,10 @@ type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 ///
 /// Each rendering runs on a thread of its own, with [`Limits::stack`] bytes of stack. Several threads may
 /// render with one renderer at the same time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct NativeRenderer {
     limits: Limits,
+    interrupted: Option<Interrupted>,
     parsed: Mutex<HashMap<(u64, usize), Parsed>>,
 }
 
@@ -36,7 +38,14 @@ impl NativeRenderer {
 
     /// Creates a renderer with other limits than the default ones.
     pub fn with_limits(limits: Limits) -> Self {
-        NativeRenderer { limits, parsed: Mutex::default() }
+        NativeRenderer { limits, ..Self::default() }
+    }
+
+    /// Ends a rendering with [`RenderError::Interrupted`] as soon as `interrupted` returns a signal. It is
+    /// called about once in a millisecond.
+    #[must_use]
+    pub fn interrupted_by(self, interrupted: Interrupted) -> Self {
+        NativeRenderer { interrupted: Some(interrupted), ..self }
     }
 
     fn parsed(&self, source: &str) -> Parsed {
@@ -58,7 +67,7 @@ impl NativeRenderer {
     fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
         match &*self.parsed(source) {
-            Ok(parsed) => eval::run(name, parsed, context, self.limits),
+            Ok(parsed) => eval::run(name, parsed, context, self.limits, self.interrupted.clone()),
             Err(ParseError::Syntax { line, message }) => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template,
@@ -76,6 +85,12 @@ impl NativeRenderer {
                 Err(RenderError::Limit { template, line: 1, limit: limit.clone() })
             }
         }
+    }
+}
+
+impl fmt::Debug for NativeRenderer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeRenderer").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -105,6 +120,9 @@ impl Renderer for NativeRenderer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
     use super::{Limits, NativeRenderer};
     use crate::{Context, RenderError, Renderer};
 
@@ -149,7 +167,7 @@ mod tests {
 
     #[test]
     fn limits_stop_endless_loops_and_huge_values() {
-        let limits = Limits { steps: 100_000, memory: 1 << 20, stack: 64 << 20 };
+        let limits = Limits { steps: 100_000, memory: 1 << 20, stack: 64 << 20, ..Limits::default() };
         let renderer = NativeRenderer::with_limits(limits);
         for source in [
             "<% loop { } %>",
@@ -160,6 +178,92 @@ mod tests {
         ] {
             let result = renderer.render("a.erb", source, &context());
             assert!(matches!(result, Err(RenderError::Limit { .. })), "{source}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn work_and_memory_of_methods_are_limited() {
+        // As small as the templates allow: with the default limits, a debug build takes many seconds.
+        let limits = Limits { steps: 200_000, memory: 2 << 20, ..Limits::default() };
+        let renderer = NativeRenderer::with_limits(limits);
+        for source in [
+            "<% ('a' * 1_000_000).each_char {} %>",
+            "<% ('a' * 1_000_000).split('') %>",
+            "<% ('a'..'zzzzzzzzzzzz').to_a %>",
+            "<% (1..10**9).to_a %>",
+            "<% IPAddr.new('::/0').to_range.to_a %>",
+            "<% s = 'a' * 1_000_000; 10_000_000.times { s.count('a') } %>",
+            "<% def method_missing(name, *list) = foo(name, *list)\nbar %>",
+            "<% a = [1]; 40.times { a = [a, a] }; a.inspect %>",
+            "<% a = [1]; 40.times { a = [a, a] }; a.to_json %>",
+            "<% a = [1]; 40.times { a = [a, a] }; a.hash %>",
+            "<% a = [1]; b = [1]; 40.times { a = [a, a]; b = [b, b] }; { a => 1 }[b] %>",
+            "<% c = Object; 10_000.times { c = Class.new(c) } %>",
+            "<% ('9' * 1_000_000).to_i %>",
+            "<% 3.pow(2**100_000, 2**100_000 + 1) %>",
+            "<% 100_000.times.map { |i| 2**100_000 + i } %>",
+            "<% 10_000.times.map { |i| ('x' * 100_000 + i.to_s).to_sym } %>",
+            "<% d = Digest::SHA256.new; 10_000.times { d << 'a' * 100_000 } %>",
+            "<% a = []; a[2**40] = 1 %>",
+            "<% [1].fill(2, 1, 2**40) %>",
+            "<% 'a'.center(2**40) %>",
+            "<% ('a' * 100_000).gsub('a', 'b' * 100) %>",
+        ] {
+            let result = renderer.render("a.erb", source, &context());
+            let Err(RenderError::Limit { limit, .. }) = &result else { panic!("{source}: {result:?}") };
+            // Not by the time, which depends on the machine.
+            assert!(!limit.contains("seconds"), "{source}: {limit}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_no_longer_in_use_does_not_count() {
+        let limits = Limits { memory: 512 << 10, ..Limits::default() };
+        let source = "<% 100.times { 'a' * 100_000 } %><% 10_000.times { [1, 'b', { c: 1 }] } %>ok";
+        assert_eq!(NativeRenderer::with_limits(limits).render("a.erb", source, &context()).unwrap(), b"ok");
+    }
+
+    #[test]
+    fn values_nested_in_each_other_are_dropped_without_recursion() {
+        // Dropping them by recursion would need more than this stack: a level has less than 56 bytes of it.
+        let limits = Limits { memory: u64::MAX, stack: 1 << 20, ..Limits::default() };
+        let renderer = NativeRenderer::with_limits(limits);
+        for nest in [
+            "a = [a]",
+            "a = { a: a }",
+            "b = a; a = lambda { b }",
+            "o = Object.new; o.instance_variable_set(:@a, a); a = o",
+            "a = a.method(:class)",
+            "a = Set.new([a])",
+        ] {
+            let source = format!("<% a = nil; 20_000.times {{ |i; b, o| {nest} }} %>ok");
+            assert_eq!(renderer.render("a.erb", &source, &context()).unwrap(), b"ok", "{nest}");
+        }
+    }
+
+    #[test]
+    fn a_signal_ends_a_rendering() {
+        let begun = Instant::now();
+        let interrupted = move || (begun.elapsed() > Duration::from_millis(50)).then_some(2);
+        let renderer = NativeRenderer::new().interrupted_by(Arc::new(interrupted));
+        for source in ["<% loop { } %>", "<% begin; loop { }; rescue Exception; loop { }; end %>"] {
+            let error = renderer.render("a.erb", source, &context()).unwrap_err();
+            assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_the_engine_matches_otherwise_than_ruby_is_unsupported() {
+        for source in [
+            "<%= 'a' =~ /a{1,2}+/ %>",
+            "<%= 'a' =~ /(?<x>a)|(?<x>b)/ %>",
+            "<%= 'stra\u{df}e' =~ /ss/i %>",
+            "<%= 'ss' =~ /\u{df}/i %>",
+            "<%= 'a'.lines('') %>",
+            "<%= JSON.parse('{}', object_class: OpenStruct) %>",
+        ] {
+            assert!(matches!(render(source), Err(RenderError::Unsupported { line: 1, .. })), "{source}");
         }
     }
 
@@ -176,6 +280,7 @@ mod tests {
             let source = format!("<%= {}1{} %>", open.repeat(20_000), close.repeat(20_000));
             drop(render(&source));
         }
+        assert!(render(&format!("<% {} %>", "def f(a=".repeat(20_000))).is_err());
     }
 
     #[test]

@@ -16,9 +16,8 @@ use base::encoding::basic_authorization;
 /// The time to retry while another request locks the node. Ironic itself waits about two seconds before it
 /// refuses.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-const LOCK_PAUSE: Duration = Duration::from_secs(1);
-/// The pause before a retry after a failure of the server.
-const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+/// The pause before a retry.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A client of one Ironic.
 pub struct Client {
@@ -29,6 +28,7 @@ pub struct Client {
     token: Mutex<Option<String>>,
     lock_patience: Duration,
     outage_patience: Duration,
+    pause: Duration,
 }
 
 impl Client {
@@ -52,6 +52,7 @@ impl Client {
             token,
             lock_patience: LOCK_PATIENCE,
             outage_patience: Duration::ZERO,
+            pause: PAUSE,
         };
         client.version = client.negotiate()?;
         tracing::debug!(address = client.base, version = %client.version, "connected to Ironic");
@@ -129,18 +130,16 @@ impl Client {
                 Err(error) => error,
             };
             let not_begun = matches!(error, IronicError::Refused { status: 503, .. });
-            let (patience, pause) = match error.refusal() {
-                Some(Refusal::Locked) => (self.lock_patience, LOCK_PAUSE),
-                _ if error.is_transient() && (not_begun || *method == Method::GET) => {
-                    (self.outage_patience, OUTAGE_PAUSE)
-                }
+            let patience = match error.refusal() {
+                Some(Refusal::Locked) => self.lock_patience,
+                _ if error.is_transient() && (not_begun || *method == Method::GET) => self.outage_patience,
                 _ => return Err(error),
             };
             if begun.elapsed() >= patience {
                 return Err(error);
             }
             tracing::info!(%error, "request to Ironic failed, retrying");
-            std::thread::sleep(pause.min(patience));
+            std::thread::sleep(self.pause.min(patience));
         }
     }
 

@@ -74,7 +74,7 @@ fn changing_requests_are_retried_only_while_the_node_is_locked() {
         3 => fault("503 Service Unavailable", "busy"),
         _ => fault("409 Conflict", locked),
     });
-    let client = connect(settings(&server)).unwrap();
+    let client = Client { pause: Duration::from_millis(10), ..connect(settings(&server)).unwrap() };
     let create = || client.create(Collection::Targets, Object::new());
     assert_eq!(create().unwrap()["uuid"], "1");
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
@@ -101,6 +101,7 @@ fn requests_to_a_failing_server_are_retried_if_that_is_safe() {
     });
     let mut client = connect(settings(&server)).unwrap();
     client.set_outage_patience(Duration::from_secs(60));
+    client.pause = Duration::from_millis(10);
     assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
     assert_eq!(client.create(Collection::Targets, Object::new()).unwrap()["uuid"], "2");
     for error in [

@@ -53,6 +53,8 @@ mod tests {
             vars_store: None,
             encryption: Default::default(),
             stored_certificates: Vec::new(),
+            values: Vec::new(),
+            previous_mbus: Vec::new(),
         };
         deploy_digest(&loaded).unwrap()
     }

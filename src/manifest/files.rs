@@ -1,13 +1,10 @@
 //! Reads the files that the operator names, up to a size limit.
 
-use std::io::Read;
 use std::path::Path;
 
 use base::encryption::Encryption;
+use base::files::input;
 use base::{Error, Result};
-
-/// The size limit of a manifest, ops file or vars file, in bytes.
-pub(crate) const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Reads a file as text; `-` is standard input. Errors call the file `what`.
 pub fn read(path: &Path, what: &str) -> Result<String> {
@@ -28,32 +25,20 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
         std::io::ErrorKind::IsADirectory => {
             Error::invalid(format!("{what} '{}' is a directory", path.display()))
         }
-        _ => Error::io(format!("reading {what} '{}'", path.display()), error),
-    };
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    } else {
-        let file = std::fs::File::open(path).map_err(|error| {
-            // A missing file is a mistake in the arguments, not a failure of the machine.
-            if error.kind() == std::io::ErrorKind::NotFound {
-                Error::invalid(format!("{what} '{}' does not exist", path.display()))
-            } else {
-                failed(error)
-            }
-        })?;
-        let size = file.metadata().map_or(0, |metadata| metadata.len().min(LIMIT));
-        bytes.reserve(usize::try_from(size).unwrap_or_default() + 1);
-        file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    }
-    if bytes.len() as u64 > LIMIT {
-        return Err(Error::invalid(format!(
+        std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
             "{what} '{}' is larger than {} MiB",
             path.display(),
-            LIMIT / 1024 / 1024
-        )));
+            input::FILE_LIMIT >> 20
+        )),
+        // A missing file is a mistake in the arguments, not a failure of the machine.
+        std::io::ErrorKind::NotFound => Error::invalid(format!("{what} '{}' does not exist", path.display())),
+        _ => Error::io(format!("reading {what} '{}'", path.display()), error),
+    };
+    match path == Path::new("-") {
+        true => input::read_stdin(input::FILE_LIMIT),
+        false => input::read(path, input::FILE_LIMIT),
     }
-    Ok(bytes)
+    .map_err(failed)
 }
 
 /// Converts the content of a file to text, or returns an error with the line that is not UTF-8.

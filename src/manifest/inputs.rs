@@ -43,6 +43,13 @@ pub struct Inputs {
     pub discard_generated: bool,
 }
 
+impl Inputs {
+    /// Returns true if the vars store must be named, and is not.
+    pub(crate) fn names_no_store(&self) -> bool {
+        self.shared_state && self.vars_store.is_none()
+    }
+}
+
 /// Variables of an env file. A variable that [`Inputs`] sets itself takes precedence, and the kinds here have
 /// the same order as there.
 #[derive(Debug, Clone, Default)]

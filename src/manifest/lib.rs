@@ -28,8 +28,11 @@ pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{Inputs, Preset};
 pub use leaves::{Leaf, leaves};
-pub use load::{Loaded, Options, certificates, interpolate, learn_secrets, load, load_with, outline};
+pub use load::{
+    Loaded, Options, certificates, interpolate, learn_secrets, load, load_checked, load_with, outline,
+};
 pub use secrets::{learn_named, learn_properties, learn_url};
 pub use unknown_keys::unknown_keys;
-pub use vars_store::expiry::date as day;
+pub use variables::VariableValue;
+pub use vars_store::expiry::{date as day, describe as describe_certificates};
 pub use words::a_kind;

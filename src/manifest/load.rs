@@ -5,16 +5,17 @@ use std::thread;
 
 use time::OffsetDateTime;
 
-use super::deployment::{Az, CloudProvider};
+use super::deployment::{Az, CloudProvider, PreviousAgent};
 use super::ops::{self, Ops};
 use super::secrets::Known;
 use super::variables::Declared;
-use super::variables::{Definitions, Resolver, Sources};
-use super::vars_store::{Store, expiry};
+use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
+use super::vars_store::{Store, expiry, previous};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::redact::Redactor;
+use base::secret::Secret;
 use base::{Error, Result};
 use yaml::{self, Data, Node};
 
@@ -46,6 +47,10 @@ pub struct Loaded {
     pub encryption: Encryption,
     /// The certificates in the vars store, by the names of their variables.
     pub(crate) stored_certificates: Vec<(String, String)>,
+    /// The variables that are declared with a type, with their values.
+    pub values: Vec<VariableValue>,
+    /// The agent's credentials before rotations that are not deployed yet, the latest first.
+    pub(crate) previous_mbus: Vec<PreviousMbus>,
 }
 
 impl Loaded {
@@ -73,12 +78,25 @@ impl Loaded {
 
     /// Parses and validates the deployment.
     pub fn deployment(&self) -> Result<Deployment> {
-        Deployment::parse(&self.root, self.cloud_config.as_ref(), &self.redactor)
+        let mut deployment = Deployment::parse(&self.root, self.cloud_config.as_ref(), &self.redactor)?;
+        deployment.cloud_provider.previous = self.previous_mbus();
+        Ok(deployment)
     }
 
     /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn provider(&self) -> Result<CloudProvider> {
-        Deployment::parse_cloud_provider(&self.root, &self.redactor)
+        let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)?;
+        provider.previous = self.previous_mbus();
+        Ok(provider)
+    }
+
+    fn previous_mbus(&self) -> Vec<PreviousAgent> {
+        let of = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
+            mbus: Secret::new(mbus, &self.redactor),
+            ca,
+            certificate,
+        };
+        self.previous_mbus.iter().cloned().map(of).collect()
     }
 
     /// Returns the availability zone of the instance group.
@@ -115,24 +133,49 @@ pub struct Options {
 ///
 /// The redactor knows all secrets afterwards, even after an error.
 pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
-    load_with(inputs, &Options { all_found: true, ..Options::default() }, redactor)
+    load_checked(inputs, redactor, &|_| Ok(()))
 }
+
+/// Loads a manifest like [`load`]. `check` gets the declared variables before any value is generated, and an
+/// error of it ends the load.
+pub fn load_checked(
+    inputs: &Inputs,
+    redactor: &Redactor,
+    check: &dyn Fn(&[VariableValue]) -> Result<()>,
+) -> Result<Loaded> {
+    let options = Options { all_found: true, ..Options::default() };
+    load_and_check(inputs, &options, redactor, check)
+}
+
+/// A check of the variables that are declared with a type.
+type ValuesCheck<'a> = dyn Fn(&[VariableValue]) -> Result<()> + 'a;
 
 /// Loads a manifest with the options of `interpolate`; otherwise like [`load`].
 pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<Loaded> {
+    load_and_check(inputs, options, redactor, &|_| Ok(()))
+}
+
+fn load_and_check(
+    inputs: &Inputs,
+    options: &Options,
+    redactor: &Redactor,
+    check: &ValuesCheck<'_>,
+) -> Result<Loaded> {
     // Checks arguments before it reads files and generates values.
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
     let mut draft = Draft::default();
-    let outcome = draft.fill(inputs, options, now);
+    let outcome = draft.fill(inputs, options, now, check);
     draft.learn(redactor);
     outcome?;
-    let Draft { sources, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
+    let Draft { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
+    let previous_mbus = draft.previous_mbus;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
     }
-    let values = sources.iter().chain(store.iter().flat_map(Store::iter));
+    let all = sources.iter().chain(store.iter().flat_map(Store::iter));
+    let values = values(&definitions, &sources, store.as_ref());
     let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
     let stored = store.iter().flat_map(Store::iter);
     let stored_certificates =
@@ -143,10 +186,12 @@ pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Res
         cloud_config,
         redactor: redactor.clone(),
         notes,
-        warnings: expiry::warnings(values, now, EXPIRY_WARNING),
-        vars_store: store.map(|store| store.path().to_owned()),
+        warnings: expiry::warnings(all, now, EXPIRY_WARNING),
+        vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
         stored_certificates,
+        values,
+        previous_mbus,
     })
 }
 
@@ -164,6 +209,7 @@ pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     draft.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
     draft.store = path.and_then(|path| Store::open(path, &inputs.encryption).ok());
+    draft.interpolate_known();
     draft.learn(redactor);
 }
 
@@ -178,6 +224,7 @@ struct Draft {
     cpi_config: Option<Node>,
     cloud_config: Option<Node>,
     notes: Vec<String>,
+    previous_mbus: Vec<PreviousMbus>,
 }
 
 impl Default for Draft {
@@ -191,21 +238,37 @@ impl Default for Draft {
             cpi_config: None,
             cloud_config: None,
             notes: Vec::new(),
+            previous_mbus: Vec::new(),
         }
     }
 }
 
 impl Draft {
     /// Reads everything. After an error, `self` keeps what was read before it.
-    fn fill(&mut self, inputs: &Inputs, options: &Options, now: OffsetDateTime) -> Result<()> {
+    fn fill(
+        &mut self,
+        inputs: &Inputs,
+        options: &Options,
+        now: OffsetDateTime,
+        check: &ValuesCheck<'_>,
+    ) -> Result<()> {
         self.sources.fill(inputs)?;
         read_outline(inputs, &mut self.root)?;
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
-        self.store = open_store(inputs, &self.sources, &self.definitions)?;
+        self.store = match open_store(inputs, &self.sources, &self.definitions) {
+            Err(error) if inputs.names_no_store() => {
+                // The check can say which one is meant.
+                check(&values(&self.definitions, &self.sources, None))?;
+                return Err(error);
+            }
+            opened => opened?,
+        };
+        check(&values(&self.definitions, &self.sources, self.store.as_ref()))?;
         let created =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
+        let mbus = MbusOutline::of(&self.root);
         let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
         resolver.take_satisfied_definitions(&mut self.root)?;
@@ -229,19 +292,35 @@ impl Draft {
                 return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
             }
         }
+        self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
         if let Some(path) = created.filter(|path| path.exists()) {
             self.notes.push(format!("generated values are kept in '{}'", path.display()));
         }
         Ok(())
     }
 
+    /// Replaces the references that have a value. Some values are secret or not by their place in the
+    /// manifest.
+    fn interpolate_known(&mut self) {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        let mut resolver = resolver.read_only();
+        for root in [&mut self.root].into_iter().chain(&mut self.cpi_config).chain(&mut self.cloud_config) {
+            // After an error, the other references stay as they are.
+            let _ = resolver.interpolate(root);
+        }
+    }
+
     /// Adds the secrets of the draft to the redactor.
     fn learn(&self, redactor: &Redactor) {
         let passwords = self.definitions.iter().filter(|one| one.kind.as_deref() == Some("password"));
         let configs = self.cpi_config.iter().chain(&self.cloud_config);
+        let variables = self.sources.iter().chain(self.store.iter().flat_map(Store::iter));
+        let previous =
+            self.store.as_ref().and_then(Store::previous).into_iter().chain(self.sources.previous());
         let known = Known {
             documents: configs.chain([&self.root]).collect(),
-            variables: self.sources.iter().chain(self.store.iter().flat_map(Store::iter)).collect(),
+            variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
             passwords: passwords.map(|one| one.name.as_str()).collect(),
             urls: &self.urls,
         };
@@ -379,7 +458,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
         Some(path) if needed() => open(path),
-        None if inputs.shared_state && needed() => Err(Error::invalid(
+        None if inputs.names_no_store() && needed() => Err(Error::invalid(
             "the manifest has variables to be generated, and no vars store is named to keep them in",
         )
         .with_hint(
@@ -466,5 +545,19 @@ mod tests {
         let other = Redactor::default();
         learn_secrets(&inputs, &other);
         assert_eq!(other.apply(&format!("{path}: {pin}")), format!("{path}: <redacted>"));
+    }
+
+    #[test]
+    fn the_same_values_are_secret_without_loading_the_manifest() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest = "name: env\nx: {mode: ((mode)), password: ((pin)), absent: ((absent))}\n\
+                        cloud_provider: {mbus: 'https://mbus:((word))@10.0.0.6:6868'}\n";
+        let vars = ["mode=quick", "pin=hush!", "word=p@ss"];
+        let redactor = Redactor::default();
+        learn_secrets(&inputs(directory.path(), manifest, None, &vars), &redactor);
+        assert_eq!(
+            redactor.apply("-v mode=quick -v pin=hush! https://mbus:p%40ss@10.0.0.6 by mbus"),
+            "-v mode=quick -v pin=<redacted> https://<redacted>@10.0.0.6 by mbus"
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and passwords that were generated;
-//! - the user and password of URLs, those of the mbus included;
+//! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
 //! - values that the operator declares secret (`--redact`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
@@ -257,8 +257,8 @@ fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     node.get(key).and_then(Node::as_seq).unwrap_or_default()
 }
 
-/// Returns the credentials in a URL, both as written and decoded. A user without a password is a token in web
-/// URLs, and a plain name elsewhere.
+/// Returns the credentials in a URL, both as written and decoded. A user is a credential together with the
+/// password. Without one it may be a token, except in URLs of SSH, where it is the name of an account.
 fn credentials(text: &str) -> Vec<String> {
     // Most URLs have no user, and parsing all of them would take a tenth of the time of loading.
     let has_user = text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
@@ -266,14 +266,16 @@ fn credentials(text: &str) -> Vec<String> {
     // A reference to a variable is not a password.
     let Some(url) = url.filter(|_| !text.contains("://((")) else { return Vec::new() };
     let user = url.username();
-    match url.password().filter(|password| !password.is_empty() && !password.starts_with("((")) {
+    match url.password().filter(|password| !password.is_empty()) {
+        // The variable's value is the secret, and the user before it is a plain name.
+        Some(reference) if reference.starts_with("((") => Vec::new(),
         Some(password) => {
             let meant = percent_decode(password);
             let both = format!("{user}:{password}");
             let both_meant = format!("{}:{meant}", percent_decode(user));
             vec![password.to_owned(), meant, both, both_meant]
         }
-        None if matches!(url.scheme(), "http" | "https") && !user.is_empty() => {
+        None if !url.scheme().contains("ssh") && url.scheme() != "sftp" && !user.is_empty() => {
             vec![user.to_owned(), percent_decode(user)]
         }
         None => Vec::new(),
@@ -304,6 +306,9 @@ fn is_path(text: &str) -> bool {
         && !text.contains(['\n', '=', '+'])
         && (!text.starts_with('/') || text.len() < 32 || text.contains(['.', '-', '_']))
 }
+
+#[cfg(test)]
+mod corpus;
 
 #[cfg(test)]
 mod tests {
@@ -388,7 +393,9 @@ mod tests {
                 "mbus": "https://mbus:p%40ss-w@10.0.0.6:6868",
                 "ssh_tunnel": {"private_key": "~/keys/bosh.pem", "password": "t-p-w"},
             },
-            "token": "((reference))", "url": "https://t0ken@git.example/x", "ssh": "ssh://jumpbox@h",
+            "token": "((reference))", "url": "https://t0ken@git.example/x",
+            "git": "git://t0ken2@git.example/x", "ssh": "ssh://jumpbox@h",
+            "before_interpolation": "https://nats:((nats_password))@10.0.0.7:4222",
             "plain": "literal",
         });
         let variables = json!({
@@ -396,15 +403,25 @@ mod tests {
             "ports": {"password": 25555, "token": 12_345_678},
             "key_file": "~/keys/bosh.pem", "ssh_key": "/base64/that/begins/with/a/slash/aaaaaaaaaaaa",
         });
-        for secret in
-            ["k-e-y", "p%40ss-w", "p@ss-w", "mbus:p@ss-w", "t-p-w", "t0ken", "4711x", "one-of", "two-of"]
-        {
+        for secret in [
+            "k-e-y",
+            "p%40ss-w",
+            "p@ss-w",
+            "mbus:p@ss-w",
+            "t-p-w",
+            "t0ken",
+            "t0ken2",
+            "4711x",
+            "one-of",
+            "two-of",
+        ] {
             assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
         }
         for secret in ["12345678", "/base64/that/begins/with/a/slash/aaaaaaaaaaaa"] {
             assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
         }
         for open in [
+            "nats:4222",
             "10.0.0.6:6868",
             "25555",
             "~/keys/bosh.pem",
@@ -416,6 +433,14 @@ mod tests {
         ] {
             assert_eq!(shown(manifest.clone(), variables.clone(), open), open);
         }
+    }
+
+    #[test]
+    fn the_user_before_a_referenced_password_stays_visible() {
+        // Secrets are learned before interpolation as well, when the password is still a reference.
+        let manifest = json!({"cloud_provider": {"mbus": "https://mbus:((password))@10.0.0.6:6868"}});
+        let text = "state import bosh.yml -v mbus_port=6868 -v password=<redacted>";
+        assert_eq!(shown(manifest, json!({"password": "p-w-1"}), &text.replace("<redacted>", "p-w-1")), text);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
 use ureq::Timeout;
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -18,6 +19,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, RustlsConnector, Transport,
 };
 
+use crate::known_certificate::TlsConnector;
 use base::text::duration;
 
 /// Interval between two checks for a signal while a connection waits.
@@ -29,6 +31,11 @@ pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
 /// Creates an HTTP client that connects directly, without proxies. `config` says the limits of its requests.
 pub fn client(config: Config, stopped: Stopped) -> ureq::Agent {
     ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), Unresolved)
+}
+
+/// Like [`client`], for HTTPS with these TLS settings instead of those of `config`.
+pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, stopped: Stopped) -> ureq::Agent {
+    ureq::Agent::with_parts(config, Dialer { stopped }.chain(TlsConnector(tls)), Unresolved)
 }
 
 /// The host name of a URL has no address. Comes inside an [`io::Error`].

@@ -4,9 +4,11 @@
 //! Uses only `base`.
 //!
 //! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`http_server::serve_connection`], for the
-//! registry and the built-in agent; [`http_client::client`]; [`tls_roots::system_roots`].
+//! registry and the built-in agent; [`http_client::client`]; [`tls_roots::system_roots`];
+//! [`known_certificate::tls_config`].
 
 pub mod http_client;
 pub mod http_server;
+pub mod known_certificate;
 pub mod ssh;
 pub mod tls_roots;

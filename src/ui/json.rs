@@ -31,7 +31,7 @@ impl Json {
 impl Sink for Json {
     fn emit(&self, event: &Event) {
         if let Ok(line) = serde_json::to_string(&Line { v: VERSION, time: text::now_milliseconds(), event }) {
-            self.lines.news(&line);
+            self.lines.news(&base::text::escape_json(&line));
         }
     }
 }

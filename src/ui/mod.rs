@@ -1,6 +1,7 @@
-//! Renders events: `plain` text, `progress` on a terminal, and `json`. Only this module uses indicatif and
-//! dialoguer.
+//! Renders events: `plain` text, `progress` on a terminal, `json`, and `bosh` as upstream's JSON. Only this
+//! module uses indicatif and dialoguer.
 
+pub mod bosh;
 mod canvas;
 mod frame;
 mod json;
@@ -17,4 +18,5 @@ mod text;
 pub use canvas::{can_redraw, columns};
 pub use renderer::{Format, Options, Renderer, renderer};
 pub use screenful::Screenful;
-pub use styled::wrapped;
+pub use styled::{fitted, longest_word, width, wrapped};
+pub use text::for_terminal;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use base::text::clean;
 use base::{Error, ErrorKind, Result};
 
 /// The message for Ctrl-C at a prompt, if nothing was done before.
@@ -21,7 +22,8 @@ pub fn confirm(question: &str) -> Result<bool> {
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     #[cfg(unix)]
     let guard = guard::Guard::new(interrupted)?;
-    let lines = super::wrapped(question, super::columns().saturating_sub(ANSWER));
+    let question = clean(question);
+    let lines = super::wrapped(&question, super::columns().saturating_sub(ANSWER));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     if !before.is_empty() {
         let _ = writeln!(std::io::stderr(), "{before}");
@@ -37,8 +39,12 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
 pub fn secret(question: &str) -> Result<String> {
     #[cfg(unix)]
     let guard = guard::Guard::new(NOTHING_DONE)?;
-    let answer =
-        dialoguer::Password::new().with_prompt(question).allow_empty_password(true).report(false).interact();
+    let question = clean(question);
+    let answer = dialoguer::Password::new()
+        .with_prompt(&*question)
+        .allow_empty_password(true)
+        .report(false)
+        .interact();
     #[cfg(unix)]
     guard.release();
     answer.map_err(|error| failed(error, "asking for a secret", NOTHING_DONE))

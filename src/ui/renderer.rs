@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bosh::Document;
 use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
@@ -19,6 +20,8 @@ pub enum Format {
     Progress,
     /// One JSON object per line.
     Json,
+    /// Upstream's JSON document, at the end.
+    Bosh,
 }
 
 /// The options of a renderer.
@@ -49,6 +52,7 @@ pub(super) trait Screen: Sink {
 #[derive(Clone)]
 pub struct Renderer {
     screen: Arc<dyn Screen>,
+    document: Option<Document>,
     redactor: Redactor,
 }
 
@@ -56,6 +60,11 @@ impl Renderer {
     /// Returns the sink for a [`Reporter`](base::events::Reporter).
     pub fn sink(&self) -> Arc<dyn Sink> {
         Arc::new(self.clone())
+    }
+
+    /// Returns the document of [`Format::Bosh`].
+    pub fn document(&self) -> Option<&Document> {
+        self.document.as_ref()
     }
 
     /// Prints a redacted log line.
@@ -73,12 +82,14 @@ impl Sink for Renderer {
 /// Creates a renderer.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     let lines = Lines::standard(options.stdout_reserved);
+    let mut document = None;
     let screen: Arc<dyn Screen> = match options.format {
         Format::Plain => Arc::new(Plain::new(options, lines)),
         Format::Progress => Arc::new(Progress::new(options, lines)),
         Format::Json => Arc::new(Json::new(lines)),
+        Format::Bosh => Arc::new(document.insert(Document::new(options.stdout_reserved, lines)).clone()),
     };
-    Renderer { screen, redactor }
+    Renderer { screen, document, redactor }
 }
 
 /// Cleans and redacts every text of an event. Redaction comes before rendering, so that a secret such as

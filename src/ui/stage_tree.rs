@@ -8,7 +8,7 @@ use base::events::{StageId, Unit};
 
 /// The window for byte rates. A stalled transfer soon shows a rate of zero.
 const WINDOW: Duration = Duration::from_secs(5);
-/// The least time between two samples of the rate.
+/// The least time between two samples of the rate, except the newest.
 const SAMPLING: Duration = Duration::from_millis(200);
 
 /// A running stage.
@@ -45,9 +45,12 @@ impl Running {
     /// Records progress.
     pub(super) fn advance(&mut self, done: u64, total: Option<u64>, unit: Unit, now: Instant) {
         self.progress = Some((done, total, unit));
-        if self.samples.back().is_none_or(|(at, _)| now.duration_since(*at) >= SAMPLING) {
-            self.samples.push_back((now, done));
+        // The newest sample is always the latest progress: a transfer that stalls gets a rate of zero.
+        let before = self.samples.iter().rev().nth(1);
+        if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLING) {
+            self.samples.pop_back();
         }
+        self.samples.push_back((now, done));
         // Keep one sample that is older than the window: its start.
         while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
             self.samples.pop_front();
@@ -184,6 +187,17 @@ mod tests {
         assert_eq!(stage.amount(at(20)).unwrap(), "60.0 MiB of 100.0 MiB, 5.0 MiB/s");
         // A stalled transfer.
         assert_eq!(stage.amount(at(30)).unwrap(), "60.0 MiB of 100.0 MiB, 0 B/s");
+        // It stalls just after a step that is too close to the one before.
+        for milliseconds in [0, 150, 180] {
+            stage.advance(
+                (milliseconds + 70_000) << 10,
+                None,
+                Unit::Bytes,
+                at(40) + Duration::from_millis(milliseconds),
+            );
+        }
+        assert_eq!(stage.amount(at(50)).unwrap(), "68.5 MiB, 0 B/s");
+        stage.advance(60 << 20, Some(100 << 20), Unit::Bytes, at(51));
         assert_eq!((stage.bytes(), stage.part()), (Some(60 << 20), Some((60 << 20, 100 << 20))));
     }
 }

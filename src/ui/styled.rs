@@ -66,16 +66,27 @@ impl Styled {
     }
 
     /// Returns lines of at most `columns`, broken between words. Continuations are indented by `hang`. A word
-    /// longer than a line stays whole, so that a path can be copied.
+    /// longer than a line stays whole, so that a path can be copied, and so does a command of this program.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
+        self.broken(columns, hang, colors, Overlong::Whole)
+    }
+
+    fn broken(&self, columns: usize, hang: usize, colors: bool, overlong: Overlong) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);
         // Write blanks only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
-            for word in text.split_inclusive(' ') {
+            for word in words(text, overlong) {
                 let bare = word.trim_end_matches(' ');
-                if !fresh && used + blanks + width(bare) > columns && hang + width(bare) <= columns {
+                let cut = match overlong {
+                    Overlong::Cut => Styled::plain(bare).cut(columns, false, ELLIPSIS),
+                    Overlong::Whole => bare.to_owned(),
+                };
+                let blanks_behind = word.len() - bare.len();
+                let bare = cut.as_str();
+                let fits_below = hang + width(bare) <= columns || bare.starts_with(COMMAND);
+                if !fresh && used + blanks + width(bare) > columns && fits_below {
                     lines.push(" ".repeat(hang));
                     (used, fresh, blanks) = (hang, true, 0);
                 }
@@ -86,7 +97,7 @@ impl Styled {
                     // Blanks at the start are the indentation of the first word.
                     (fresh, blanks) = (false, 0);
                 }
-                blanks += word.len() - bare.len();
+                blanks += blanks_behind;
             }
         }
         lines
@@ -103,6 +114,54 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
+/// Breaks a line between words, to at most `columns`. Words that are wider are cut.
+pub fn fitted(line: &str, columns: usize) -> Vec<String> {
+    Styled::plain(line).broken(columns, 0, false, Overlong::Cut)
+}
+
+/// Returns the width of the longest word of a line, as [`fitted`] breaks it.
+pub fn longest_word(line: &str) -> usize {
+    let words = words(line, Overlong::Cut);
+    words.iter().map(|word| width(word.trim_end_matches(' '))).max().unwrap_or(0)
+}
+
+/// The treatment of words that are wider than a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overlong {
+    /// They stay whole and go over the end of the line.
+    Whole,
+    /// They are cut.
+    Cut,
+}
+
+/// Stands for text that was cut off a word.
+const ELLIPSIS: &str = "…";
+
+/// The start of a command that people paste.
+const COMMAND: &str = "`monopile ";
+
+/// Returns the words of a text with the blanks behind them. A command of this program in backticks is one
+/// word, unless words are cut.
+fn words(text: &str, overlong: Overlong) -> Vec<&str> {
+    let (mut words, mut start, mut in_command) = (Vec::new(), 0, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'`' if overlong == Overlong::Whole => {
+                in_command = !in_command && text[at..].starts_with(COMMAND);
+            }
+            b' ' if !in_command => {
+                words.push(&text[start..=at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < text.len() {
+        words.push(&text[start..]);
+    }
+    words
+}
+
 fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
     let text = text.replace(TIE, " ");
     match color {
@@ -112,7 +171,7 @@ fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
 }
 
 /// Returns the most columns of a text on a terminal. Some terminals join characters.
-fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
@@ -141,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn words_that_do_not_fit_are_cut() {
+        assert_eq!(
+            fitted("one  two /a/long/path `monopile state show`", 8),
+            ["one  two", "/a/long…", "`monopi…", "state", "show`"]
+        );
+        // Blanks that do not break, and characters that some terminals join.
+        assert_eq!(fitted("took 6.3\u{a0}s", 6), ["took", "6.3 s"]);
+        assert_eq!(fitted("👩\u{200d}🚀 b", 4), ["👩\u{200d}🚀", "b"]);
+        assert_eq!(longest_word("a 6.3\u{a0}s b"), 5);
+    }
+
+    #[test]
     fn a_cut_line_fits() {
         let line = Styled::plain("ab").colored(Color::Dim, "cdef");
         assert_eq!(line.cut(6, false, "…"), "abcdef");
@@ -164,6 +235,8 @@ mod tests {
         assert_eq!(Styled::plain("日本 語").wrapped(5, 1, false), ["日本", " 語"]);
         assert_eq!(Styled::plain("took 6.3\u{a0}s").wrapped(9, 1, false), ["took", " 6.3 s"]);
         assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
+        let line = Styled::plain("run `monopile state show` or `ls -l a`");
+        assert_eq!(line.wrapped(12, 2, false), ["run", "  `monopile state show`", "  or `ls -l", "  a`"]);
         // No blank at the end, which would not fit.
         let line = Styled::plain("ab ").colored(Color::Dim, "cd ef");
         assert_eq!(line.wrapped(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);

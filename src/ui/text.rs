@@ -39,6 +39,11 @@ pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
     }
 }
 
+/// Removes from output what could control the terminal. Bytes that are not UTF-8 are replaced.
+pub fn for_terminal(bytes: &[u8]) -> Vec<u8> {
+    clean(&String::from_utf8_lossy(bytes)).into_owned().into_bytes()
+}
+
 /// A colour or style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Color {

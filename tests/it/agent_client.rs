@@ -115,7 +115,8 @@ fn a_foreign_certificate_is_a_matter_of_tls_and_not_waited_for() {
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::from_secs(60));
     assert!(matches!(error, AgentError::Untrusted { .. }), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(20));
-    assert!(Error::from(error).hints()[0].contains("cert.ca"));
+    let hints = Error::from(error).hints().join("\n");
+    assert!(hints.contains("cert.ca") && !hints.contains("clock"), "{hints}");
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
     let begun = Instant::now();
     let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
-    assert!(error.to_string().contains("broke off the upload"), "{error}");
+    assert!(error.to_string().contains("closed the connection during the upload"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 

@@ -81,6 +81,10 @@ fn manifests() {
         let hello = with(from, to);
         // The ops file that relocates the example would fail on some of these itself.
         hello.world.write("hello/elsewhere.yml", "[]\n");
+        let subnet = hello.ip().strip_suffix('2').unwrap();
+        hello
+            .world
+            .write("hello/manifest.yml", hello.world.read("hello/manifest.yml").replace("127.0.10.", subnet));
         both_refuse(&hello, &[], 3, said);
     }
 }

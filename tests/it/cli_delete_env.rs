@@ -53,6 +53,29 @@ fn no_means_no() {
     }
 }
 
+#[test]
+fn the_question_follows_a_list_of_what_will_be_deleted() {
+    let world = World::new();
+    let state = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
+        "current_stemcell_id": "s", "current_disk_id": "k", "current_release_ids": [],
+        "current_manifest_sha": "",
+        "disks": [{"id": "k", "cid": "disk-7", "size": 1024, "cloud_properties": {}}],
+        "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []}"#;
+    world.write("env-state.json", state);
+    let run = on_a_terminal(&world, 0, "n").failure(2);
+    let (list, _) = run.stdout.split_once("Delete the environment").unwrap();
+    let lines: Vec<&str> = list.lines().map(str::trim_end).collect();
+    assert!(
+        lines.ends_with(&[
+            "This will be deleted:",
+            "  VM 'vm-1'",
+            "  disk 'disk-7' (1024 MiB)",
+            "  stemcell 'sc-1' (ubuntu/1.7)",
+        ]),
+        "{lines:?}"
+    );
+}
+
 /// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
 /// prompt.
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::World;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 19] = [
     "create-env",
     "plan",
     "delete-env",
@@ -13,16 +13,13 @@ const COMMANDS: [&str; 22] = [
     "sha1ify-release",
     "sha2ify-release",
     "upload-stemcell",
-    "stemcells",
     "delete-stemcell",
     "delete-vm",
-    "disks",
     "attach-disk",
     "delete-disk",
-    "snapshots",
     "take-snapshot",
     "delete-snapshot",
-    "cpis",
+    "cpi",
     "cache",
     "completion",
 ];
@@ -77,6 +74,20 @@ fn commands_of_a_director_are_not_taken_for_misspellings() {
     }
     let run = World::new().run(["cloudcheck", "absent.yml"]).failure(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
+}
+
+#[test]
+fn old_names_of_merged_commands_still_work() {
+    let world = World::new();
+    for (old, new) in [
+        (&["disks"][..], &["state", "show", "--only", "disks"][..]),
+        (&["snapshots"], &["state", "show", "--only", "snapshots"]),
+        (&["stemcells"], &["state", "show", "--only", "stemcells"]),
+        (&["cpis"], &["cpi", "list"]),
+    ] {
+        let [old, new] = [old, new].map(|words| world.run([words, &["absent.yml"]].concat()).failure(3));
+        assert_eq!((&old.stdout, &old.stderr), (&new.stdout, &new.stderr));
+    }
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_cpi_that_does_only_what_it_must_passes() {
 /// A bug, the checks that must fail because of it, and a part of the reason. No other check may fail.
 type Planted = (&'static str, &'static [&'static str], &'static str);
 
-const PLANTED: [Planted; 20] = [
+const PLANTED: [Planted; 22] = [
     ("boolean-as-string", &["contract v2: has_vm"], "`has_vm` must answer true or false, not \"true\""),
     ("second-delete", &["contract v2: delete_vm again"], "RuntimeError: undefined method"),
     ("hint-as-number", &["contract v2: attach_disk"], "not 7"),
@@ -143,6 +143,12 @@ const PLANTED: [Planted; 20] = [
     ("leaks-on-failure", &["contract v2: create_disk without a VM"], "left disk 'disk-"),
     ("disk-goes-with-vm", &["contract v2: delete_vm with a disk attached"], "the disk went with the VM"),
     ("attaches-twice", &["contract v2: get_disks"], "`get_disks` answered"),
+    (
+        "attach-destroys",
+        &["contract v2: attach_disk again"],
+        "the VM is gone after the refused call: `has_vm` answers false",
+    ),
+    ("null-vm", &["contract v2: create_disk with null as the VM"], "no VM with an empty name"),
     ("attaches-anything", &["contract v2: attach_disk of a deleted disk"], "but answered"),
     ("deletes-nothing", &["contract v2: delete_disk"], "still exists"),
     (
@@ -193,6 +199,42 @@ fn finds((bug, checks, reason): Planted) {
         .collect();
     assert_eq!(left, author.cloud(), "{bug}: what is left is what is listed");
     assert_eq!(left.is_empty(), bug != "deletes-nothing", "{bug}: {left:?}");
+}
+
+#[test]
+fn a_lost_vm_is_blamed_on_the_call_that_lost_it() {
+    let author = Author::with("attach-destroys");
+    let (_, report) = author.check(&["--contract", "v2"]);
+    assert_eq!(failures(&report), ["contract v2: attach_disk again"]);
+    let skipped = with_result(&report, "skip");
+    for name in ["get_disks", "reboot_vm", "detach_disk", "5 has_vm at once", "delete_disk"] {
+        assert!(skipped.contains(&format!("contract v2: {name}")), "{name}: {skipped:?}");
+    }
+    assert_eq!((&report["left_behind"], author.cloud()), (&json!([]), BTreeSet::new()));
+}
+
+#[test]
+fn a_violation_is_told_from_what_the_contract_does_not_promise() {
+    for (bug, check, deviation) in [
+        ("boolean-as-string", "contract v2: has_vm", "violation"),
+        ("attach-destroys", "contract v2: attach_disk again", "violation"),
+        ("no-log", "rpc: info", "violation"),
+        ("needs-context", "rpc: info without context", "not_promised"),
+        ("second-delete", "contract v2: delete_vm again", "not_promised"),
+        ("shared-counter", "contract v2: 5 create_disk at once", "not_promised"),
+        ("exit-status", "rpc: info", "not_promised"),
+    ] {
+        let author = Author::with(bug);
+        let (_, report) = author.check(&["--contract", "v2"]);
+        let checks = report["checks"].as_array().unwrap();
+        let named = |one: &&Value| {
+            format!("{}: {}", one["group"].as_str().unwrap(), one["name"].as_str().unwrap()) == check
+        };
+        assert_eq!(checks.iter().find(named).unwrap()["deviation"], deviation, "{bug}: {check}");
+    }
+    let run = Author::with("second-delete").run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
+    assert!(run.stdout.contains("FAIL: not promised by the contract"), "{}", run.stdout);
+    assert!(run.stdout.contains("(0 violate the contract, "), "{}", run.stdout);
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.

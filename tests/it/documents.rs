@@ -125,11 +125,13 @@ fn every_command_runs() {
             let (code, said) = if endless { until_interrupted(command) } else { finished(&world, command) };
             if code != 0 {
                 // The rest of the page would have deleted the environment.
-                let mut command = network.command(MONOPILE);
-                let manifest = "examples/hello/manifest.yml";
-                command.args(["delete-env", manifest, "--no-env-file", "--skip-drain", "--allow-missing"]);
-                world.enter(&mut command);
-                world.finish(command);
+                for manifest in ["examples/hello/manifest.yml", "hello/manifest.yml"] {
+                    let mut command = network.command(MONOPILE);
+                    command.args(["delete-env", manifest, "--no-env-file"]);
+                    command.args(["--skip-drain", "--allow-missing"]);
+                    world.enter(&mut command);
+                    world.finish(command);
+                }
             }
             assert_eq!(code, 0, "{place}:\n{}\n{said}", block.text);
             ran += 1;
@@ -171,6 +173,32 @@ fn what_is_not_run_is_noticed() {
     assert!(outside.contains(&(6, "    monopile y")));
 }
 
+/// The table of bounds in docs/security.md, from the constants that the program uses.
+#[test]
+fn the_table_of_bounds_is_that_of_the_program() {
+    let archive = artifact::archive::Limits::default();
+    let size = |bytes: u64| match bytes {
+        0..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    };
+    let expected = [
+        ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::FILE_LIMIT)),
+        ("YAML: depth of collections", yaml::MAX_DEPTH.to_string()),
+        ("archive: unpacked size", size(archive.bytes)),
+        ("archive: entries", archive.entries.to_string()),
+        ("archive: unpacked bytes per byte", archive.ratio.to_string()),
+        ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::DOCUMENT)),
+        ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::NODES.to_string()),
+        ("answer of a CPI", size(engine::cpi::ANSWER_LIMIT)),
+    ];
+    let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let (_, table) = page.split_once("<!-- bounds -->\n").unwrap();
+    let (table, _) = table.split_once("<!-- /bounds -->").unwrap();
+    let cell = |row: &str, number: usize| row.split('|').nth(number).unwrap().trim().to_owned();
+    let rows: Vec<_> = table.lines().skip(2).map(|row| (cell(row, 1), cell(row, 2))).collect();
+    assert_eq!(rows, expected.map(|(input, bound)| (input.to_owned(), bound)));
+}
+
 /// The table of limits in docs/operating.md, from the constants that the program uses.
 #[test]
 fn the_table_of_limits_is_that_of_the_program() {
@@ -189,7 +217,8 @@ fn the_table_of_limits_is_that_of_the_program() {
         ("agent: task", None),
         ("agent: upload or download of a blob in which no byte moves", Some(LIMITS.stall)),
         ("agent: answer after an upload, while the agent computes the digest", Some(LIMITS.digest)),
-        ("agent: message that clears up after a signal", Some(LIMITS.parting)),
+        ("agent: cleanup message after a signal", Some(LIMITS.parting)),
+        ("agent: check for an untracked VM", Some(LIMITS.search)),
         ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT)),
         ("download: everything before the request", Some(limits::SETUP)),
         ("download: answer up to the end of its headers", Some(limits::ANSWER)),
@@ -218,4 +247,17 @@ fn the_table_of_limits_is_that_of_the_program() {
         let default = line.split_once("[default: ").unwrap().1.split(']').next().unwrap();
         assert!(if boots { default == "10m" } else { ["10s", "3s"].contains(&default) }, "{line}");
     }
+}
+
+/// The exit codes of `status` in docs/operating.md, from its help.
+#[test]
+fn the_exit_codes_of_status_are_those_of_its_help() {
+    let grammar = monopile::cli::command();
+    let notes = grammar.find_subcommand("status").unwrap().get::<monopile::cli::Notes>().unwrap();
+    let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
+    let (_, rows) = page.split_once("| exit code | meaning |\n|---|---|\n").unwrap();
+    let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with('|')).collect();
+    let expected: Vec<String> =
+        notes.exit_codes.iter().map(|(code, meaning)| format!("| {code} | {meaning} |")).collect();
+    assert_eq!(rows, expected);
 }

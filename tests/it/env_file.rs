@@ -1,7 +1,11 @@
-//! The env file: its settings apply unless the command line overrides them.
+//! The env file: its settings apply unless the command line overrides them. One that was found, not named, is
+//! used only after the operator allowed it.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::support::World;
 use crate::support::hello::Hello;
+use crate::support::pty::Pty;
 
 const MANIFEST: &str = "name: ((name))\nvalues: [((a)), ((b)), ((c)), ((d))]\n";
 
@@ -17,6 +21,7 @@ fn world() -> World {
         "manifest: bosh.yml\nops_files: [ops.yml]\nvars: {name: 'x: y', a: 5}\n\
          vars_files: [vars.yml]\nvar_files: {c: text}\nvars_env: [MP]\n",
     );
+    world.finish(inside(&world, "env", &["trust"])).success();
     world
 }
 
@@ -96,6 +101,7 @@ fn without_it_a_manifest_is_required_as_ever() {
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
     // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
+    world.finish(inside(&world, "env", &["trust"])).success();
     world.finish(inside(&world, "env", &["int"])).failure(2);
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
     assert_eq!(run.stdout, "x\n");
@@ -120,6 +126,8 @@ fn what_it_cannot_mean_is_told_with_its_place() {
         ("a: 1\nb: 2\n", "2 problems"),
     ] {
         world.write(".monopile.yml", text);
+        // Fails if the file is not valid.
+        world.run(["trust"]);
         let run = world.run(["create-env"]).failure(3);
         assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
         assert!(run.stderr.contains("--no-env-file ignores the env file"), "{}", run.stderr);
@@ -131,7 +139,7 @@ fn what_it_cannot_mean_is_told_with_its_place() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_not_used() {
+fn a_file_of_another_user_is_not_used() {
     let world = world();
     // Only root can change a file's owner, so the rest needs root.
     if !rustix::process::geteuid().is_root() {
@@ -154,6 +162,7 @@ fn vars_and_state_commands_use_it() {
         ".monopile.yml",
         "manifest: bosh.yml\nvars: {q: 1}\nvars_store: creds.yml\nstate: dir/s.json\n",
     );
+    world.run(["trust"]).success();
     world.run(["int"]).success();
     let listed = world.run(["vars", "list"]).success().stdout;
     assert!(listed.contains("p ") && !listed.contains("q "), "{listed}");
@@ -181,6 +190,7 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
     );
     let refused = |text: &str, args: &[&str], code: i32| {
         world.write(".monopile.yml", format!("manifest: bosh.yml\n{text}\n"));
+        world.run(["trust"]).success();
         world.run(args).failure(code).stderr
     };
     // Each value is validated like the flag.
@@ -219,6 +229,8 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
     // A secret in the env file is redacted.
     world.write("secret.yml", "name: ((secret))\ninstance_groups: ((secret))\n");
     world.write(".monopile.yml", "manifest: secret.yml\nvars: {secret: s3cret-in-env-file}\n");
+    let said = world.run(["trust"]).success();
+    assert!(!said.stdout.contains("s3cret-in-env-file"), "{}", said.stdout);
     let said = world.run(["create-env"]).failure(3);
     assert!(!said.stderr.contains("s3cret-in-env-file"), "{}", said.stderr);
 }
@@ -228,6 +240,7 @@ fn an_environment_lives_without_flags() {
     let hello = Hello::new();
     let text = hello.env_file("state.json", "creds.yml") + "parallel: 2\n";
     hello.world.write(".monopile.yml", text);
+    hello.world.run(["trust"]).success();
     hello.world.run(["create-env"]).success();
     assert_eq!(hello.ask().1, 1);
     assert!(hello.world.exists("state.json") && hello.world.exists("creds.yml"));
@@ -240,4 +253,140 @@ fn an_environment_lives_without_flags() {
     assert!(hello.world.run(["cpi", "call", "has_disk", "none"]).success().stdout.contains("false"));
     hello.world.run(["-n", "delete-env"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Writes a repository whose manifest names a program of its own as CPI.
+fn hostile(world: &World) {
+    let evil = world.write("repo/evil", "#!/bin/sh\ntouch ../ran\n");
+    std::fs::set_permissions(evil, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.write(
+        "repo/bosh.yml",
+        "name: x\ncloud_provider: {cpi: {path: ((cpi))}, mbus: 'https://u:p4ssw0rd@evil.test:6868'}\n",
+    );
+    world.write(
+        "repo/.monopile.yml",
+        "manifest: bosh.yml\nvars: {cpi: ./evil}\nvars_env: [AWS]\nstate: state.json\n",
+    );
+    world.write(
+        "repo/state.json",
+        r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1", "current_stemcell_id": "",
+            "current_disk_id": "", "current_release_ids": [], "current_manifest_sha": "", "disks": [],
+            "stemcells": [], "releases": []}"#,
+    );
+}
+
+#[test]
+fn a_file_that_was_found_is_used_only_after_it_was_allowed() {
+    let world = World::new();
+    hostile(&world);
+    for args in [
+        &["status"][..],
+        &["cloud-check", "--report"],
+        &["create-env"],
+        &["interpolate"],
+        &["state", "show"],
+        &["vars", "list"],
+        &["history"],
+        &["--json", "cpi", "info"],
+        &["-n", "delete-env"],
+    ] {
+        let run = world.finish(inside(&world, "repo", args)).failure(3);
+        let said = run.stdout + &run.stderr;
+        for part in [
+            "env file '.monopile.yml' was found here, but is not trusted yet",
+            "runs the program './evil' as CPI",
+            "reads 'bosh.yml'",
+            "reads the environment variables AWS_*",
+            "contacts evil.test:6868",
+            "monopile trust ",
+            "--env-file ",
+        ] {
+            assert!(said.contains(part), "{args:?}: no `{part}` in {said}");
+        }
+        assert!(!said.contains("p4ssw0rd"), "{said}");
+    }
+    assert!(!world.exists("ran"));
+    // The command of the hint can be pasted.
+    let refused = world.finish(inside(&world, "repo", &["int"])).failure(3);
+    let command = refused.stderr.lines().find_map(|line| line.split_once(": monopile trust "));
+    let file = command.unwrap().1.trim().to_owned();
+    let trusted = world.run(["trust", &file]).success();
+    assert!(trusted.stdout.contains("runs the program './evil' as CPI"), "{}", trusted.stdout);
+    world.finish(inside(&world, "repo", &["int"])).success();
+    // A change of the file ends the trust, and so does another place.
+    let text = world.read("repo/.monopile.yml");
+    world.write("repo/.monopile.yml", format!("{text}parallel: 2\n"));
+    world.finish(inside(&world, "repo", &["int"])).failure(3);
+    world.write("repo/.monopile.yml", &text);
+    world.finish(inside(&world, "repo", &["int"])).success();
+    world.write("copy/.monopile.yml", &text);
+    world.write("copy/bosh.yml", "name: y\n");
+    world.finish(inside(&world, "copy", &["int"])).failure(3);
+    // `--env-file` names it, and needs no trust.
+    world.finish(inside(&world, "copy", &["int", "--env-file", ".monopile.yml"])).success();
+    let revoked = world.finish(inside(&world, "repo", &["trust", "--revoke", "--json"])).success();
+    let document: serde_json::Value = serde_json::from_str(&revoked.stdout).unwrap();
+    assert_eq!(document["trusted"], false);
+    world.finish(inside(&world, "repo", &["int"])).failure(3);
+    let again = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
+    assert!(again.stdout.contains("was not trusted"), "{}", again.stdout);
+    let nothing = world.run(["trust"]).failure(2);
+    assert!(nothing.stderr.contains("there is no .monopile.yml"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_terminal_is_asked_once() {
+    let world = World::new();
+    hostile(&world);
+    let on_terminal = || {
+        let mut command = inside(&world, "repo", &["int", "--path", "/name"]);
+        command.env("TERM", "xterm-256color");
+        Pty::start(command, (100, 30))
+    };
+    let mut pty = on_terminal();
+    let screen = pty.wait_for("the question", |screen| screen.contains("Trust it?"));
+    assert!(screen.contains("runs the program './evil' as CPI"), "{screen}");
+    pty.press("n");
+    assert_eq!(pty.end(), 2);
+    let mut pty = on_terminal();
+    pty.wait_for("the question", |screen| screen.contains("Trust it?"));
+    pty.press("y");
+    assert_eq!(pty.end(), 0);
+    assert!(pty.text().ends_with('x'), "{}", pty.text());
+    let mut pty = on_terminal();
+    assert_eq!(pty.end(), 0);
+    assert!(!pty.text().contains("Trust it?"), "{}", pty.text());
+    assert!(world.finish(inside(&world, "repo", &["int", "--path", "/name"])).success().stdout == "x\n");
+}
+
+#[test]
+fn a_link_out_of_the_directory_is_refused() {
+    let world = world();
+    std::fs::create_dir(world.path("evil")).unwrap();
+    world.write("evil/bosh.yml", "name: evil\n");
+    symlink(world.path("env/.monopile.yml"), world.path("evil/.monopile.yml")).unwrap();
+    let run = world.finish(inside(&world, "evil", &["int"])).failure(3);
+    assert!(run.stderr.contains("outside of its directory"), "{}", run.stderr);
+    // Named, its paths are relative to the directory in which it really is.
+    let named = world.finish(inside(&world, "evil", &["int", "--env-file", ".monopile.yml"])).success();
+    assert!(named.stdout.contains("from: file"), "{}", named.stdout);
+    // A link inside of the directory is a file like others.
+    std::fs::rename(world.path("env/.monopile.yml"), world.path("env/real.yml")).unwrap();
+    symlink("real.yml", world.path("env/.monopile.yml")).unwrap();
+    world.finish(inside(&world, "env", &["trust"])).success();
+    world.finish(inside(&world, "env", &["int"])).success();
+    // A link of another user is a file of another user.
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(world.path("env/.monopile.yml"), Some(4711), None).unwrap();
+        let run = world.finish(inside(&world, "env", &["int", "bosh.yml"])).success();
+        assert!(run.stderr.contains("is ignored, because it belongs to another user"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_never_ends_is_refused() {
+    let world = World::new();
+    symlink("/dev/zero", world.path("zero")).unwrap();
+    let run = world.run(["int", "--env-file", "zero"]).failure(3);
+    assert!(run.stderr.contains("larger than 1 MiB"), "{}", run.stderr);
 }

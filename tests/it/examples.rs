@@ -29,6 +29,7 @@ fn manifest(run: &Run) -> Value {
 #[test]
 fn the_director_is_complete_with_what_its_env_file_names() {
     let world = world("director");
+    world.run(["trust"]).success();
     let mut command = world.monopile(["interpolate", "--var-errs"]);
     command.env("AWS_access_key_id", "AKIA").env("AWS_secret_access_key", "s3cret");
     let manifest = manifest(&world.finish(command).success());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::hello::Hello;
+use crate::support::hello::{Hello, subnet};
 use crate::support::http::{Proxy, Server, answer, part};
 use crate::support::process::{Ending, Outcome, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
@@ -16,6 +16,8 @@ use crate::support::{Run, World};
 /// and then stops.
 struct Fetching {
     world: World,
+    /// The first three numbers of the network.
+    subnet: String,
     release: Vec<u8>,
     stemcell: Vec<u8>,
 }
@@ -27,7 +29,12 @@ impl Fetching {
 
     fn with_release(release: &ReleaseTarball) -> Self {
         let stemcell = StemcellTarball { image: Some(b"image".to_vec()), ..StemcellTarball::default() };
-        Fetching { world: World::new(), release: release.build(), stemcell: stemcell.build() }
+        Fetching {
+            world: World::new(),
+            subnet: subnet(),
+            release: release.build(),
+            stemcell: stemcell.build(),
+        }
     }
 
     fn manifest(&self, release: &str, release_sha1: &str) {
@@ -41,17 +48,18 @@ impl Fetching {
     }
 
     fn manifest_of(&self, release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) {
+        let subnet = &self.subnet;
         let text = format!(
             "name: e\n\
              releases: [{{name: x, url: '{release}', sha1: '{release_sha1}'}}]\n\
              resource_pools:\n\
              - name: vms\n  network: net\n  stemcell: {{url: '{stemcell}', sha1: '{stemcell_sha1}'}}\n\
-             networks:\n- name: net\n  type: manual\n  subnets: [{{range: 127.0.10.0/24, gateway: \
-             127.0.10.1, static: [127.0.10.2]}}]\n\
+             networks:\n- name: net\n  type: manual\n  subnets: [{{range: {subnet}.0/24, gateway: \
+             {subnet}.1, static: [{subnet}.2]}}]\n\
              instance_groups:\n\
              - name: i\n  instances: 1\n  resource_pool: vms\n  networks: [{{name: net, static_ips: \
-             [127.0.10.2]}}]\n  jobs: [{{name: absent, release: x}}]\n\
-             cloud_provider:\n  cpi: {{builtin: local}}\n  mbus: https://u:p@127.0.10.2:6868\n"
+             [{subnet}.2]}}]\n  jobs: [{{name: absent, release: x}}]\n\
+             cloud_provider:\n  cpi: {{builtin: local}}\n  mbus: https://u:p@{subnet}.2:6868\n"
         );
         self.world.write("e.yml", text);
     }
@@ -252,6 +260,33 @@ fn https_trusts_what_the_system_trusts_and_nothing_else() {
 }
 
 #[test]
+fn a_redirect_from_https_to_http_needs_a_digest() {
+    let fetching = Fetching::new();
+    let plain = Server::of_file(&fetching.stemcell);
+    let target = plain.url("/stemcell.tgz");
+    let (server, certificate) =
+        Server::start_tls(move |_, _| answer("302 Found", &[("Location", &target)], b""));
+    fetching.manifest("file:///none", &sha1(b""));
+    let bundle = fetching.world.write("ca.pem", certificate);
+    let upload = |more: &[&str]| {
+        let url = server.url("/stemcell.tgz");
+        // The wrong name ends the command before it calls the CPI.
+        let words = ["upload-stemcell", "e.yml", &url, "--name", "other", "--version", "1"];
+        let mut command = fetching.world.monopile(words.iter().chain(more));
+        command.env("SSL_CERT_FILE", &bundle);
+        let run = fetching.world.finish(command);
+        assert!(run.code > 0, "{run:?}");
+        run.stderr
+    };
+    let refused = upload(&[]);
+    assert!(refused.contains("which is not encrypted"), "{refused}");
+    assert!(plain.requests().is_empty());
+    let fetched = upload(&["--sha1", &sha256(&fetching.stemcell)]);
+    assert!(!fetched.contains("not encrypted") && fetched.contains("other"), "{fetched}");
+    assert_eq!(plain.requests().len(), 1);
+}
+
+#[test]
 fn the_proxy_variables_are_honoured() {
     let fetching = Fetching::new();
     let server = Server::of_file(&fetching.release);
@@ -400,7 +435,7 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
     hello.ops("stemcell.yml", &ops(&sha1(b"another")));
     let run = hello.create(&[]).failure(3);
     assert!(run.stderr.contains(&format!("expected {}, found {digest}", sha1(b"another"))), "{}", run.stderr);
-    assert_eq!(hello.requests().len(), 0, "nobody was asked for anything");
+    assert_eq!(hello.requests().len(), 0, "no CPI was called");
     hello.world.write("stemcell.yml", ops(&digest));
     let create = hello.command("create-env", &[]);
     let (run, read) = bytes_read(&hello, &create);

@@ -90,6 +90,32 @@ fn what_went_bad_or_changed_is_compiled_again() {
 }
 
 #[test]
+fn packages_of_one_fingerprint_and_other_content_share_nothing() {
+    let mut hello = Hello::new();
+    let mut release = release_tarball(&hello);
+    let claim = "f".repeat(40);
+    for package in &mut release.packages {
+        package.fingerprint = Some(claim.clone());
+    }
+    let path = release.write(&hello.world.path("release.tgz"));
+    let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
+    hello.ops("release.yml", &url);
+    let proxy = hello.listen();
+    hello.create(&[]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 2);
+    let greeting = release.packages.iter_mut().find(|package| package.name == "greeting").unwrap();
+    greeting.files[1].1 = "Another release\n".into();
+    release.version = "1.11".into();
+    release.write(&path);
+    // `counter` is compiled with `greeting`, so both are compiled again.
+    hello.create(&["--recreate"]).success();
+    assert_eq!(count(&proxy.take(), "compile_package"), 2);
+    assert_eq!(hello.ask().0, "Another release");
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn a_release_compiled_for_another_stemcell_is_refused_before_anything_is_created() {
     let mut hello = Hello::new();
     let mut release = release_tarball(&hello);

@@ -179,15 +179,23 @@ fn request(method: &str, arguments: Value, version: u64) -> Value {
     })
 }
 
+/// A PID namespace.
+struct Namespace {
+    link: PathBuf,
+    /// Keeps the kernel from giving its number to another namespace.
+    _open: fs::File,
+}
+
 /// Returns the PID namespace of a process.
-fn namespace_of(pid: i32) -> PathBuf {
-    fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
+fn namespace_of(pid: i32) -> Namespace {
+    let path = format!("/proc/{pid}/ns/pid");
+    Namespace { link: fs::read_link(&path).unwrap(), _open: fs::File::open(&path).unwrap() }
 }
 
 /// Counts the processes in a namespace, without zombies that only wait for the machine's init.
-fn members(namespace: &Path) -> usize {
+fn members(namespace: &Namespace) -> usize {
     let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    all.filter(|path| fs::read_link(path.join("ns/pid")).is_ok_and(|link| link == namespace))
+    all.filter(|path| fs::read_link(path.join("ns/pid")).is_ok_and(|link| link == namespace.link))
         .filter(|path| fs::read(path.join("cmdline")).is_ok_and(|line| !line.is_empty()))
         .count()
 }

@@ -30,6 +30,21 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
     for path in ["usr/bin/monopile", "share/doc/monopile/copyright", "examples/director/.monopile.yml"] {
         assert!(listed.contains(path), "{path} is not in the package:\n{listed}");
     }
+    shell("dpkg-deb -x *.deb unpacked");
+    let documents = world.path("target/package/unpacked/usr/share/doc/monopile");
+    let link = regex::Regex::new(r"\]\(([^)#:\s]+)(#[^)]*)?\)").unwrap();
+    let mut links = 0;
+    for page in walkdir::WalkDir::new(&documents).into_iter().map(Result::unwrap) {
+        if page.path().extension().is_some_and(|extension| extension == "md") {
+            let text = std::fs::read_to_string(page.path()).unwrap();
+            for found in link.captures_iter(&text) {
+                let target = page.path().parent().unwrap().join(&found[1]);
+                assert!(target.exists(), "{}: {} is not packed", page.path().display(), &found[1]);
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 50, "{links} links");
     // dpkg installs it into a root of its own.
     shell(
         "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i \

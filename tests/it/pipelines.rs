@@ -175,7 +175,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
 
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.shell("monopile delete-env -n", "work/examples/director").success();
+    ci.shell("monopile delete-env -n --env-file .monopile.yml", "work/examples/director").success();
     // Only the vars store remains.
     run("keep").success();
     ci.remove("work");

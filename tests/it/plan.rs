@@ -167,7 +167,7 @@ fn failing(life: &mut Life, fails: bool) {
 }
 
 #[test]
-fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
+fn an_update_in_place_that_fails_is_repaired_in_place_if_told_so() {
     let mut life = Life::deployed();
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
@@ -176,16 +176,15 @@ fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
     assert!(!life.hello.answers());
     // The failed update is reverted.
     failing(&mut life, false);
-    life.happens("the way back after a failed update", &[]);
+    life.happens("the way back after a failed update", &["--update-strategy", "in-place"]);
     assert!(life.hello.answers());
     // The same with another changed property.
     failing(&mut life, true);
     life.hello.create(&["-n"]).failure(1);
     failing(&mut life, false);
-    life.ops(
-        "forward after a failed update",
-        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
-    );
+    life.hello
+        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    life.happens("forward after a failed update", &["--update-strategy", "in-place"]);
     assert_eq!(life.hello.ask().0, "Ahoy");
     assert_eq!(life.hello.state()["current_vm_cid"], vm, "no VM was made for that");
     // A template that cannot be rendered has no effect.
@@ -197,6 +196,37 @@ fn an_update_in_place_that_fails_is_repaired_by_the_next_run() {
     assert!(life.hello.answers());
     life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
     life.over("plan_repair");
+}
+
+#[test]
+fn a_vm_that_a_failed_update_left_without_jobs_is_replaced() {
+    let mut life = Life::deployed();
+    assert_eq!(life.hello.ask().1, 1);
+    let vm = life.hello.state()["current_vm_cid"].clone();
+    failing(&mut life, true);
+    life.hello.create(&["-n"]).failure(1);
+    assert_eq!(life.hello.state()["monopile"]["update_failed"], vm);
+    failing(&mut life, false);
+    let plan = life.hello.world.finish(life.hello.command("plan", &[])).success();
+    for text in ["the last update in place failed, and the jobs are 'stopped'", "--update-strategy in-place"]
+    {
+        assert!(plan.stdout.contains(text), "{text}: {}", plan.stdout);
+    }
+    life.hello.create(&["-n"]).success();
+    assert_ne!(life.hello.state()["current_vm_cid"], vm, "the VM is a new one");
+    assert_eq!(life.hello.state()["monopile"].get("update_failed"), None);
+    assert_eq!(life.hello.ask().1, 2, "the data was kept");
+
+    // If the jobs run after all, the VM stays.
+    let mut state = life.hello.state();
+    let vm = state["current_vm_cid"].clone();
+    state["monopile"]["update_failed"] = vm.clone();
+    state["current_manifest_sha"] = "".into();
+    life.hello.world.write("state.json", state.to_string());
+    life.hello.create(&["-n"]).success();
+    assert_eq!(life.hello.state()["current_vm_cid"], vm);
+    life.hello.delete(&[]).success();
+    assert_eq!(life.hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
@@ -247,6 +277,19 @@ fn a_saved_plan_is_carried_out_or_refused() {
     life.hello.ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
     moved(&life, "the manifest is another one");
     plan(&life);
+    // A plan is for one state and one deployment.
+    let text = life.hello.world.read("plan.json");
+    for (of, name, why) in [
+        ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', and not for"),
+        ("/deployment", "other", "the plan is for deployment 'other', and the manifest is for"),
+    ] {
+        let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        *document.pointer_mut(of).unwrap() = name.into();
+        life.hello.world.write("plan.json", document.to_string());
+        let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+        assert!(run.stderr.contains(why), "{}", run.stderr);
+    }
+    life.hello.world.write("plan.json", text);
     let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
     life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
     moved(&life, "a release changed");

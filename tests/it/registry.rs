@@ -301,7 +301,7 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
     let run = far.create(&["--agent-timeout", "2s"]).failure(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
-    assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "nobody was let in");
+    assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "no login succeeded");
     far.tunnel_with(&far.island.file("key"));
 
     far.island.stop_sshd();

@@ -182,10 +182,15 @@ fn a_bucket_holds_nothing_in_plain_either() {
 #[test]
 fn what_is_no_recipient_or_identity_ends_it_at_once() {
     let hello = Hello::new();
-    hello.world.write("empty", "# nobody\n");
+    hello.world.write("empty", "# none\n");
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
     for (flags, part) in [
-        (["--encrypt-to", "age1nobody"], "'age1nobody' is not an age recipient"),
+        (["--encrypt-to", "age1nobody"], "is not an age recipient"),
+        (["--encrypt-to", "key.txt"], "line 1 of 'key.txt' (--encrypt-to) is not valid"),
+        (["--encrypt-to", "AGE-SECRET-KEY-1NOTREALLY"], "a private key was given"),
+        (["--identity", "AGE-SECRET-KEY-1NOTREALLY"], "takes the path of a file"),
+        (["--encrypt-to", "/dev/zero"], "larger than"),
+        (["--identity", "/dev/zero"], "larger than"),
         (["--encrypt-to", "missing"], "reading recipients (--encrypt-to) from 'missing' failed"),
         (["--encrypt-to", "empty"], "(--encrypt-to) has no recipient"),
         (["--identity", "missing"], "reading an identity (--identity) from 'missing' failed"),
@@ -193,7 +198,8 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
     ] {
         let refused = hello.create(&flags).failure(2);
         assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
-        assert!(!refused.stderr.contains("NOTREALLY"), "{}", refused.stderr);
+        let said = refused.stdout + &refused.stderr;
+        assert!(!said.contains("NOTREALLY") && !said.contains("age1nobody"), "{said}");
     }
     assert!(!hello.world.exists("state.json"));
 }

@@ -1,7 +1,9 @@
 //! Compares the native renderer with Ruby on a corpus of small templates, one for each construct and method.
 //! Outputs must be equal byte for byte, and both must fail on the same templates.
 
+mod bounds;
 mod certificates;
+mod differential;
 mod generated;
 
 use crate::support::process::{Ending, joined, prepare};

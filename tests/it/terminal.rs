@@ -264,3 +264,90 @@ fn a_download_shows_bytes_and_rate() {
     assert!(Regex::new(&done).unwrap().is_match(&pty.text()), "{}", pty.text());
     hello.delete(&[]).success();
 }
+
+/// Runs a command on a terminal of 80 columns, and returns its output. No line may wrap but those with paths.
+fn eighty(hello: &Hello, command: std::process::Command, code: i32) -> String {
+    let mut pty = on_terminal(command, (80, 100));
+    assert_eq!(pty.end(), code, "{}", pty.text());
+    let screen = pty.screen();
+    // Paths stay whole, so that they can be copied.
+    let wraps = |line: &str| line.ends_with(WRAPPED) && !line.contains("/tmp/mp-");
+    assert!(!screen.lines().any(wraps), "a line wraps:\n{screen}");
+    hello.normalise(&pty.text())
+}
+
+/// Masks what differs between two runs of a report, and the blanks that align it.
+fn steady(report: &str) -> String {
+    let report = report.lines().filter(|line| !line.contains('✓') && !line.contains("Usually"));
+    let mut text = report.map(|line| format!("{line}\n")).collect::<String>();
+    for (pattern, mask) in [
+        (r"\b127\.\d+\.\d+\.\d+:\d+", "<address>"),
+        (r"\b127\.\d+\.\d+\.\d+", "<host>"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?", "<time>"),
+        (r"\d{4}-\d\d-\d\d", "<date>"),
+        (r"\b\d+ days", "<days>"),
+        (r"\bpid \d+", "pid <pid>"),
+        (r"\d+(\.\d+)?%", "<percent>"),
+        (r"\d+\.\d+ (B|KiB|MiB|GiB)", "<size>"),
+        (r"disk-[0-9a-f-]+…", "disk-…"),
+        (r"(?s)(How long it took\n).*?(Where to look)", "$1$2"),
+        (r"(\S) {2,}", "$1  "),
+        (r"(?s)\nLoad .*?\n(\S)", "\nLoad  <load>\n$1"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, mask).into_owned();
+    }
+    text
+}
+
+#[test]
+fn reports_fit_eighty_columns() {
+    let mut hello = Hello::without_vars_store();
+    hello.create(&["-n"]).success();
+    let run = |hello: &Hello, command: &str, more: &[&str], code: i32| {
+        steady(&eighty(hello, hello.command(command, more), code))
+    };
+    let of_state = |hello: &Hello, words: &[&str]| steady(&eighty(hello, hello.state_command(words), 0));
+    insta::assert_snapshot!("terminal_80_status", run(&hello, "status", &[], 0));
+    insta::assert_snapshot!("terminal_80_state", of_state(&hello, &["state", "show"]));
+    insta::assert_snapshot!("terminal_80_disks", of_state(&hello, &["state", "show", "--only", "disks"]));
+    insta::assert_snapshot!("terminal_80_check", run(&hello, "cloud-check", &["--report"], 0));
+    insta::assert_snapshot!("terminal_80_unchanged", run(&hello, "create-env", &[], 0));
+
+    let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
+    let greeting = format!("- {{type: replace, path: {properties}/greeting?, value: Ahoy}}\n");
+    hello.ops("change.yml", &format!("{greeting}- {{type: replace, path: /tags?, value: {{team: a}}}}\n"));
+    insta::assert_snapshot!("terminal_80_plan", run(&hello, "plan", &["--recreate"], 0));
+
+    // The question comes after the plan. Ctrl-C says that nothing was done.
+    let answered = |hello: &Hello, key: &str, code: i32| {
+        let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
+        pty.wait_for("the question", |screen| screen.ends_with("Continue? [y/N]"));
+        pty.press(key);
+        assert_eq!(pty.end(), code, "{}", pty.text());
+        steady(&hello.normalise(&pty.text()))
+    };
+    let interrupted = answered(&hello, "\x03", 130);
+    assert!(interrupted.contains("error: interrupted: nothing was done"), "{interrupted}");
+    insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n", 2));
+    insta::assert_snapshot!("terminal_80_history", of_state(&hello, &["history"]));
+
+    // Stopped jobs, a VM that is gone, and the end.
+    hello.world.finish(hello.command("stop-env", &[])).success();
+    insta::assert_snapshot!("terminal_80_stopped", run(&hello, "status", &["--no-cpi"], 1));
+    hello.call("delete_vm", serde_json::json!([hello.state()["current_vm_cid"]]));
+    insta::assert_snapshot!("terminal_80_check_problem", run(&hello, "cloud-check", &["--report"], 6));
+    insta::assert_snapshot!("terminal_80_delete", run(&hello, "delete-env", &["-n"], 0));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn status_knows_a_run_in_progress() {
+    let hello = standing();
+    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
+    frozen(&pty);
+    let status = eighty(&hello, hello.command("status", &["--no-cpi"]), 1);
+    assert!(status.contains("In progress  `create-env` since <time>"), "{status}");
+    hello.go();
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    hello.delete(&[]).success();
+}

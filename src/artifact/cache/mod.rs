@@ -15,11 +15,13 @@ mod downloads;
 mod identify;
 mod upkeep;
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::digest::{Algorithm, Digest};
 use base::files::Locked;
+use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 pub use identify::ArtifactKind;
@@ -41,7 +43,7 @@ impl Cache {
     /// Opens the cache in the directory `root`, which is created if necessary. Waits while it is being
     /// pruned.
     pub fn open(root: &Path) -> Result<Self> {
-        fs::create_dir_all(root)
+        create_private_directory(root)
             .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))
             .map_err(|error| error.with_owner_hint(root, "--cache-dir DIR"))?;
         let lock = open_lock(root)?;
@@ -53,7 +55,7 @@ impl Cache {
     /// Returns the path of a directory in the cache, which is created if necessary.
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
-        fs::create_dir_all(&path)
+        create_private_directory(&path)
             .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))?;
         Ok(path)
     }
@@ -66,6 +68,7 @@ fn open_lock(root: &Path) -> Result<Locked> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
         .open(&path)
         .map(Locked::from)
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ureq::config::{ConfigBuilder, RedirectAuthHeaders};
+use ureq::config::ConfigBuilder;
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
@@ -23,6 +23,7 @@ use crate::limits::{ANSWER, SETUP};
 use crate::url::HttpUrl;
 use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
+use base::files::durable::write_atomically;
 use base::{Error, Result};
 use net::http_client::Unresolved;
 use net::tls_roots;
@@ -34,6 +35,8 @@ const PAUSES: [Duration; 4] =
 const ATTEMPTS: usize = 100;
 /// Longest pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Largest number of redirects that one request follows.
+const MAX_REDIRECTS: usize = 10;
 /// Hint for a download that failed although it was retried.
 const RUN_AGAIN: &str = "check the network and the proxy variables, and run the command again. The download \
                          continues where it stopped";
@@ -55,8 +58,8 @@ struct Complete {
 
 /// Creates the HTTP client for downloads, with connections from `dialer`.
 pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
-    let config =
-        config().redirect_auth_headers(RedirectAuthHeaders::SameHost).max_idle_connections(0).build();
+    // `Download::request` follows redirects itself, with rules of its own.
+    let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
     ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
 }
 
@@ -255,9 +258,38 @@ impl Download<'_> {
     /// Sends the request. `from` is the first byte wanted, and `tag` the entity tag that the file must still
     /// have.
     fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, Failure> {
-        let address = self.url.without_user();
+        let mut url = self.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.request_once(&url, from, tag)?;
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(response);
+            }
+            let target = response.headers().get("location").and_then(|target| target.to_str().ok());
+            let target = target.and_then(|target| url.joined(target)).ok_or_else(|| {
+                Failure::Final(self.failed("the server answered with a redirect that has no usable target"))
+            })?;
+            if url.is_https() && !target.is_https() && self.expected.is_none() {
+                let why = format!("it redirects to '{target}', which is not encrypted");
+                let hint = "give the digest of the file, with which it can be verified, or a URL that stays \
+                            https://";
+                return Err(Failure::Final(self.failed(why).with_hint(hint)));
+            }
+            url = target;
+        }
+        Err(Failure::Final(self.failed(format!("there are more than {MAX_REDIRECTS} redirects"))))
+    }
+
+    /// Sends one request. Credentials of the download go only to the host and port of its own URL.
+    fn request_once(
+        &self,
+        url: &HttpUrl,
+        from: Option<u64>,
+        tag: Option<&str>,
+    ) -> Result<Response<ureq::Body>, Failure> {
+        let address = url.without_user();
         let mut request = self.agent.get(&address);
-        if let Some((user, password)) = self.url.user() {
+        let user = url.user().or_else(|| self.url.user().filter(|_| self.url.may_share_credentials(url)));
+        if let Some((user, password)) = user {
             request = request.header("authorization", basic_authorization(&user, &password));
         }
         if let Some(from) = from {
@@ -326,7 +358,7 @@ fn write_tag(body: &Path, headers: &HeaderMap) {
     let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
     // Files with the same weak tag (`W/"…"`) may differ in their bytes.
     let written = if tag.starts_with('"') && tag.len() < 1024 {
-        fs::write(tag_path(body), tag)
+        write_atomically(&tag_path(body), tag.as_bytes())
     } else {
         fs::remove_file(tag_path(body))
     };

@@ -13,6 +13,7 @@ mod tunnel;
 mod wire;
 
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -33,13 +34,17 @@ pub use relay::relay;
 
 /// Creates an HTTP client for many small requests. It does not follow redirects.
 ///
-/// `variables` are environment variables, from which it takes its proxies. `timeout` is for a whole request.
-/// Also returns the passwords of the proxies, which must be redacted. An error names the variable that is not
-/// valid.
-pub fn client(variables: &[(String, String)], timeout: Duration) -> Result<(ureq::Agent, Vec<String>)> {
+/// `variables` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
+/// which also ends when `interrupted` returns an error. Also returns the passwords of the proxies, which must
+/// be redacted. An error names the variable that is not valid.
+pub fn client(
+    variables: &[(String, String)],
+    timeout: Duration,
+    interrupted: Interrupted,
+) -> Result<(ureq::Agent, Vec<String>)> {
     let proxies = Proxies::from_variables(variables)?;
     let secrets = proxies.secrets();
-    let dialer = Dialer::new(proxies, Arc::new(|| Ok(())));
+    let dialer = Dialer::new(proxies, interrupted);
     let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
     Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved), secrets))
@@ -152,8 +157,8 @@ impl<'c> Fetcher<'c> {
         let mut announced = false;
         loop {
             let mut options = File::options();
-            let file =
-                options.read(true).write(true).create(true).truncate(false).open(body).map_err(failed)?;
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let file = options.open(body).map_err(failed)?;
             match file.try_lock() {
                 // The previous holder of the lock may have moved the file into the cache.
                 Ok(()) if same_file(&file, body) => return Ok(file),

@@ -252,6 +252,34 @@ fn a_redirect_to_another_host_gets_no_credentials() {
 }
 
 #[test]
+fn a_redirect_to_another_port_of_the_host_gets_no_credentials() {
+    let world = World::new();
+    let there = Server::of_file(b"content");
+    let target = format!("http://127.0.0.1:{}/y.tgz", there.port());
+    let here = Server::start(move |request, _| match request.path() {
+        "/x.tgz" => answer("302 Found", &[("Location", "/again.tgz")], b""),
+        _ => answer("307 Temporary Redirect", &[("Location", &target)], b""),
+    });
+    let url = format!("http://user:pass@127.0.0.1:{}/x.tgz", here.port());
+    assert_eq!(world.obtain(&url, Some(&sha256(b"content"))).unwrap(), b"content");
+    let requests = here.requests();
+    assert!(requests.len() == 2 && requests.iter().all(|request| request.header("authorization").is_some()));
+    assert!(there.requests()[0].header("authorization").is_none());
+}
+
+#[test]
+fn redirects_that_lead_nowhere_end() {
+    let world = World::new();
+    let circle = Server::start(|_, _| answer("302 Found", &[("Location", "/x.tgz")], b""));
+    let error = world.obtain(&circle.url("/x.tgz"), None).unwrap_err();
+    assert!(text(&error).contains("more than 10 redirects"), "{error:?}");
+    assert_eq!(circle.requests().len(), 11);
+    let nowhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
+    let error = world.obtain(&nowhere.url("/x.tgz"), None).unwrap_err();
+    assert!(text(&error).contains("no usable target"), "{error:?}");
+}
+
+#[test]
 fn a_refused_connection_is_retried_until_interrupted() {
     let world = World::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -324,7 +352,9 @@ fn a_socks_proxy_resolves_names_and_checks_passwords() {
 #[test]
 fn a_missing_private_key_of_a_jumpbox_is_an_error_without_retries() {
     let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
+    let begun = std::time::Instant::now();
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");
 }
 

@@ -12,8 +12,12 @@ use tokio::runtime::Runtime;
 use super::Interrupted;
 use super::proxy::Proxy;
 use crate::limits::CONNECT;
+use base::files::input;
 use net::http_client::{self, SLICE};
 use net::ssh::{self, Key, Server, Session};
+
+/// The largest private key that is read, in bytes.
+const KEY_LIMIT: u64 = 1 << 20;
 
 /// An SSH session with a jumpbox.
 pub(super) struct Tunnel {
@@ -24,14 +28,14 @@ pub(super) struct Tunnel {
 impl Tunnel {
     /// Logs in to the jumpbox.
     pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &Interrupted) -> io::Result<Self> {
-        let unusable = |kind, why: String| {
+        // Permanent, whatever the reason.
+        let unusable = |why: String| {
             let path = private_key.display();
-            io::Error::new(kind, format!("the private key '{path}' cannot be used: {why}"))
+            let text = format!("the private key '{path}' cannot be used: {why}");
+            io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
-        let text = std::fs::read_to_string(private_key)
-            .map_err(|error| unusable(error.kind(), error.to_string()))?;
-        let key = Key::parse(&text, None)
-            .map_err(|error| unusable(io::ErrorKind::PermissionDenied, error.to_string()))?;
+        let text = input::read_text(private_key, KEY_LIMIT).map_err(|error| unusable(error.to_string()))?;
+        let key = Key::parse(&text, None).map_err(|error| unusable(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("jumpbox")

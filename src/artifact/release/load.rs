@@ -13,6 +13,7 @@ use crate::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
 use crate::{Source, Stamp, source_form};
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
+use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
@@ -87,7 +88,7 @@ impl Loader<'_> {
 
         let refs = manifest.jobs.unwrap_or_default();
         check_unique(&refs, "job", self.what)?;
-        fs::create_dir_all(&self.jobs_dir).map_err(|error| {
+        create_private_directory(&self.jobs_dir).map_err(|error| {
             Error::io(format!("creating the directory '{}'", self.jobs_dir.display()), error)
         })?;
         let mut jobs = Vec::with_capacity(refs.len());
@@ -138,6 +139,10 @@ impl Loader<'_> {
             check_name(&reference.name, &format!("a package of {}", self.what))?;
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
+            let content = match self.files.get(&path).and_then(|known| known.only(Algorithm::Sha256)) {
+                Some(content) => content,
+                None => Digest::of_file(&self.dir.join(&path), &[Algorithm::Sha256])?,
+            };
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
                 return Err(Error::invalid(format!(
@@ -151,6 +156,7 @@ impl Loader<'_> {
                 version,
                 fingerprint,
                 digest,
+                content,
                 dependencies: reference.dependencies.unwrap_or_default(),
                 archive: self.dir.join(path),
                 compiled_for: if section == "compiled_packages" { reference.stemcell } else { None },

@@ -103,6 +103,9 @@ pub struct Package {
     pub fingerprint: String,
     /// Digest of `archive` from `release.MF`.
     pub digest: Digest,
+    /// SHA-256 of `archive`, computed by this program. Two packages with the same digest have the same
+    /// content, whatever `release.MF` says.
+    pub content: Digest,
     /// Names of the packages that it needs for its compilation.
     pub dependencies: Vec<String>,
     /// Its tarball.

@@ -22,6 +22,8 @@ use crate::Identity;
 use crate::archive::Input;
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, FinalConfig, JobSpec, PackageSpec};
+use base::files::durable::create_private_directory;
+use base::files::input;
 use base::{Error, Result};
 
 /// A release on disk in the layout of an unpacked tarball.
@@ -41,7 +43,8 @@ pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
 /// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
 pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Built> {
     let tree = SourceTree::read(dir, what)?;
-    fs::create_dir(out).map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
+    create_private_directory(out)
+        .map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
     tree.build(out).inspect_err(|_| {
         let _ = fs::remove_dir_all(out);
     })
@@ -107,7 +110,7 @@ impl SourceTree {
         let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
             let dir = out.join(section);
-            fs::create_dir(&dir)
+            create_private_directory(&dir)
                 .map_err(|error| Error::io(format!("creating '{}'", dir.display()), error))?;
             let mut list = Vec::new();
             for part in parts {
@@ -139,7 +142,7 @@ fn quoted(text: &str) -> serde_json::Value {
 fn release_name(dir: &Path, what: &str) -> Result<String> {
     let path = dir.join("config").join("final.yml");
     let file = format!("'config/final.yml' of {what}");
-    let text = match fs::read(&path) {
+    let text = match input::read(&path, documents::MAX_DOCUMENT) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(Error::invalid(format!("{what} is a directory without config/final.yml")).with_hint(
@@ -184,7 +187,7 @@ fn file(path: PathBuf) -> Input {
 }
 
 fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| match error.kind() {
+    input::read(path, documents::MAX_DOCUMENT).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{owner} has no file '{}'", path.display())),
         _ => Error::io(format!("reading '{}'", path.display()), error),
     })

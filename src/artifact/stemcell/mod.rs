@@ -34,7 +34,8 @@ pub struct Stemcell {
     pub operating_system: String,
     /// The version of the contract with its agent, at least 1. It is 1 if `stemcell.MF` has none.
     pub api_version: u32,
-    /// The digest of the image from `stemcell.MF`, already checked. `None` if it has none.
+    /// The digest of the image from `stemcell.MF`, already checked. `None` if it has none, or if the stemcell
+    /// is a light one with the digest of the full image.
     pub image_digest: Option<Digest>,
     /// The cloud properties for `create_stemcell`, always an object.
     pub cloud_properties: Value,
@@ -126,7 +127,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
             archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    load(&dir, &what, digest, image, stamp).inspect_err(|_| {
+    load(&dir, &what, digest, image, stamp, stage).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
         let _ = fs::remove_dir_all(&dir);
     })
@@ -138,21 +139,32 @@ fn load(
     digest: Digest,
     image_digest: Option<Digest>,
     stamp: Option<Stamp>,
+    stage: &Stage,
 ) -> Result<Stemcell> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
     let image_digest = image_digest.ok_or_else(|| no_image(what))?;
     let image = dir.join(IMAGE);
     let file = format!("{MANIFEST} of {what}");
-    let declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+    let mut declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => Some(Digest::parse(text, &format!("the image in {file}"))?),
         None => None,
     };
-    if let Some(declared) = &declared {
-        let image_name = format!("the image of {what}");
-        if image_digest.hex(declared.strongest()).is_some() {
-            declared.check(&image_digest, &image_name)?;
-        } else {
-            declared.check(&Digest::of_file(&image, &[declared.strongest()])?, &image_name)?;
+    if let Some(expected) = &declared {
+        let algorithm = [expected.strongest()];
+        let checked = match image_digest.hex(expected.strongest()) {
+            Some(_) => expected.check(&image_digest, &format!("the image of {what}")),
+            None => expected.check(&Digest::of_file(&image, &algorithm)?, &format!("the image of {what}")),
+        };
+        if let Err(mismatch) = checked {
+            // Light stemcells are published with an empty image and the digest of the full one.
+            if !is_empty(&image)? {
+                return Err(mismatch);
+            }
+            stage.reporter().note(format!(
+                "{what} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that of the \
+                 full image, which the CPI finds by the cloud_properties"
+            ));
+            declared = None;
         }
     }
     Ok(Stemcell {
@@ -167,6 +179,13 @@ fn load(
         digest,
         stamp,
     })
+}
+
+fn is_empty(path: &Path) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len() == 0),
+        Err(error) => Err(Error::io(format!("reading '{}'", path.display()), error)),
+    }
 }
 
 /// Reads and decodes the `stemcell.MF` at `path`.

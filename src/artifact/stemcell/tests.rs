@@ -76,6 +76,43 @@ fn the_digest_of_the_image_is_checked() {
     }
 }
 
+/// Keeps the texts of notes.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl base::events::Sink for Notes {
+    fn emit(&self, event: &base::events::Event) {
+        if let base::events::Event::Note { text } = event {
+            self.0.lock().unwrap().push(text.clone());
+        }
+    }
+}
+
+#[test]
+fn a_light_stemcell_may_have_the_digest_of_the_full_image() {
+    for (image, declared, is_light) in [
+        (&b""[..], sha1(b"the full image"), true),
+        (&b""[..], sha512(b"the full image"), true),
+        (&b""[..], sha1(b""), false),
+    ] {
+        let tarball = StemcellTarball {
+            image: Some(image.to_vec()),
+            image_sha1: Some(declared.clone()),
+            ..Default::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stemcell.tgz");
+        fs::write(&path, tarball.build()).unwrap();
+        let notes = std::sync::Arc::new(Notes::default());
+        let stage = base::events::Reporter::new(notes.clone()).stage("testing");
+        let stemcell = open(&Source::local(&path).unwrap(), None, dir.path(), &stage).unwrap();
+        assert_eq!(stemcell.image_digest.is_none(), is_light, "{declared}");
+        let notes = notes.0.lock().unwrap();
+        assert_eq!(notes.len(), usize::from(is_light), "{notes:?}");
+        assert!(notes.iter().all(|note| note.contains("is a light stemcell")), "{notes:?}");
+    }
+}
+
 #[test]
 fn errors_name_the_part_of_the_stemcell() {
     let cases = [

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{self as unix, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{self as unix, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
@@ -186,6 +186,12 @@ pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf
 /// Creates a file with mode 0600 and opens it for writing. Fails if it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Creates a directory and its missing parents, each with mode 0700 whatever the umask. Succeeds if the
+/// directory exists.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Returns the directory of a file; `.` for a bare name.

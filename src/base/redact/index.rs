@@ -1,40 +1,58 @@
-//! Finds the longest of many byte strings that begins at a position of a text.
+//! Finds which of many byte strings begin at a position of a text.
 //!
 //! Strings are kept sorted in buckets by their first [`KEY`] bytes. Inserting needs no rebuild, so secrets
-//! can be added at any time. A position where no string begins costs one lookup of a bit.
+//! can be added at any time. A position where no string begins mostly costs one lookup of a bit.
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 /// The number of bytes that select the bucket, and the minimum length of a string.
 pub(super) const KEY: usize = 4;
-/// The number of values of a string's first two bytes.
-const PAIRS: usize = 1 << 16;
+/// The binary logarithm of the number of bits in the filter.
+const FILTER: u32 = 18;
+
+/// A string of an [`Index`].
+pub(super) struct Entry {
+    pub(super) form: Box<[u8]>,
+    /// True if the string is secret only as a precaution; see [`super::Redactor::add_value`].
+    pub(super) is_value: bool,
+}
 
 /// A set of byte strings.
 #[derive(Default)]
 pub(super) struct Index {
-    buckets: HashMap<[u8; KEY], Vec<Box<[u8]>>>,
-    /// One bit for each pair of first bytes; set if a string begins with it.
-    begins: Vec<u64>,
+    buckets: HashMap<u32, Vec<Entry>, RandomState>,
+    /// One bit for each hash of first bytes; set if a string begins with them.
+    filter: Vec<u64>,
     count: usize,
     longest: usize,
 }
 
 impl Index {
-    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored.
-    pub(super) fn insert(&mut self, string: &[u8]) {
-        let Some(key) = string.first_chunk::<KEY>() else { return };
-        let bucket = self.buckets.entry(*key).or_default();
-        let Err(place) = bucket.binary_search_by(|known| known.as_ref().cmp(string)) else { return };
-        bucket.insert(place, string.into());
-        self.count += 1;
-        self.longest = self.longest.max(string.len());
-        if self.begins.is_empty() {
-            self.begins.resize(PAIRS / 64, 0);
-        }
-        let pair = pair(key);
-        if let Some(word) = self.begins.get_mut(pair / 64) {
-            *word |= 1 << (pair % 64);
+    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was added once as no
+    /// value is none.
+    pub(super) fn insert(&mut self, string: &[u8], is_value: bool) {
+        let Some(key) = key(string) else { return };
+        let bucket = self.buckets.entry(key).or_default();
+        match bucket.binary_search_by(|known| known.form.as_ref().cmp(string)) {
+            Ok(place) => {
+                if let Some(known) = bucket.get_mut(place) {
+                    known.is_value &= is_value;
+                }
+            }
+            Err(place) => {
+                bucket.insert(place, Entry { form: string.into(), is_value });
+                self.count += 1;
+                self.longest = self.longest.max(string.len());
+                if self.filter.is_empty() {
+                    self.filter.resize(1 << (FILTER - 6), 0);
+                }
+                let bit = bit(key);
+                if let Some(word) = self.filter.get_mut(bit >> 6) {
+                    *word |= 1 << (bit & 63);
+                }
+            }
         }
     }
 
@@ -48,40 +66,77 @@ impl Index {
         self.longest
     }
 
-    /// Returns the longest string that is a prefix of `text`.
-    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&[u8]> {
-        let bucket = self.bucket(text)?;
-        let mut text = text;
-        loop {
-            // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
-            let below = bucket.partition_point(|known| known.as_ref() <= text);
-            let known = bucket.get(below.checked_sub(1)?)?;
-            let common = known.iter().zip(text).take_while(|(one, other)| one == other).count();
-            if common == known.len() {
-                return Some(known);
+    /// Calls `found` with each string in `text` and its position.
+    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, &Entry)) {
+        if self.count == 0 {
+            return;
+        }
+        let mut key = 0;
+        for (last, byte) in text.iter().enumerate() {
+            key = key << 8 | u32::from(*byte);
+            if last + 1 < KEY || !self.may_begin(key) {
+                continue;
             }
-            // Any shorter prefix ends where `known` and `text` differ.
-            text = text.get(..common)?;
+            let at = last + 1 - KEY;
+            let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
+            let mut entry = longest_prefix(bucket, rest);
+            while let Some(known) = entry {
+                found(at, known);
+                entry = known
+                    .form
+                    .len()
+                    .checked_sub(1)
+                    .and_then(|less| longest_prefix(bucket, rest.get(..less)?));
+            }
         }
     }
 
-    /// Returns a string that is longer than `start` and begins with it.
-    pub(super) fn continuation(&self, start: &[u8]) -> Option<&[u8]> {
-        let bucket = self.bucket(start)?;
-        let above = bucket.partition_point(|known| known.as_ref() <= start);
-        bucket.get(above).map(AsRef::as_ref).filter(|known| known.starts_with(start))
+    /// Returns the longest string that is a prefix of `text`.
+    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&Entry> {
+        longest_prefix(self.bucket(text)?, text)
     }
 
-    fn bucket(&self, text: &[u8]) -> Option<&Vec<Box<[u8]>>> {
-        let key = text.first_chunk::<KEY>()?;
-        let pair = pair(key);
-        let some = self.begins.get(pair / 64).is_some_and(|word| word >> (pair % 64) & 1 == 1);
-        if some { self.buckets.get(key) } else { None }
+    /// Returns a string that is longer than `start` and begins with it.
+    pub(super) fn continuation(&self, start: &[u8]) -> Option<&Entry> {
+        let bucket = self.bucket(start)?;
+        let above = bucket.partition_point(|known| known.form.as_ref() <= start);
+        bucket.get(above).filter(|known| known.form.starts_with(start))
+    }
+
+    fn bucket(&self, text: &[u8]) -> Option<&Vec<Entry>> {
+        let key = key(text)?;
+        if self.may_begin(key) { self.buckets.get(&key) } else { None }
+    }
+
+    /// Returns false if no string begins with these bytes.
+    fn may_begin(&self, key: u32) -> bool {
+        let bit = bit(key);
+        self.filter.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 == 1)
     }
 }
 
-fn pair(key: &[u8; KEY]) -> usize {
-    usize::from(key[0]) << 8 | usize::from(key[1])
+fn longest_prefix<'b>(bucket: &'b [Entry], text: &[u8]) -> Option<&'b Entry> {
+    let mut text = text;
+    loop {
+        // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
+        let below = bucket.partition_point(|known| known.form.as_ref() <= text);
+        let known = bucket.get(below.checked_sub(1)?)?;
+        let common = known.form.iter().zip(text).take_while(|(one, other)| one == other).count();
+        if common == known.form.len() {
+            return Some(known);
+        }
+        // Any shorter prefix ends where `known` and `text` differ.
+        text = text.get(..common)?;
+    }
+}
+
+fn key(text: &[u8]) -> Option<u32> {
+    text.first_chunk::<KEY>().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Returns the bit of the filter for the first bytes of a string.
+fn bit(key: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - FILTER)) as usize
 }
 
 #[cfg(test)]
@@ -94,33 +149,53 @@ mod tests {
     fn the_longest_is_found_past_others_that_are_near() {
         let mut index = Index::default();
         for string in ["abcd", "abcdef", "abcdefgh", "abcdeg", "abcz", "ab", "abcd"] {
-            index.insert(string.as_bytes());
+            index.insert(string.as_bytes(), false);
         }
         assert_eq!(index.len(), 5);
-        let longest = |text: &str| index.longest_prefix(text.as_bytes()).map(<[u8]>::to_vec);
+        let longest = |text: &str| index.longest_prefix(text.as_bytes()).map(|found| found.form.to_vec());
         assert_eq!(longest("abcdefgx").unwrap(), b"abcdef");
         assert_eq!(longest("abcdez").unwrap(), b"abcd");
         assert_eq!(longest("abcy"), None);
         assert_eq!(longest("abc"), None);
-        assert_eq!(index.continuation(b"abcdefg").unwrap(), b"abcdefgh");
-        assert_eq!(index.continuation(b"abcdefgh"), None);
+        assert_eq!(*index.continuation(b"abcdefg").unwrap().form, *b"abcdefgh");
+        assert!(index.continuation(b"abcdefgh").is_none());
+    }
+
+    #[test]
+    fn a_secret_is_no_value_whatever_came_first() {
+        for order in [[true, false], [false, true]] {
+            let mut index = Index::default();
+            order.iter().for_each(|is_value| index.insert(b"abcd", *is_value));
+            assert!(!index.longest_prefix(b"abcde").unwrap().is_value);
+        }
     }
 
     proptest! {
-        /// Finds the same prefix as a search through all strings.
+        /// Finds the same strings as a search through all of them.
         #[test]
         fn as_if_all_were_tried(
             strings in proptest::collection::vec("[ab]{4,9}", 0..20),
             text in "[ab]{0,12}"
         ) {
             let mut index = Index::default();
-            strings.iter().for_each(|string| index.insert(string.as_bytes()));
-            let found = index.longest_prefix(text.as_bytes()).map(<[u8]>::len);
+            strings.iter().for_each(|string| index.insert(string.as_bytes(), false));
+            let found = index.longest_prefix(text.as_bytes()).map(|found| found.form.len());
             let wanted = strings.iter().filter(|one| text.starts_with(one.as_str())).map(String::len).max();
             prop_assert_eq!(found, wanted);
             let found = index.continuation(text.as_bytes()).is_some();
             let wanted = text.len() >= KEY
                 && strings.iter().any(|one| one.len() > text.len() && one.starts_with(&text));
+            prop_assert_eq!(found, wanted);
+            let mut found = Vec::new();
+            index.each(text.as_bytes(), |at, entry| found.push((at, entry.form.to_vec())));
+            let mut wanted = Vec::new();
+            for at in 0..text.len() {
+                let begin = strings.iter().filter(|one| text[at..].starts_with(one.as_str()));
+                wanted.extend(begin.map(|one| (at, one.clone().into_bytes())));
+            }
+            found.sort();
+            wanted.sort();
+            wanted.dedup();
             prop_assert_eq!(found, wanted);
         }
     }

@@ -1,6 +1,6 @@
-//! The common spellings of a secret: plain, escaped by JSON or debug output, by URLs, HTML and shells, and in
-//! base64 at each of the three alignments. The alignments find it inside an `Authorization` header or an
-//! encoded document.
+//! The parts of a secret, and the common spellings of a short one: escaped by JSON or debug output, by URLs,
+//! HTML and shells, and in base64 at each of the three alignments. The alignments find it inside an
+//! `Authorization` header or an encoded document. Long secrets are found by decoding the text instead.
 
 use std::fmt::Write as _;
 
@@ -15,36 +15,33 @@ const SHORTEST_LINE: usize = 8;
 const SHORTEST_ENCODED: usize = 6;
 /// The maximum length of a secret that is also searched as a whole, not only line by line.
 const LONGEST: usize = 4096;
-/// The maximum length of a secret whose lines are searched in all spellings. Lines of longer ones are
-/// searched in plain pieces.
-const LONGEST_SPELT: usize = 64 * 1024;
+/// The maximum length of a secret that is searched line by line. Longer ones are searched in pieces.
+const LONGEST_IN_LINES: usize = 64 * 1024;
 const PIECE: usize = 64;
 
-/// Returns every form of `secret` to search for.
-pub(super) fn of(secret: &str) -> Vec<String> {
-    let mut forms = Vec::new();
+/// Returns the parts of a secret that are secrets by themselves: the whole, and each line.
+pub(super) fn parts(secret: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
     let secret = secret.trim();
     if secret.chars().count() < SHORTEST || matches!(secret, "true" | "false" | "null") {
-        return forms;
+        return parts;
     }
     let lines = || secret.lines().map(str::trim).filter(|line| line_is_secret(line));
     if secret.len() <= LONGEST {
-        spell(secret, &mut forms);
+        parts.push(secret);
         if secret.contains('\n') {
-            lines().for_each(|line| spell(line, &mut forms));
+            parts.extend(lines());
         }
     } else {
         for line in lines() {
-            if secret.len() <= LONGEST_SPELT && line.len() <= LONGEST {
-                spell(line, &mut forms);
+            if secret.len() <= LONGEST_IN_LINES && line.len() <= LONGEST {
+                parts.push(line);
             } else {
-                pieces(line, &mut forms);
+                pieces(line, &mut parts);
             }
         }
     }
-    forms.sort_unstable();
-    forms.dedup();
-    forms
+    parts
 }
 
 /// Lines that frame a PEM block, and short lines, reveal nothing.
@@ -53,7 +50,7 @@ fn line_is_secret(line: &str) -> bool {
 }
 
 /// Cuts a long line at character boundaries. The pieces cover the whole line, so all of it is found.
-fn pieces(line: &str, forms: &mut Vec<String>) {
+fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
     let mut rest = line;
     while rest.len() > PIECE {
         let mut at = PIECE;
@@ -61,51 +58,71 @@ fn pieces(line: &str, forms: &mut Vec<String>) {
             at += 1;
         }
         let (piece, tail) = rest.split_at(at);
-        forms.push(piece.to_owned());
+        parts.push(piece);
         rest = tail;
     }
     if rest.len() >= SHORTEST_LINE {
-        forms.push(rest.to_owned());
+        parts.push(rest);
     }
 }
 
-fn spell(secret: &str, forms: &mut Vec<String>) {
-    base64(secret, forms);
+/// Returns the spellings of a short secret, for itself and inside JSON.
+pub(super) fn of(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    base64(secret, &mut forms);
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         // Letters and digits are never escaped.
-        forms.push(secret.to_owned());
-        return;
+        return forms;
     }
-    if let Ok(quoted) = serde_json::to_string(secret) {
-        let json = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
-        if json != secret && !secret.contains('\n') {
-            // A secret of several lines needs no base64 of its escaped form: each of its lines is searched
-            // too.
-            base64(json, forms);
-        }
-        forms.push(json.to_owned());
-        forms.push(json.replace('/', "\\/"));
-        forms.push(ascii_only(json));
-        // Go, and Ruby in some settings, escape HTML characters.
-        forms.push(json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
-        // JSON inside JSON, as in a CPI's log line that quotes its request.
-        forms.push(json.replace('\\', "\\\\").replace('"', "\\\""));
+    let json_form = json(secret);
+    if json_form != secret {
+        base64(&json_form, &mut forms);
     }
+    forms.push(json_form.replace('/', "\\/"));
+    forms.push(ascii_only(&json_form));
+    // Go, and Ruby in some settings, escape HTML characters.
+    forms.push(json_form.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
+    forms.push(json_form);
     forms.push(secret.escape_debug().to_string());
-    for kept in ["-_.~", "-_.~$&+,;=", "-_.~!*'()"] {
+    for kept in ["-_.~", "-_.~/", "-_.~$&+,;=", "-_.~!*'()"] {
         let encoded = percent_encode(secret, kept);
         forms.push(encoded.to_ascii_lowercase_escapes());
         forms.push(encoded.replace("%20", "+"));
         forms.push(encoded);
     }
     let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    for (double, single) in [("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("\"", "'")] {
+    for (double, single) in
+        [("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("&quot;", "&apos;"), ("\"", "'")]
+    {
         forms.push(html.replace('"', double).replace('\'', single));
     }
-    // The forms in a shell's trace and with shell quoting.
+    // The forms in a shell's trace, and with the quoting of shells and of Python's shlex and repr.
     forms.push(secret.replace('\'', r"'\''"));
-    forms.push(shell_escape(secret));
-    forms.push(secret.to_owned());
+    forms.push(secret.replace('\'', r#"'"'"'"#));
+    forms.push(secret.replace('\\', r"\\"));
+    forms.push(secret.replace('\\', r"\\").replace('\'', r"\'"));
+    // Ruby's Shellwords and `printf %q` of a shell leave different characters.
+    forms.push(shell_escape(secret, "_-.,:+/@\n"));
+    forms.push(shell_escape(secret, "_-.:+/@%=~#"));
+    // Ruby's inspect.
+    forms.push(
+        ["{", "$", "@"]
+            .iter()
+            .fold(json(secret), |form, next| form.replace(&format!("#{next}"), &format!("\\#{next}"))),
+    );
+    // JSON inside JSON, as in a CPI's log line that quotes its request.
+    let nested: Vec<String> = forms.iter().map(|form| json(form)).collect();
+    forms.extend(nested);
+    forms.push(json(&json(&json(secret))));
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// Returns a text as it stands between the quotes of a JSON string.
+pub(super) fn json(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
 /// Returns JSON of ASCII characters alone, as Python writes it.
@@ -124,11 +141,11 @@ fn ascii_only(json: &str) -> String {
     output
 }
 
-/// Escapes shell characters with a backslash, as Ruby's Shellwords does.
-fn shell_escape(secret: &str) -> String {
+/// Escapes the characters other than letters, digits and `kept` with a backslash, as shells do.
+fn shell_escape(secret: &str, kept: &str) -> String {
     let mut output = String::with_capacity(secret.len());
     for character in secret.chars() {
-        if character.is_ascii() && !character.is_ascii_alphanumeric() && !"_-.,:+/@\n".contains(character) {
+        if character.is_ascii() && !character.is_ascii_alphanumeric() && !kept.contains(character) {
             output.push('\\');
         }
         output.push(character);

@@ -1,5 +1,7 @@
 use base64::Engine;
 
+use super::search::SHORTEST_INSIDE;
+use super::spellings::SHORTEST;
 use super::*;
 use proptest::prelude::*;
 
@@ -36,6 +38,7 @@ fn short_values_and_booleans_stay() {
 fn a_short_word_is_one_only_by_itself() {
     let redactor = redactor(&["port", "vm-1"]);
     assert_eq!(redactor.apply("port is important: /port/"), "<redacted> is important: /<redacted>/");
+    assert_eq!(redactor.apply("-v port_2=1 -v mbus_port=port"), "-v port_2=1 -v mbus_port=<redacted>");
     assert_eq!(redactor.apply("avm-12"), "a<redacted>2");
 }
 
@@ -51,6 +54,9 @@ fn html_and_shell_spellings() {
         "it&#39;s &lt;&quot;b&quot;&gt; &amp; c",
         "it&#39;s &lt;&#34;b&#34;&gt; &amp; c",
         "it's &lt;\"b\"&gt; &amp; c",
+        "it&apos;s &lt;&quot;b&quot;&gt; &amp; c",
+        r#"it'"'"'s <"b"> & c"#,
+        r#"it\'s <"b"> & c"#,
         r#"it'\''s <"b"> & c"#,
         r#"it\'s\ \<\"b\"\>\ \&\ c"#,
         r#"it's <\"b\"> & c"#,
@@ -191,13 +197,45 @@ fn json_and_debug_spellings() {
     let nested = serde_json::to_string(&json).unwrap();
     assert_eq!(redactor.apply(&nested), r#""{\"k\":\"<redacted>\"}""#);
     assert_eq!(redactor.apply(&format!("{secret:?}")), "\"<redacted>\"");
-    assert_eq!(redactor.apply(r#"a\"b\\c\td\u003cé\u003e\u0026"#), "<redacted>");
+    let go = r#"a\"b\\c\td\u003cé\u003e\u0026"#;
+    assert_eq!(redactor.apply(go), "<redacted>");
+    let quoted = |text: &str| serde_json::to_string(text).unwrap();
+    assert_eq!(redactor.apply(&quoted(go)), "\"<redacted>\"");
+    let thrice = quoted(&quoted(&quoted(secret)));
+    assert_eq!(redactor.apply(&thrice), r#""\"\\\"<redacted>\\\"\"""#);
+}
+
+#[test]
+fn a_secret_is_hidden_before_an_ellipsis_and_a_word_is_not() {
+    let redactor = redactor(&["correct horse battery staple", "kU8-unlike/any+other"]);
+    redactor.add_value("https://cloud.example.com/with/a/path");
+    for (text, shown) in [
+        (r#"bad password "correct hor..." of admin"#, r#"bad password "<redacted>..." of admin"#),
+        ("correct%20hors…", "<redacted>…"),
+        (r"kU8-unlike\/an... (9 more)", "<redacted>... (9 more)"),
+        ("it ends with …/any+other, they say", "it ends with …<redacted>, they say"),
+        ("correct... and horse...", "correct... and horse..."),
+        (
+            "Connecting to https://... Waiting for the agent...",
+            "Connecting to https://... Waiting for the agent...",
+        ),
+    ] {
+        assert_eq!(redactor.apply(text), shown);
+    }
+    // Without an ellipsis a word is no secret.
+    assert_eq!(redactor.line("this is not the correct horse"), "this is not the correct horse");
 }
 
 #[test]
 fn url_spellings() {
     let redactor = redactor(&["p@ss/w rd+"]);
-    for url in ["p%40ss%2Fw%20rd%2B", "p%40ss%2fw%20rd%2b", "p%40ss%2Fw+rd%2B", "p%40ss%2Fw%20rd+"] {
+    for url in [
+        "p%40ss%2Fw%20rd%2B",
+        "p%40ss%2fw%20rd%2b",
+        "p%40ss%2Fw+rd%2B",
+        "p%40ss%2Fw%20rd+",
+        "p%40ss/w%20rd%2B",
+    ] {
         assert_eq!(redactor.apply(&format!("https://u:{url}@h/")), "https://u:<redacted>@h/", "{url}");
     }
 }
@@ -238,9 +276,9 @@ proptest! {
         let text = format!("{before}{trimmed}{after}");
         prop_assume!(trimmed.chars().count() >= SHORTEST && !["true", "null", "false"].contains(&trimmed));
         prop_assume!(!REPLACEMENT.contains(trimmed));
-            // A short word is redacted only as a whole word.
-            let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());
-            prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !is_word);
+        // A short word is redacted only as a whole word.
+        let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());
+        prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !is_word);
         let shown = redactor.apply(&text).into_owned();
         let without = shown.replace(REPLACEMENT, "\u{0}");
         prop_assert!(!without.contains(trimmed));

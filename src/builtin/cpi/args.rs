@@ -20,7 +20,8 @@ impl<'a> Arguments<'a> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
-            return Err(Failure::call(format!("{method} takes {wanted} arguments, {given} given")));
+            return Err(Failure::call(format!("{method} takes {wanted} arguments, {given} given"))
+                .before_any_effect());
         }
         Ok(Arguments { method, values: values.into_iter(), position: 0 })
     }
@@ -31,11 +32,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns the error for the wrong type of the argument taken last. The message does not quote the value,
-    /// which may be a secret.
+    /// which may be a secret. All arguments are taken before the first effect.
     fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> Failure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
         Failure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
+            .before_any_effect()
     }
 
     /// Takes a string that is not empty. `name` is the argument's name, for errors.

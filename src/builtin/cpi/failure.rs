@@ -43,11 +43,20 @@ pub(crate) struct Failure {
     pub message: String,
     /// True if the cause is temporary, so that the same call may succeed later.
     pub ok_to_retry: bool,
+    /// True if the call certainly made nothing. The answer says so (`made_nothing`), and the caller leaves no
+    /// record of something that may exist.
+    pub made_nothing: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), ok_to_retry: false }
+        Failure { kind, message: message.into(), ok_to_retry: false, made_nothing: false }
+    }
+
+    /// States that the call made nothing. Only for failures of checks that come before the first effect.
+    #[must_use]
+    pub(crate) fn before_any_effect(self) -> Self {
+        Failure { made_nothing: true, ..self }
     }
 
     /// Creates an error of the general type, `CloudError`.

@@ -1,16 +1,18 @@
 //! The CPI's RPC: reads one request and writes one answer, also to a malformed request.
 
 use std::io::{Read, Write};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::{Hash, type_name};
 use super::failure::{Failure, Outcome};
+use super::files::read_json;
 use base::{Error, Result};
 
 /// The highest version of the CPI API that the built-in CPIs implement.
-pub(crate) const API_VERSION: u64 = 2;
+const API_VERSION: u64 = 2;
 /// The largest request that is accepted, in bytes.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
@@ -75,16 +77,20 @@ pub(crate) fn exchange(
     answer: impl FnOnce(Request, &mut Log) -> Outcome<Value>,
 ) -> Result<()> {
     let mut log = Log { stderr: &mut log, text: String::new() };
-    let outcome = read(request).and_then(|request| answer(request, &mut log));
+    let outcome =
+        read(request).map_err(Failure::before_any_effect).and_then(|request| answer(request, &mut log));
     let answer = match outcome {
         Ok(result) => json!({"result": result, "error": null, "log": log.text}),
         Err(failure) => {
             log.line(format_args!("{}: {failure}", failure.kind.name()));
-            let error = json!({
+            let mut error = json!({
                 "type": failure.kind.name(),
                 "message": failure.message,
                 "ok_to_retry": failure.ok_to_retry,
             });
+            if failure.made_nothing {
+                error["made_nothing"] = json!(true);
+            }
             json!({"result": null, "error": error, "log": log.text})
         }
     };
@@ -110,6 +116,20 @@ fn read(request: impl Read) -> Outcome<Request> {
         return Err(Failure::call(format!("the request must be a hash, {} given", type_name(&value))));
     }
     serde_json::from_value(value).map_err(|_| Failure::call("the request must have 'method', a string"))
+}
+
+/// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
+/// CPIs.
+pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {
+    let properties = read_json::<Hash>(config)?.unwrap_or_default();
+    let debug = context.get("debug").or(properties.get("debug"));
+    match debug.and_then(|debug| debug.pointer("/cpi/api_version")) {
+        None | Some(Value::Null) => Ok(API_VERSION),
+        Some(version) => match version.as_u64() {
+            Some(version @ 1..) => Ok(version.min(API_VERSION)),
+            _ => Err(Failure::cloud("debug.cpi.api_version must be a whole number of at least 1")),
+        },
+    }
 }
 
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. If the

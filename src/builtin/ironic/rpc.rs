@@ -14,7 +14,7 @@ use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::Agent;
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
-use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
+use crate::cpi::rpc::{Log, Request, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
 use ironic::Client;
@@ -53,7 +53,7 @@ pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log
 fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let method = request.method.clone();
     let method = method.as_str();
-    let (arguments, context, v2) = request.parts()?;
+    let (arguments, context, v2) = request.parts().map_err(Failure::before_any_effect)?;
     let (least, most) = match method {
         "info" => (0, 0),
         "create_vm" => (5, 6),
@@ -65,20 +65,21 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         // The contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => {
             let message = "the networks of a VM of the 'ironic' CPI cannot be changed";
-            return Err(Failure::new(FailureKind::NotSupported, message));
+            return Err(Failure::new(FailureKind::NotSupported, message).before_any_effect());
         }
         _ => {
             let message = format!("the 'ironic' CPI has no method '{}'", method.escape_debug());
-            return Err(Failure::new(FailureKind::NotImplemented, message));
+            return Err(Failure::new(FailureKind::NotImplemented, message).before_any_effect());
         }
     };
     let mut arguments = Arguments::new(method, arguments, least, most)?;
     // `info` must work without a configuration.
     if method == "info" {
-        return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": API_VERSION}));
+        let version = api_version(config, &context)?;
+        return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": version}));
     }
 
-    let config = Config::load(config, &context)?;
+    let config = Config::load(config, &context).map_err(Failure::before_any_effect)?;
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
     let outage_patience = config.outage_patience();
     // The run that started this process redacts what it shows.
@@ -88,9 +89,10 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         Failure::cloud(format!(
             "the section 'ironic' of the CPI's configuration is not valid: {problem}{hints}"
         ))
+        .before_any_effect()
     })?;
-    let storage = config.storage.open()?;
-    let mut ironic = Client::connect(access)?;
+    let storage = config.storage.open().map_err(Failure::before_any_effect)?;
+    let mut ironic = Client::connect(access).map_err(|error| Failure::from(error).before_any_effect())?;
     ironic.set_outage_patience(outage_patience);
     let mut call = IronicCall {
         ironic,
@@ -179,7 +181,7 @@ fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume
         VolumeKind::Disk => "disk_cid",
         VolumeKind::Snapshot => "snapshot_cid",
     })?;
-    Ok(Volume::parse(kind, &text).ok_or_else(|| not_found(kind, &text)))
+    Ok(Volume::parse(kind, &text).ok_or_else(|| not_found(kind, &text).before_any_effect()))
 }
 
 fn vm_cid(arguments: &mut Arguments) -> Outcome<Outcome<String>> {

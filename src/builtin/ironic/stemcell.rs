@@ -15,8 +15,10 @@ use artifact::archive::{Options, unpack_file};
 /// or not.
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
     let volume = Volume::new(VolumeKind::Stemcell);
-    let opening =
-        |error| Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
+    let opening = |error| {
+        Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
+            .before_any_effect()
+    };
     let mut head = [0; 512];
     let read = File::open(image).and_then(|mut file| fill(&mut file, &mut head)).map_err(opening)?;
     let head = &head[..read];
@@ -25,12 +27,12 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
         let scratch = tempfile::tempdir_in(base::files::durable::parent(image)).map_err(opening)?;
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
-            .map_err(|error| Failure::cloud(error.chain().join(": ")))?;
-        let found = disk_image(&tree)?;
-        check(&found)?;
+            .map_err(|error| Failure::cloud(error.chain().join(": ")).before_any_effect())?;
+        let found = disk_image(&tree).map_err(Failure::before_any_effect)?;
+        check(&found).map_err(Failure::before_any_effect)?;
         call.storage.import(&volume, &found)?;
     } else {
-        check(image)?;
+        check(image).map_err(Failure::before_any_effect)?;
         call.storage.import(&volume, image)?;
     }
     call.log(format_args!("stemcell '{}' created from '{}'", volume.cid(), image.display()));

@@ -76,6 +76,7 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failu
                 '{cid}'"
         ),
         ok_to_retry: found && undoing.ok_to_retry,
+        made_nothing: false,
         ..failure
     }
 }

@@ -108,7 +108,7 @@ impl Arguments<'_> {
 
     /// Takes a CID. Fails with "not found" if it is malformed.
     pub(crate) fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
-        self.cid(resource)?.map_err(|text| resource.not_found(&text))
+        self.cid(resource)?.map_err(|text| resource.not_found(&text).before_any_effect())
     }
 }
 

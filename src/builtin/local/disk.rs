@@ -60,16 +60,30 @@ pub(super) fn create(
     Ok(json!(cid.as_str()))
 }
 
+/// `has_disk`: a disk whose data was removed by hand does not exist.
+pub(super) fn exists(store: &Store, cid: &Cid) -> Outcome<bool> {
+    if store.hold(cid)?.is_none() {
+        return Ok(false);
+    }
+    if find_data(store, cid)?.is_some() {
+        return Ok(true);
+    }
+    // The next call that changes something moves the data back from a VM whose deletion was interrupted.
+    Ok(store.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
+}
+
 /// `delete_disk`: fails while the disk is attached.
 pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
         return Ok(());
     };
-    if let Some(vm) = attached_to(store, cid)? {
-        return Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")));
+    match find_data(store, cid)? {
+        Some(Data::Attached(vm)) => {
+            Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")))
+        }
+        Some(Data::Detached) | None => store.discard(cid, held),
     }
-    store.discard(cid, held)
 }
 
 /// `resize_disk`: grows a detached disk. Answers `NotSupported` to other requests, so that the caller copies
@@ -175,8 +189,28 @@ pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
     })
 }
 
+/// The place of a disk's data.
+enum Data {
+    /// In the disk's own directory.
+    Detached,
+    /// In the devices of this VM.
+    Attached(Cid),
+}
+
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
 fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
+    match find_data(store, cid)? {
+        Some(Data::Detached) => Ok(None),
+        Some(Data::Attached(vm)) => Ok(Some(vm)),
+        None => Err(Failure::cloud(format!(
+            "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM",
+            store.path(cid).join(DATA).display()
+        ))),
+    }
+}
+
+/// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
+fn find_data(store: &Store, cid: &Cid) -> Outcome<Option<Data>> {
     let home = store.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
@@ -184,14 +218,14 @@ fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
         Err(error) => Err(Failure::io(format_args!("looking for '{}'", path.display()), error)),
     };
     if is_dir(&home)? {
-        return Ok(None);
+        return Ok(Some(Data::Detached));
     }
     for vm in store.list(Resource::Vm)? {
         if is_dir(&vm::device(&store.path(&vm), cid))? {
-            return Ok(Some(vm));
+            return Ok(Some(Data::Attached(vm)));
         }
     }
-    Err(Failure::cloud(format!("the data of disk '{cid}' is neither in '{}' nor in any VM", home.display())))
+    Ok(None)
 }
 
 fn move_data(from: &Path, to: &Path) -> Outcome<()> {

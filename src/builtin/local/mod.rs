@@ -11,6 +11,7 @@
 //! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
 //! snapshots/<cid>/{snapshot.json, data/}
 //! staging/<cid>/                          while it is created or deleted; does not count as existing
+//! id                                      by which users of the cloud recognise it
 //! ```
 //!
 //! A killed call leaves complete objects, or leftovers in `staging/`, which the next call removes.

@@ -30,7 +30,6 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
-    // With `NotSupported` the caller knows that nothing was created.
     Err(Failure::new(
         FailureKind::NotSupported,
         format!(

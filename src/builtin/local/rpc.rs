@@ -11,7 +11,7 @@ use super::store::Store;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{Failure, FailureKind, Outcome};
-use crate::cpi::rpc::{API_VERSION, Log, Request, exchange};
+use crate::cpi::rpc::{Log, Request, api_version, exchange};
 use base::Result;
 
 /// The context of one request.
@@ -43,7 +43,7 @@ pub(super) fn serve(
 
 fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let method = request.method.clone();
-    let (arguments, context, v2) = request.parts()?;
+    let (arguments, context, v2) = request.parts().map_err(Failure::before_any_effect)?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
     // These two methods must work without a complete configuration.
@@ -51,19 +51,20 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "info" => {
             take(0, 0)?;
             let formats = stemcell_formats(config, &context)?;
-            return Ok(json!({"stemcell_formats": formats, "api_version": API_VERSION}));
+            return Ok(json!({"stemcell_formats": formats, "api_version": api_version(config, &context)?}));
         }
         "calculate_vm_cloud_properties" => return vm::size(take(1, 1)?.hash("desired_instance_size")?),
         _ => {}
     }
 
-    let mut call = LocalCall { executable, config: Config::load(config, &context)?, v2, log };
+    let config = Config::load(config, &context).map_err(Failure::before_any_effect)?;
+    let mut call = LocalCall { executable, config, v2, log };
     let call = &mut call;
     match method {
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
-            needs::check(&properties)?;
+            needs::check(&properties).map_err(Failure::before_any_effect)?;
             creating(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {
@@ -134,7 +135,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let mut arguments = take(1, 2)?;
             let cid = arguments.own_cid(Resource::Disk)?;
             let metadata = arguments.hash("metadata")?;
-            let store = existing(call)?.ok_or_else(|| cid.not_found())?;
+            let store = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
             snapshot::create(call, &store, &cid, metadata)
         }
         "delete_snapshot" => {
@@ -145,11 +146,13 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "configure_networks" => Err(Failure::new(
             FailureKind::NotSupported,
             "the networks of a VM of the 'local' CPI cannot be changed",
-        )),
+        )
+        .before_any_effect()),
         _ => Err(Failure::new(
             FailureKind::NotImplemented,
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
-        )),
+        )
+        .before_any_effect()),
     }
 }
 
@@ -202,6 +205,9 @@ fn deleting(
 
 fn has(call: &LocalCall, mut arguments: Arguments, resource: Resource) -> Outcome<Value> {
     let Ok(cid) = arguments.cid(resource)? else { return Ok(json!(false)) };
-    let store = Store::open(&call.config.root)?;
-    Ok(json!(store.map_or(Ok(false), |store| store.has(&cid))?))
+    let Some(store) = Store::open(&call.config.root)? else { return Ok(json!(false)) };
+    Ok(json!(match resource {
+        Resource::Disk => disk::exists(&store, &cid)?,
+        _ => store.has(&cid)?,
+    }))
 }

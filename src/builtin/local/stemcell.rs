@@ -26,6 +26,7 @@ pub(super) fn create(
 ) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
+            .before_any_effect()
     })?;
     let cid = Resource::Stemcell.new_cid();
     let staged = store.stage(&cid)?;

@@ -21,6 +21,7 @@ use crate::cpi::failure::{Failure, Outcome};
 use crate::cpi::files::{private_dir, read_json};
 use crate::cpi::process::Identity;
 use base::files;
+use base::files::PLACE_ID;
 use base::files::durable::sync_parent;
 
 /// The open cloud. Its shared lock keeps other calls from removing the root.
@@ -62,7 +63,37 @@ impl Store {
                 Failure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(store) = Store::open(root)? {
+                store
+                    .identify()
+                    .map_err(|error| Failure::io(format_args!("giving '{}' an id", root.display()), error))?;
                 return Ok(store);
+            }
+        }
+    }
+
+    /// Gives the cloud an id, by which its users recognise it, unless it has one.
+    fn identify(&self) -> io::Result<()> {
+        let path = self.root.join(PLACE_ID);
+        if path.exists() {
+            return Ok(());
+        }
+        let id = uuid::Uuid::new_v4().to_string();
+        let temporary = self.root.join(format!("{PLACE_ID}.{id}"));
+        fs::write(&temporary, format!("{id}\n"))?;
+        // Another call may be as far.
+        match renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary),
+            Err(errno) => Err(errno.into()),
+            Ok(()) => sync_parent(&path),
+        }
+    }
+
+    /// Removes the id if nothing else is left.
+    fn forget_id(&self) {
+        let Ok(names) = names(&self.root) else { return };
+        if names.iter().all(|name| name.starts_with(PLACE_ID)) {
+            for name in names {
+                let _ = fs::remove_file(self.root.join(name));
             }
         }
     }
@@ -70,6 +101,16 @@ impl Store {
     /// Returns the path of an object, which need not exist.
     pub(super) fn path(&self, cid: &Cid) -> PathBuf {
         self.root.join(cid.resource().directory()).join(cid.as_str())
+    }
+
+    /// Returns the path of an object that is created or deleted.
+    pub(super) fn staged_path(&self, cid: &Cid) -> PathBuf {
+        self.staging().join(cid.as_str())
+    }
+
+    /// Returns the directories of objects that are created or deleted.
+    pub(super) fn staged(&self) -> Outcome<Vec<PathBuf>> {
+        Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
 
     /// Returns true if an object with this CID exists.
@@ -194,6 +235,7 @@ impl Store {
             let _ = fs::remove_dir(self.root.join(resource.directory()));
         }
         let _ = fs::remove_dir(self.staging());
+        self.forget_id();
         let _ = fs::remove_dir(&self.root);
     }
 

@@ -7,6 +7,7 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,14 +68,17 @@ struct Document {
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
 pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Outcome<Value> {
-    let namespace = network::namespace(&wanted.cloud_properties)?;
-    let listener = call.config.agent.listener()?;
-    let networks = network::inside(namespace.as_deref(), || {
-        let networks = assign_addresses(wanted.networks)?;
-        check_port_is_free(&listener)?;
-        Ok(networks)
-    })?;
-    let stemcell = store.require(&wanted.stemcell)?;
+    let (namespace, networks, stemcell) = (|| -> Outcome<_> {
+        let namespace = network::namespace(&wanted.cloud_properties)?;
+        let listener = call.config.agent.listener()?;
+        let networks = network::inside(namespace.as_deref(), || {
+            let networks = assign_addresses(wanted.networks)?;
+            check_port_is_free(&listener)?;
+            Ok(networks)
+        })?;
+        Ok((namespace, networks, store.require(&wanted.stemcell)?))
+    })()
+    .map_err(Failure::before_any_effect)?;
 
     let cid = Resource::Vm.new_cid();
     let staged = store.stage(&cid)?;
@@ -124,10 +128,12 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
 pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
-        call.log(format_args!("VM '{cid}' does not exist: nothing to delete"));
+        let what = if halt_lost(store, cid)? { "its processes are ended" } else { "nothing to delete" };
+        call.log(format_args!("VM '{cid}' does not exist: {what}"));
         return Ok(());
     };
     halt(&held)?;
+    halt_lost(store, cid)?;
     return_disks(store, &held.path)?;
     // An unreadable record must not prevent the deletion.
     let in_registry = settings_are_in_registry(&held).unwrap_or(false);
@@ -255,6 +261,30 @@ fn halt(held: &Held) -> Outcome<()> {
         Some(process) => stop(&process),
         None => Ok(()),
     }
+}
+
+/// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand: the
+/// command line of init still names the directory. Returns true if there were any.
+fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
+    let directories = [store.path(cid), store.staged_path(cid)];
+    let names_it = |line: &[u8]| {
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        words.next() == Some(b"vm-boot")
+            && words.skip_while(|word| *word != b"--vm-dir").nth(1).is_some_and(|word| {
+                directories.iter().any(|directory| directory.as_os_str().as_bytes() == word)
+            })
+    };
+    let mut any = false;
+    for name in store::names(Path::new("/proc"))? {
+        let Ok(pid) = name.parse::<i32>() else { continue };
+        // Identified first, so that no other process with this pid is signalled.
+        let Ok(process) = Identity::of(pid) else { continue };
+        if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
+            stop(&process)?;
+            any = true;
+        }
+    }
+    Ok(any)
 }
 
 /// Boots the VM in this directory and records its init.

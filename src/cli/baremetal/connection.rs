@@ -1,12 +1,12 @@
 //! The connection to Ironic, by the flags and variables of OpenStack's clients.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
 use crate::cli::paths;
 use crate::cli::session::Session;
+use base::files::input;
 use base::{Error, Result};
 use ironic::{AccessSettings, Client};
 
@@ -90,7 +90,7 @@ impl Connection {
             None => None,
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
-                Some(fs::read_to_string(&path).map_err(|error| {
+                Some(input::read_text(&path, input::FILE_LIMIT).map_err(|error| {
                     Error::invalid(format!("reading '{}' (--os-cacert) failed", path.display()))
                         .with_source(error)
                 })?)

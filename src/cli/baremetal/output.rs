@@ -88,7 +88,7 @@ impl Output {
     }
 
     fn format(&self, session: &Session) -> Format {
-        self.format.unwrap_or(if session.globals.json { Format::Json } else { Format::Table })
+        self.format.unwrap_or(if session.globals.json() { Format::Json } else { Format::Table })
     }
 
     /// Returns the columns that `-c` names, in the order of `known`; all without `-c`. Old column titles such

@@ -12,16 +12,13 @@ mod values;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::Command;
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
+use super::reference::{COMPLETED_WORD, COMPLETING_SHELL};
 use super::{grammar, paths};
 use base::{Error, Result};
 use shells::{BASH, ZSH};
-
-/// The variable with the name of the shell.
-const VARIABLE: &str = "MONOPILE_COMPLETE";
-/// The variable with the index of the word to complete. Without it, the last word is completed.
-const INDEX: &str = "_CLAP_COMPLETE_INDEX";
 
 const SHELLS: [&dyn EnvCompleter; 5] = [&BASH, &ZSH, &Fish, &Powershell, &Elvish];
 
@@ -30,28 +27,46 @@ pub(super) fn script(shell: &str) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(shell) = SHELLS.iter().find(|known| known.name() == shell) {
         shell
-            .write_registration(VARIABLE, "monopile", "monopile", "monopile", &mut text)
+            .write_registration(COMPLETING_SHELL.name, "monopile", "monopile", "monopile", &mut text)
             .map_err(|error| Error::io("writing a completion script", error))?;
     }
     Ok(text)
 }
 
+/// Hides the aliases of commands. They are offered only for a word that no full name begins with.
+fn with_hidden_aliases(grammar: Command) -> Command {
+    grammar.mut_subcommands(|command| {
+        let aliases: Vec<String> = command.get_all_aliases().map(str::to_owned).collect();
+        // `None` clears the list.
+        command.visible_alias(None::<&str>).aliases(aliases)
+    })
+}
+
+/// Removes the flags from an answer, one candidate a line. They are offered only after a dash.
+fn without_flags(answer: &[u8]) -> Vec<u8> {
+    let kept = answer.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"-"));
+    kept.flatten().copied().collect()
+}
+
 /// Answers the request of a shell. Errors show in the exit code only, because a user is typing.
 pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
-    let name = paths::variable(VARIABLE)?;
+    let name = COMPLETING_SHELL.value()?;
     let words = args.get(1..)?.strip_prefix(&[OsString::from("--")])?;
     let shell = SHELLS.iter().find(|shell| shell.name() == name)?;
-    let index = paths::variable(INDEX).and_then(|index| index.to_str()?.parse().ok());
+    let index = COMPLETED_WORD.value().and_then(|index| index.to_str()?.parse().ok());
     let index: usize = index.unwrap_or_else(|| words.len().saturating_sub(1));
     let mut others = words.to_vec();
     if index < others.len() {
         others.remove(index);
     }
-    let mut grammar = values::with_values(grammar::for_words(words), &others);
+    let is_flag = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let mut grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
     let here = paths::working_directory().ok();
     let mut text = Vec::new();
-    let answered = shell
-        .write_complete(&mut grammar, words.to_vec(), here.as_deref(), &mut text)
-        .and_then(|()| std::io::Write::write_all(&mut std::io::stdout(), &text));
+    let answered =
+        shell.write_complete(&mut grammar, words.to_vec(), here.as_deref(), &mut text).and_then(|()| {
+            let offered = if is_flag { text } else { without_flags(&text) };
+            std::io::Write::write_all(&mut std::io::stdout(), &offered)
+        });
     Some(if answered.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,9 +1,11 @@
 //! Completions from the state: CIDs and names of CPIs.
 
 use super::typed::Typed;
+use base::encoding;
 use engine::protocol::ResourceKind;
 use engine::records::{self, Overview};
-use engine::state::{Resource, Storage};
+use engine::state::{self, Resource, Storage};
+use time::OffsetDateTime;
 
 /// A name with its description.
 pub(super) struct Named {
@@ -50,6 +52,18 @@ impl Typed {
             .iter()
             .map(|one| Named::new(one.request_id.as_str(), format!("may have created {}", one.looks_like)));
         open.chain(suspects).collect()
+    }
+
+    /// Returns the kept versions of the state, newest first.
+    pub(super) fn versions(&self) -> Vec<Named> {
+        let Some(path) = self.state() else { return Vec::new() };
+        let storage = Storage::from(path.as_path()).resolved();
+        let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
+        let named = versions.into_iter().map(|version| {
+            let written = encoding::rfc3339(OffsetDateTime::from(version.written));
+            Named::new(&version.name, format!("written {written}"))
+        });
+        named.collect()
     }
 
     /// Returns the CPIs of recorded resources.

@@ -44,6 +44,14 @@ impl Typed {
         words.into_iter().flatten().collect()
     }
 
+    /// Returns the path of the vars store of `vars rotate`. A single word is parsed as the name of a
+    /// variable, and is the store if there is such a file.
+    pub(super) fn store(&self) -> Option<PathBuf> {
+        let word = self.matches().and_then(|matches| matches.try_get_one::<String>("name").ok().flatten());
+        let word = word.filter(|word| paths::is_there(word)).map(PathBuf::from);
+        word.or_else(|| self.path("store"))
+    }
+
     /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> Option<PathBuf> {
         let word = || self.words().first().filter(|word| paths::is_there(word)).map(PathBuf::from);

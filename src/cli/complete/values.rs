@@ -36,6 +36,7 @@ fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
     }
     match arg.get_id().as_str() {
         "manifest" if typed.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
+        "store" if typed.is(&["vars", "rotate"]) => offer(arg, store_or_name),
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
         | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
         "state" | "context" => arg.add(files(&["json"])),
@@ -66,6 +67,7 @@ fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
         "vars" => offer(arg, |word, typed| offered(word, with_equals(typed))),
         "var_files" => offer(arg, variable_file),
         "name" if typed.is(&["vars", "rotate"]) => offer(arg, |word, typed| offered(word, stored(typed))),
+        "restore" => offer(arg, |word, typed| described(word, typed.versions())),
         "words" => offer(arg, word_of_call),
         _ => arg,
     }
@@ -137,8 +139,15 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
     }
 }
 
+/// Completes the first word of `vars rotate`: a vars store, or a variable if an env file names the store.
+fn store_or_name(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
+    let mut found = paths(YAML).complete(word);
+    found.extend(offered(word, stored(typed)));
+    found
+}
+
 /// Returns the variables of a vars store.
 fn stored(typed: &Typed) -> Vec<String> {
-    let store = typed.path("store").and_then(|path| Store::open(&path, &Encryption::default()).ok());
+    let store = typed.store().and_then(|path| Store::open(&path, &Encryption::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -76,7 +76,7 @@ impl CallArgs {
             conformance::call(bench, &method, &arguments, versions, watching)
         })?;
         let exit_code = u8::from(!called.success);
-        match session.globals.json {
+        match session.globals.json() {
             true => Finished::json(&called).map(|finished| finished.with_exit_code(exit_code)),
             false => Ok(Finished::Verdict(transcript_of(&called).into_bytes(), exit_code)),
         }

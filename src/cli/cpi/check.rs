@@ -7,10 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::source::{PreparedCpi, SourceArgs, hash};
 use crate::cli::finish::Finished;
-use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
-use crate::conformance::check::{CheckContext, CheckSettings, Notes, Report, StemcellImage, Verdict, junit};
+use crate::cli::{paths, reference};
+use crate::conformance::check::{
+    CheckContext, CheckSettings, Deviation, Notes, Report, StemcellImage, Verdict, junit,
+};
 use crate::conformance::{self, Source};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
@@ -22,10 +24,7 @@ use engine::protocol::Contract;
 #[command(
     after_help = "Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel \
                   calls, and malformed input. All created resources are deleted at the end, also after a \
-                  failure \
-                  or Ctrl-C; those that cannot be deleted are listed.\n\nExit codes: 0 all checks passed; 1 \
-                  a \
-                  check failed, or resources are left."
+                  failure or Ctrl-C; those that cannot be deleted are listed."
 )]
 pub(super) struct CheckArgs {
     /// Path to the manifest, with the properties of VMs and disks
@@ -97,7 +96,7 @@ impl CheckArgs {
         }
         let stage = session.reporter.stage("Checking the CPI");
         let environment = &prepared.run_context.environment;
-        let directory = environment.paths.data.join("cpi-check");
+        let directory = reference::CPI_CHECK.path()?;
         let notes = Notes { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,
@@ -120,7 +119,7 @@ impl CheckArgs {
             Some(signal) => 128 + signal,
             None => u8::from(!report.passed() || !recorded),
         };
-        match session.globals.json {
+        match session.globals.json() {
             true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),
             false => Ok(Finished::Verdict(shown(&report, &session.report_layout()).into_bytes(), exit_code)),
         }
@@ -200,7 +199,7 @@ fn shown(report: &Report, layout: &Layout) -> String {
         checks.row([
             check.group.clone(),
             check.name.clone(),
-            check.result.name().to_owned(),
+            check.verdict(),
             format!("{} ms", check.duration.as_millis()),
             check.reasons.join("\n"),
         ]);
@@ -221,7 +220,9 @@ fn shown(report: &Report, layout: &Layout) -> String {
     if !failed.is_empty() && report.checks.len() > SCREEN {
         text += "Failed:\n";
         for check in failed {
-            text += &format!("- {}: {}: {}\n", check.group, check.name, check.reasons.join("; "));
+            let deviation = check.deviation.map_or("", Deviation::name);
+            let reasons = check.reasons.join("; ");
+            text += &format!("- {}: {} ({deviation}): {reasons}\n", check.group, check.name);
         }
         text.push('\n');
     }

@@ -29,7 +29,7 @@ impl InfoArgs {
         let called = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
         let exit_code = u8::from(!called.success);
         let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
-        if session.globals.json {
+        if session.globals.json() {
             let info = called.info.as_ref().map(|info| {
                 json!({
                     "api_version": info.api_version,

@@ -3,6 +3,7 @@
 mod call;
 mod check;
 mod info;
+mod list;
 mod replay;
 mod source;
 
@@ -12,6 +13,8 @@ use super::finish::Finished;
 use super::session::Session;
 use base::Result;
 
+pub(super) use list::ListArgs;
+
 #[derive(Debug, Clone, Args)]
 pub(super) struct CpiCommandArgs {
     #[command(subcommand)]
@@ -20,6 +23,8 @@ pub(super) struct CpiCommandArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum CpiCommand {
+    /// Show API version and formats of every CPI of a manifest
+    List(Box<ListArgs>),
     Info(info::InfoArgs),
     Call(call::CallArgs),
     Check(Box<check::CheckArgs>),
@@ -34,6 +39,7 @@ impl CpiCommandArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
         match self.command {
+            CpiCommand::List(args) => args.run(session),
             CpiCommand::Info(args) => args.run(session),
             CpiCommand::Call(args) => args.run(session),
             CpiCommand::Check(args) => args.run(session),

@@ -12,6 +12,7 @@ use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{RunContext, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
+use base::files::input;
 use base::{Error, Result};
 use engine::cpi::Executable;
 use engine::cpis::{self, OpenCpi, OpenedCpi};
@@ -228,7 +229,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
     let text = match text.strip_prefix('@') {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
-            read = std::fs::read_to_string(&path)
+            read = input::read_text(&path, input::FILE_LIMIT)
                 .map_err(|error| Error::io(format!("reading '{}' ({flag})", path.display()), error))?;
             read.as_str()
         }
@@ -250,20 +251,24 @@ pub(super) fn hash(flag: &str, text: &str) -> Result<Map<String, Value>> {
 
 /// Formats request, answer and log.
 pub(super) fn transcript_of(called: &Called) -> String {
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
-    // The answer stays as it is, because an author looks for mistakes in it.
+    let pretty = |value: &Value| {
+        let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
+        base::text::escape_json(&text).into_owned()
+    };
+    // The answer stays as it is but for characters that a terminal obeys, because an author looks for
+    // mistakes in it.
     let mut text = format!(
         "Request:\n{}\n\nAnswer ({}, {:.1} ms):\n{}\n",
         pretty(&called.request),
         called.ended,
         called.duration.as_secs_f64() * 1e3,
-        called.answer.trim_end_matches('\n')
+        base::text::escape_json(called.answer.trim_end_matches('\n'))
     );
     if !called.stderr.trim().is_empty() {
-        text += &format!("\nLog:\n{}\n", called.stderr.trim_end());
+        text += &format!("\nLog:\n{}\n", base::text::clean(called.stderr.trim_end()));
     }
     for problem in &called.problems {
-        text += &format!("\nProblem: {problem}\n");
+        text += &format!("\nProblem: {}\n", base::text::clean(&problem.to_string()));
     }
     text
 }

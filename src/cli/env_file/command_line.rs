@@ -2,6 +2,7 @@
 //! they are checked alike, and the command line overrides them.
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
@@ -9,10 +10,12 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
-use super::find::{self, Found};
-use super::{EnvFile, read};
+use super::find::{self, Found, Opened};
+use super::{EnvFile, read, trust};
 use crate::cli::{Cli, paths};
-use base::{Error, Result};
+use crate::ui;
+use base::text::clean_line;
+use base::{Error, ErrorKind, Result};
 
 /// The parsed arguments of this process.
 pub(in crate::cli) enum CommandLine {
@@ -60,7 +63,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         };
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
     };
-    let (file, remark) = match applicable(matches, named) {
+    let (file, remark) = match applicable(matches, named, &ask) {
         Ok(applicable) => applicable,
         Err(error) => return unusable(error),
     };
@@ -87,7 +90,8 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
         return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    let Some(file) = applicable(matches, named).ok()?.0 else {
+    // Completion must not ask, and an env file that is not trusted must not choose what it reads.
+    let Some(file) = applicable(matches, named, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
     let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
@@ -95,10 +99,41 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
     Some((path, matches))
 }
 
-/// Returns the env file for this command line, and a remark.
-fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<EnvFile>, Option<Remark>)> {
-    let (path, is_named) = match named {
-        Some(path) => (paths::expand(&path, paths::home().as_deref()), true),
+/// Asks the operator whether to trust an env file. Returns false to go on without it.
+type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &Opened) -> Result<bool>;
+
+/// Asks on a terminal, and remembers the answer yes. Without a terminal, or after the answer no, an error.
+fn ask(matches: &ArgMatches, file: &EnvFile, opened: &Opened) -> Result<bool> {
+    let refused = || trust::refused(file, opened);
+    let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if is_set("non_interactive") || is_set("json") || !is_terminal {
+        return Err(refused());
+    }
+    let question = format!(
+        "Env file '{}' is used here for the first time with this content;\n{}\nTrust it?",
+        clean_line(&opened.real.display().to_string()),
+        trust::description(file)
+    );
+    if !ui::prompt::confirm(&question)? {
+        return Err(Error::new(
+            ErrorKind::Declined,
+            format!("env file '{}' is not trusted: nothing was done", file.path.display()),
+        ));
+    }
+    trust::allow(file)?;
+    Ok(true)
+}
+
+/// Returns the env file for this command line, and a remark. A file that was found and is not trusted yet is
+/// used if `ask` returns true.
+fn applicable(
+    matches: &ArgMatches,
+    named: Option<PathBuf>,
+    ask: AskTrust<'_>,
+) -> Result<(Option<EnvFile>, Option<Remark>)> {
+    let (opened, is_named) = match named {
+        Some(path) => (Opened::named(&paths::expand(&path, paths::home().as_deref()))?, true),
         None => match find::find()? {
             Found::Nothing => return Ok((None, None)),
             Found::Foreign(path) => {
@@ -108,10 +143,11 @@ fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<En
                 );
                 return Ok((None, Some(Remark::Warning(text))));
             }
-            Found::File(path) => (path, false),
+            Found::File(opened) => (opened, false),
         },
     };
-    let file = read::read(&path)?;
+    let path = opened.shown.as_path();
+    let file = read::read(&opened)?;
     let given = given_manifests(matches);
     // Another manifest must not be deployed over the state of this file.
     if let (false, Some(own), Some(other)) =
@@ -124,6 +160,9 @@ fn applicable(matches: &ArgMatches, named: Option<PathBuf>) -> Result<(Option<En
             other.display()
         );
         return Ok((None, Some(Remark::Note(text))));
+    }
+    if !is_named && !trust::is_allowed(&file) && !ask(matches, &file, &opened)? {
+        return Ok((None, None));
     }
     let text = format!("from env file '{}': {}", path.display(), file.content.keys.join(", "));
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));

@@ -1,21 +1,56 @@
 //! Finds the env file in the working directory, or in the nearest directory above that has one.
+//!
+//! The file is opened once, and everything is decided about the opened file: its owner, its content, and the
+//! directory in which it really is.
 
-use std::path::PathBuf;
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
 
-use crate::cli::paths;
+use crate::cli::{paths, reference};
+use base::files::input;
 use base::{Error, Result};
 
 /// The name of env files.
-const FILE_NAME: &str = ".monopile.yml";
+pub(in crate::cli) const FILE_NAME: &str = ".monopile.yml";
 
 /// The result of the search.
 pub(super) enum Found {
     /// There is no env file.
     Nothing,
-    /// The env file. Its path is relative in the working directory, and absolute above it.
-    File(PathBuf),
-    /// An env file of another user, which must not choose what this user deploys.
+    /// The env file.
+    File(Opened),
+    /// An env file that another user owns or linked to. It must not choose what this user deploys.
     Foreign(PathBuf),
+}
+
+/// An env file that is open.
+pub(in crate::cli) struct Opened {
+    /// Its path in messages: relative in the working directory, and absolute above it.
+    pub(super) shown: PathBuf,
+    pub(super) file: File,
+    /// Its path without symbolic links.
+    pub(super) real: PathBuf,
+}
+
+impl Opened {
+    /// Opens the env file that the operator named, in any directory and with any owner.
+    pub(super) fn named(path: &Path) -> Result<Opened> {
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::invalid(format!("env file '{}' does not exist", path.display()))
+            }
+            _ => Error::io(format!("reading env file '{}'", path.display()), error),
+        };
+        let file = input::open(path).map_err(failed)?;
+        // A pipe of the shell (`<(…)`) has no real path.
+        let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(failed)?;
+        Ok(Opened { shown: path.to_owned(), file, real })
+    }
+
+    /// Returns the path for a command line: absolute, without symbolic links.
+    pub(super) fn for_shell(&self) -> String {
+        base::text::shell_word(&self.real.display().to_string()).into_owned()
+    }
 }
 
 /// Searches for the env file.
@@ -23,15 +58,50 @@ pub(super) fn find() -> Result<Found> {
     let here = paths::working_directory()?;
     for (above, directory) in here.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
-        let metadata = match path.metadata() {
-            Ok(metadata) => metadata,
+        let link = match path.symlink_metadata() {
+            Ok(link) => link,
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(Error::io(format!("checking '{}'", path.display()), error)),
         };
-        let shown = if above == 0 { PathBuf::from(FILE_NAME) } else { path };
-        return Ok(if is_trusted(&metadata) { Found::File(shown) } else { Found::Foreign(shown) });
+        let shown = if above == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
+        if !is_ours(&link) {
+            return Ok(Found::Foreign(shown));
+        }
+        let failed = |error| Error::io(format!("reading env file '{}'", shown.display()), error);
+        let file = match input::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let metadata = file.metadata().map_err(failed)?;
+        if !is_ours(&metadata) {
+            return Ok(Found::Foreign(shown));
+        }
+        let real = path.canonicalize().map_err(failed)?;
+        if !is_same(&real.metadata().map_err(failed)?, &metadata) {
+            return Err(Error::environment(format!(
+                "env file '{}' was replaced while it was read",
+                shown.display()
+            )));
+        }
+        // Paths in the file are relative to its directory, so a link from elsewhere would give them another
+        // meaning than its author intended.
+        let root = directory.canonicalize().map_err(failed)?;
+        if !real.starts_with(&root) {
+            return Err(Error::invalid(format!(
+                "env file '{}' is a link to '{}', outside of its directory",
+                shown.display(),
+                real.display()
+            ))
+            .with_hint(format!("to use that file, name it: --env-file {}", shell_word(&real))));
+        }
+        return Ok(Found::File(Opened { shown, file, real }));
     }
     Ok(Found::Nothing)
+}
+
+fn shell_word(path: &Path) -> String {
+    base::text::shell_word(&path.display().to_string()).into_owned()
 }
 
 /// Returns true if the file does not exist, or is not accessible to this user.
@@ -40,17 +110,28 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
+}
+
 /// Returns true if this user, root, or the caller of `sudo` owns the file.
 #[cfg(unix)]
-fn is_trusted(metadata: &std::fs::Metadata) -> bool {
+fn is_ours(metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let me = rustix::process::geteuid();
     let owner = metadata.uid();
-    let caller = || paths::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
+    let caller = || reference::SUDO_UID.value().and_then(|uid| uid.to_str()?.parse().ok());
     owner == me.as_raw() || owner == 0 || (me.is_root() && Some(owner) == caller())
 }
 
 #[cfg(not(unix))]
-fn is_trusted(_: &std::fs::Metadata) -> bool {
+fn is_ours(_: &Metadata) -> bool {
     true
 }

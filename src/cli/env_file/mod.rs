@@ -3,10 +3,13 @@
 //! `.monopile.yml` in the working directory, or in the nearest directory above, names manifest, ops files,
 //! variables, vars store, state and general flags. Flags of the command line override the file; ops files and
 //! variables of the command line come after those of the file.
+//!
+//! A file that was found, not named, is used only after the operator has allowed it: see [`trust`].
 
 mod command_line;
 mod find;
 mod read;
+mod trust;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,9 +19,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
 use super::paths;
+use base::{Error, Result};
+use find::{Found, Opened};
 use manifest::{Inputs, Preset};
 
 pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand};
+pub(super) use find::FILE_NAME;
 
 /// The env file of commands that take a manifest, a state or a vars store.
 #[derive(Debug, Clone, Args)]
@@ -34,19 +40,27 @@ pub(super) struct EnvFileArgs {
 
 /// Parses `--env-file` to a path. [`understand`] replaces the value with the content.
 fn unread() -> impl TypedValueParser<Value = EnvFile> {
-    OsStringValueParser::new().map(|path: OsString| EnvFile { path: path.into(), content: Arc::default() })
+    OsStringValueParser::new().map(|path: OsString| EnvFile {
+        path: path.into(),
+        real: PathBuf::new(),
+        content: Arc::default(),
+    })
 }
 
 /// An env file that applies to this command line.
 #[derive(Debug, Clone)]
 pub(super) struct EnvFile {
     path: PathBuf,
+    /// The path without symbolic links.
+    real: PathBuf,
     content: Arc<Content>,
 }
 
 /// The content of an env file. Paths are relative to the working directory.
 #[derive(Debug, Default)]
 struct Content {
+    /// The text of the file.
+    text: Vec<u8>,
     manifest: Option<PathBuf>,
     vars_store: Option<PathBuf>,
     state: Option<PathBuf>,
@@ -70,6 +84,37 @@ impl EnvFileArgs {
     /// Returns the env file for this command line.
     pub(super) fn file(&self) -> Option<&EnvFile> {
         self.env_file.as_ref()
+    }
+}
+
+/// Remembers that the operator allows an env file: the named one, or the one that is found here. Returns its
+/// path, and a description of what it runs, reads and contacts.
+pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
+    let file = read::read(&opened(named)?)?;
+    trust::allow(&file)?;
+    let description = trust::description(&file);
+    Ok((file.real, description))
+}
+
+/// Forgets that the operator allowed an env file. Returns its path, and false if it was not allowed.
+pub(super) fn revoke(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+    let opened = opened(named)?;
+    let revoked = trust::revoke(&opened)?;
+    Ok((opened.real, revoked))
+}
+
+fn opened(named: Option<&Path>) -> Result<Opened> {
+    if let Some(path) = named {
+        return Opened::named(&paths::expand(path, paths::home().as_deref()));
+    }
+    match find::find()? {
+        Found::File(opened) => Ok(opened),
+        Found::Foreign(path) => {
+            Err(Error::usage(format!("env file '{}' belongs to another user", path.display()))
+                .with_hint("name it to allow it: monopile trust FILE"))
+        }
+        Found::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
+            .with_hint("name the env file: monopile trust FILE")),
     }
 }
 

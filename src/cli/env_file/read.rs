@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::find::Opened;
 use super::{Content, EnvFile, Flag};
 use crate::cli::paths;
 use base::error::nearest;
+use base::files::input;
 use base::{Error, Result};
-use manifest::{a_kind, read_text};
+use manifest::a_kind;
 use yaml::{self, Data, Mapping, Node};
 
 /// The shape of the value of a flag.
@@ -52,13 +54,28 @@ const FLAGS: [(&str, Shape); 23] = [
     ("wait_for_lock", Shape::Text),
 ];
 
+/// The largest env file that is read, in bytes.
+pub(in crate::cli) const LIMIT: u64 = 1 << 20;
+
 /// The keys that are not flags.
 const KEYS: [&str; 8] =
     ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
 
-/// Reads an env file.
-pub(super) fn read(path: &Path) -> Result<EnvFile> {
-    let root = yaml::load(&read_text(path, "env file")?, path)?;
+/// Reads an open env file. Relative paths in it start at the directory in which the file really is.
+pub(super) fn read(opened: &Opened) -> Result<EnvFile> {
+    let path = opened.shown.as_path();
+    let bytes = input::read_file(&opened.file, LIMIT).map_err(|error| match error.kind() {
+        std::io::ErrorKind::IsADirectory => {
+            Error::invalid(format!("env file '{}' is a directory", path.display()))
+        }
+        std::io::ErrorKind::FileTooLarge => {
+            Error::invalid(format!("env file '{}' is larger than {} MiB", path.display(), LIMIT >> 20))
+        }
+        _ => Error::io(format!("reading env file '{}'", path.display()), error),
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Error::invalid(format!("env file '{}' is not UTF-8 text", path.display())))?;
+    let root = yaml::load(&text, path)?;
     let empty = Mapping::new();
     let map = match &root.data {
         Data::Map(map) => map,
@@ -72,16 +89,20 @@ pub(super) fn read(path: &Path) -> Result<EnvFile> {
         }
     };
     let mut reader = Reader {
-        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
+        directory: directory(opened),
         home: paths::home(),
-        content: Content::default(),
+        content: Content { text: text.into_bytes(), ..Content::default() },
         problems: Vec::new(),
     };
     for (key, value) in map.iter() {
         reader.entry(key, value);
     }
     match reader.problems.as_slice() {
-        [] => Ok(EnvFile { path: path.to_owned(), content: Arc::new(reader.content) }),
+        [] => Ok(EnvFile {
+            path: path.to_owned(),
+            real: opened.real.clone(),
+            content: Arc::new(reader.content),
+        }),
         [only] => {
             Err(Error::invalid(format!("invalid env file '{}'", path.display())).with_source(only.clone()))
         }
@@ -89,6 +110,17 @@ pub(super) fn read(path: &Path) -> Result<EnvFile> {
             Err(Error::invalid(format!("invalid env file '{}': {} problems", path.display(), many.len()))
                 .with_source(many.join("\n")))
         }
+    }
+}
+
+/// Returns the base of relative paths. It is as short as the operator's path, unless that is a link.
+fn directory(opened: &Opened) -> PathBuf {
+    let shown = opened.shown.parent().unwrap_or(Path::new(""));
+    let real = opened.real.parent().unwrap_or(Path::new("/"));
+    let here = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+    match here.canonicalize() {
+        Ok(directory) if directory == real => shown.to_owned(),
+        _ => real.to_owned(),
     }
 }
 

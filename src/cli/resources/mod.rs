@@ -1,14 +1,11 @@
 //! Commands for single stemcells, VMs, disks and snapshots of an environment.
 
 mod attach_disk;
-mod cpis;
 mod delete;
 mod delete_stemcell;
-mod disks;
-mod snapshots;
-mod stemcells;
 mod take_snapshot;
 mod upload_stemcell;
+mod views;
 
 use clap::{Args, ValueHint};
 
@@ -18,14 +15,11 @@ use base::Result;
 use engine::resources::TargetEnvironment;
 
 pub(super) use attach_disk::AttachDiskArgs;
-pub(super) use cpis::CpisArgs;
 pub(super) use delete::DeleteArgs;
 pub(super) use delete_stemcell::DeleteStemcellArgs;
-pub(super) use disks::DisksArgs;
-pub(super) use snapshots::SnapshotsArgs;
-pub(super) use stemcells::StemcellsArgs;
 pub(super) use take_snapshot::TakeSnapshotArgs;
 pub(super) use upload_stemcell::UploadStemcellArgs;
+pub(super) use views::{View, ViewArgs};
 
 /// The environment of a command that changes resources.
 #[derive(Debug, Clone, Args)]
@@ -47,7 +41,7 @@ pub(super) struct OfCpiArgs {
 }
 
 /// Begins the run of a command and returns its environment.
-fn begin(
+pub(super) fn begin(
     on: &EnvironmentArgs,
     forget_open_calls: bool,
     session: &Session,
@@ -70,6 +64,6 @@ impl ChangeArgs {
     }
 }
 
-fn yes_or_no(yes: bool) -> String {
+pub(super) fn yes_or_no(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }

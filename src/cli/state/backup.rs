@@ -41,7 +41,7 @@ impl BackupArgs {
         if self.lists() {
             let versions = state::versions(&session.storage(&self.place.path()?)?.resolved()?)?;
             let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
-            return match session.globals.json {
+            return match session.globals.json() {
                 true => Finished::json(&listed),
                 false => Ok(Finished::Output(shown(&listed, &session.layout()).into_bytes())),
             };

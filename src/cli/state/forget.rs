@@ -23,7 +23,12 @@ pub(super) struct ForgetArgs {
     record: RecordArgs,
 
     /// CPI of the resource, if several have the same CID
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, conflicts_with = "call")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_hint = ValueHint::Other,
+        conflicts_with_all = ["call", "failed_calls"]
+    )]
     cpi: Option<String>,
 
     #[command(flatten)]
@@ -52,6 +57,10 @@ struct RecordArgs {
     /// Forget an open call, or a failed one that may have created a resource
     #[arg(long, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<RequestId>,
+
+    /// Forget all failed calls that may have created a resource
+    #[arg(long)]
+    failed_calls: bool,
 }
 
 impl RecordArgs {
@@ -65,6 +74,7 @@ impl RecordArgs {
         match (cid, self.call) {
             (Some(cid), _) => Ok(Forgettable::Resource(cid, cpi)),
             (None, Some(call)) => Ok(Forgettable::Call(call)),
+            (None, None) if self.failed_calls => Ok(Forgettable::FailedCalls),
             // clap has made sure that there is exactly one.
             (None, None) => Err(Error::usage("nothing to forget is named")),
         }

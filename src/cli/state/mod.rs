@@ -22,6 +22,7 @@ pub(super) struct StateCommandArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum StateCommand {
     Show(show::ShowArgs),
+    #[command(hide = true)]
     Verify(verify::VerifyArgs),
     Import(import::ImportArgs),
     Backup(backup::BackupArgs),

@@ -4,23 +4,32 @@ use clap::Args;
 
 use crate::cli::PlaceArgs;
 use crate::cli::finish::Finished;
+use crate::cli::resources::View;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
 use engine::records::{self, Overview};
-use engine::state::{DiskHandle, Resource, StemcellHandle};
+use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
     place: PlaceArgs,
+
+    /// List only the records of this kind, with more columns
+    #[arg(long, value_enum, value_name = "KIND")]
+    only: Option<View>,
 }
 
 impl ShowArgs {
     pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let overview = records::show(&session.storage(&self.place.path()?)?)?;
-        match session.globals.json {
+        let storage = session.storage(&self.place.path()?)?;
+        if let Some(view) = self.only {
+            return view.show(session, &storage);
+        }
+        let overview = records::show(&storage)?;
+        match session.globals.json() {
             true => Finished::json(&overview),
             false => Ok(Finished::Output(shown(&overview, &session.layout()).into_bytes())),
         }
@@ -71,15 +80,18 @@ fn shown(overview: &Overview, layout: &Layout) -> String {
     for release in &overview.releases {
         table.row(["release".to_owned(), String::new(), used(true), release.clone()]);
     }
-    for suspect in &overview.suspects {
+    for group in SuspectGroup::all(&overview.suspects) {
         let details = format!(
-            "request {}, {}\nmay have created {}: {}",
-            suspect.request_id,
-            suspect.since,
-            suspect.how_to_find(),
-            suspect.said
+            "{}\nmay have created {}: {}",
+            group.requests(),
+            group.how_to_find(),
+            group.said().join("; ")
         );
-        table.row([format!("failed call for a {}", suspect.what), String::new(), String::new(), details]);
+        let what = match group.suspects() {
+            [one] => format!("failed call for a {}", one.what),
+            several => format!("{} failed calls for a {}", several.len(), several[0].what),
+        };
+        table.row([what, String::new(), String::new(), details]);
     }
     for call in &overview.open_calls {
         let by = call.by.as_ref().map(|by| format!("\nby {by}")).unwrap_or_default();

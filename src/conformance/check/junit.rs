@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::report::{Check, Counts, Report, Verdict};
+use super::report::{Check, Counts, Deviation, Report, Verdict};
 
 /// Formats the report as XML.
 pub fn junit(report: &Report) -> String {
@@ -53,7 +53,10 @@ fn case(xml: &mut String, check: &Check) {
     let first = escaped(check.reasons.first().map_or("", String::as_str));
     let all = escaped(&check.reasons.join("\n"));
     let inside = match check.result {
-        Verdict::Fail => format!("<failure message=\"{first}\">{all}</failure>"),
+        Verdict::Fail => {
+            let kind = check.deviation.map_or("", Deviation::name);
+            format!("<failure type=\"{kind}\" message=\"{first}\">{all}</failure>")
+        }
         Verdict::Skip => format!("<skipped message=\"{first}\"/>"),
         Verdict::Pass if all.is_empty() => String::new(),
         Verdict::Pass => format!("<system-out>{all}</system-out>"),
@@ -93,6 +96,7 @@ mod tests {
             group: "contract <v2> & \"more\"".to_owned(),
             name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),
             result,
+            deviation: (result == Verdict::Fail).then_some(Deviation::NotPromised),
             reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
             duration: Duration::from_millis(1500),
         };
@@ -115,6 +119,7 @@ mod tests {
         assert_eq!((suite.attribute("tests"), suite.attribute("failures")), (Some("3"), Some("1")));
         let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
         assert_eq!(failure.attribute("message"), Some("<b>\u{fffd}"));
+        assert_eq!(failure.attribute("type"), Some("not promised by the contract"));
         assert!(failure.text().unwrap().ends_with("]]> second\nline"));
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn check(run: &mut Run<'_>) {
             Some(why) => {
                 run.check("a life", |_| Err::<(), _>(Halt::Skipped(why)));
             }
-            None => Life { run: &mut *run, stemcell: stemcell.clone(), contract }.live(),
+            None => Life { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.live(),
         }
     }
     run.group = "stemcell".to_owned();
@@ -82,12 +82,14 @@ struct Life<'r, 'a> {
     run: &'r mut Run<'a>,
     stemcell: Option<Resource>,
     contract: Contract,
+    /// The check in which the VM got lost.
+    lost_in: Option<String>,
 }
 
 const NO_VM: &str = "there is no VM";
 const NO_DISK: &str = "there is no disk";
 
-impl Life<'_, '_> {
+impl<'a> Life<'_, 'a> {
     fn live(mut self) {
         let vm = self.create_vm();
         let disk = self.create_disk(vm.as_ref());
@@ -99,13 +101,54 @@ impl Life<'_, '_> {
         let disk = self.resize(disk);
         self.at_once(vm.as_ref());
         let spare = self.create_spare();
-        ids::deleted_disk(self.run, vm.as_ref(), spare.as_ref());
+        let present = vm.as_ref().filter(|_| self.lost_in.is_none());
+        ids::deleted_disk(self.run, present, spare.as_ref());
         let both = vm.clone().zip(disk.clone());
         self.delete_vm(vm.as_ref(), both.as_ref());
         if let Some(vm) = &vm {
             ids::deleted_vm(self.run, vm, disk.as_ref());
         }
-        self.run.check_of("delete_disk", disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
+        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
+    }
+
+    /// Runs a check that needs the VM. If the CPI refuses a call in it, asks whether the VM still exists, so
+    /// that later checks are not blamed for its loss. They are skipped then.
+    fn check_vm<G: ?Sized>(
+        &mut self,
+        name: &str,
+        vm: Option<&Resource>,
+        on: Option<&G>,
+        skip_reason: &str,
+        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> Checked,
+    ) {
+        let lost = self.lost();
+        let on = on.filter(|_| lost.is_none());
+        let mut is_lost = false;
+        self.run.check_of(name, on, lost.as_deref().unwrap_or(skip_reason), |step, on| {
+            let outcome = body(step, on);
+            let Some(vm) = vm.filter(|_| step.was_refused) else { return outcome };
+            match (step.has(vm), outcome) {
+                (Ok(Some(false)), outcome) => {
+                    is_lost = true;
+                    step.is_promised = true;
+                    let refused = match outcome {
+                        Err(Halt::Failed(reason)) => format!("{reason}; "),
+                        _ => String::new(),
+                    };
+                    failed(format!("{refused}the VM is gone after the refused call: `has_vm` answers false"))
+                }
+                (Err(Halt::Broken(error)), _) => Err(Halt::Broken(error)),
+                (_, outcome) => outcome,
+            }
+        });
+        if is_lost {
+            self.lost_in = Some(name.to_owned());
+        }
+    }
+
+    /// Returns the reason to skip checks that need the VM, if it got lost.
+    fn lost(&self) -> Option<String> {
+        self.lost_in.as_ref().map(|check| format!("the VM is gone since `{check}`"))
     }
 
     fn create_vm(&mut self) -> Option<Resource> {
@@ -119,7 +162,7 @@ impl Life<'_, '_> {
         });
         let vm = made.into_iter().next_back();
         self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| exists(step, vm, true));
-        self.run.check_of("set_vm_metadata", vm.as_ref(), NO_VM, |step, vm| {
+        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |step, vm| {
             // Change values and drop keys the second time, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
                 step.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
@@ -138,17 +181,18 @@ impl Life<'_, '_> {
     }
 
     fn attach(&mut self, both: Option<&(Resource, Resource)>) {
-        let run = &mut *self.run;
+        let vm = both.map(|(vm, _)| vm);
         let mut first = None;
-        run.check_of("attach_disk", both, NO_VM, |step, (vm, disk)| {
+        self.check_vm("attach_disk", vm, both, NO_VM, |step, (vm, disk)| {
             first = Some(step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
-        run.check_of("attach_disk again", both, NO_VM, |step, (vm, disk)| {
+        self.check_vm("attach_disk again", vm, both, NO_VM, |step, (vm, disk)| {
             match step.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 Response::Result(result) => {
                     let answer = step.reading(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
+                        step.expect_unpromised();
                         return failed(
                             "the second call answers another hint, although the disk is already attached",
                         );
@@ -166,8 +210,8 @@ impl Life<'_, '_> {
             }
             Ok(())
         });
-        run.check_of("get_disks", both, NO_VM, |step, (vm, disk)| disks(step, vm, &[&disk.cid]));
-        run.check_of("set_disk_metadata", both.map(|(_, disk)| disk), NO_DISK, |step, disk| {
+        self.check_vm("get_disks", vm, both, NO_VM, |step, (vm, disk)| disks(step, vm, &[&disk.cid]));
+        self.check_vm("set_disk_metadata", vm, both.map(|(_, disk)| disk), NO_DISK, |step, disk| {
             for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
                 step.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
             }
@@ -176,7 +220,9 @@ impl Life<'_, '_> {
     }
 
     fn snapshot(&mut self, disk: Option<&Resource>) {
+        let lost = self.lost();
         let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
+            _ if lost.is_some() => Err(Halt::Skipped(lost.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
                 step.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
@@ -189,7 +235,7 @@ impl Life<'_, '_> {
     }
 
     fn reboot(&mut self, vm: Option<&Resource>) {
-        self.run.check_of("reboot_vm", vm, NO_VM, |step, vm| {
+        self.check_vm("reboot_vm", vm, vm, NO_VM, |step, vm| {
             step.answer(Method::RebootVm, &[json!(vm.cid)])?;
             match step.has(vm)? {
                 Some(false) => failed("`has_vm` answers false after the reboot"),
@@ -197,7 +243,7 @@ impl Life<'_, '_> {
             }
         });
         if self.contract == Contract::V1 {
-            self.run.check_of("configure_networks", vm, NO_VM, |step, vm| {
+            self.check_vm("configure_networks", vm, vm, NO_VM, |step, vm| {
                 let networks = json!(step.settings().networks);
                 step.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
             });
@@ -205,16 +251,16 @@ impl Life<'_, '_> {
     }
 
     fn detach(&mut self, both: Option<&(Resource, Resource)>) {
-        let run = &mut *self.run;
+        let vm = both.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(Resource, Resource)| [json!(vm.cid), json!(disk.cid)];
-        run.check_of("detach_disk", both, NO_VM, |step, both| {
+        self.check_vm("detach_disk", vm, both, NO_VM, |step, both| {
             step.answer(Method::DetachDisk, &arguments(both))?;
             match disks(step, &both.0, &[]) {
                 Err(Halt::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
-        run.check_of("detach_disk again", both, NO_VM, |step, both| {
+        self.check_vm("detach_disk again", vm, both, NO_VM, |step, both| {
             match step.call(Method::DetachDisk, &arguments(both))? {
                 Response::Result(_) => Ok(()),
                 Response::Refused(refusal)
@@ -236,10 +282,14 @@ impl Life<'_, '_> {
     /// Returns the disk after the checks, because an update may replace it.
     fn resize(&mut self, disk: Option<Resource>) -> Option<Resource> {
         let size = self.run.settings.disk_size;
-        self.run.check_of("resize_disk", disk.as_ref(), NO_DISK, |step, disk| {
+        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, |step, disk| {
             step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
         });
+        let lost = self.lost();
         let (_, made) = self.run.check_making("update_disk", |step| {
+            if let Some(lost) = lost {
+                return Err(Halt::Skipped(lost));
+            }
             let Some(disk) = &disk else { return Err(Halt::Skipped(NO_DISK.to_owned())) };
             let properties = json!(step.settings().disk_cloud_properties);
             let answer =
@@ -254,11 +304,14 @@ impl Life<'_, '_> {
 
     /// Calls the CPI several times at once, as the director does.
     fn at_once(&mut self, vm: Option<&Resource>) {
+        let lost = self.lost();
         let run = &mut *self.run;
         let count = run.settings.at_once.max(2);
         let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |step| {
             step.expect_present(Method::CreateDisk)?;
-            let arguments = disk_arguments(step, vm.map(|vm| vm.cid.as_str()));
+            step.expect_unpromised();
+            let present = vm.filter(|_| lost.is_none());
+            let arguments = disk_arguments(step, present.map(|vm| vm.cid.as_str()));
             for response in step.calls(Method::CreateDisk, &vec![arguments; count])? {
                 succeeded(step, Method::CreateDisk, response)?;
             }
@@ -281,13 +334,17 @@ impl Life<'_, '_> {
         let none = "there are no disks";
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
         run.check_of(&format!("{count} has_disk at once"), some, none, |step, disks| {
+            step.expect_unpromised();
             all_exist(step, Method::HasDisk, &each(disks))
         });
-        run.check_of(&format!("{count} has_vm at once"), vm, NO_VM, |step, vm| {
+        let (present, no_vm) = (vm.filter(|_| lost.is_none()), lost.as_deref().unwrap_or(NO_VM));
+        run.check_of(&format!("{count} has_vm at once"), present, no_vm, |step, vm| {
+            step.expect_unpromised();
             all_exist(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
         run.check_of(&format!("{count} delete_disk at once"), some, none, |step, disks| {
             step.expect_present(Method::DeleteDisk)?;
+            step.expect_unpromised();
             let response = step.calls(Method::DeleteDisk, &each(disks))?;
             for (response, disk) in response.into_iter().zip(disks) {
                 succeeded(step, Method::DeleteDisk, response)?;
@@ -298,6 +355,16 @@ impl Life<'_, '_> {
     }
 
     fn create_spare(&mut self) -> Option<Resource> {
+        // A director that has no VM for the disk sends null in its place.
+        self.run.check("create_disk with null as the VM", |step| {
+            let mut arguments = disk_arguments(step, None);
+            arguments.push(Value::Null);
+            step.answer(Method::CreateDisk, &arguments)?;
+            match step.made().last().cloned() {
+                Some(disk) => step.delete(&disk),
+                None => Ok(()),
+            }
+        });
         let (_, made) = self.run.check_making("create_disk without a VM", |step| create_disk(step, None));
         let spare = made.into_iter().next_back()?;
         // The deletion itself is checked with the other disk.
@@ -307,7 +374,7 @@ impl Life<'_, '_> {
 
     /// Deletes the VM with its disk attached, which is the usual case. The disk must survive.
     fn delete_vm(&mut self, vm: Option<&Resource>, both: Option<&(Resource, Resource)>) {
-        self.run.check_of("delete_vm with a disk attached", vm, NO_VM, |step, vm| {
+        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |step, vm| {
             if let Some((vm, disk)) = both {
                 step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use junit::junit;
-pub use report::{Check, Counts, LeftBehind, Report, Timing, Verdict};
+pub use report::{Check, Counts, Deviation, LeftBehind, Report, Timing, Verdict};
 
 use super::bench::Bench;
 use base::Result;

@@ -38,6 +38,8 @@ pub struct Check {
     pub name: String,
     /// The verdict.
     pub result: Verdict,
+    /// The rule that a failed check breaks.
+    pub deviation: Option<Deviation>,
     /// Reasons for a failure or skip, or remarks, one sentence each.
     pub reasons: Vec<String>,
     /// The duration of its calls.
@@ -64,6 +66,45 @@ impl Verdict {
             Verdict::Pass => "pass",
             Verdict::Fail => "FAIL",
             Verdict::Skip => "skip",
+        }
+    }
+}
+
+/// The rule that a failed check breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deviation {
+    /// The CPI violates the contract.
+    Violation,
+    /// The contract does not promise what the check expects. Some caller expects it all the same.
+    NotPromised,
+}
+
+impl Deviation {
+    /// Returns the deviation of a check with these problems.
+    pub(super) fn of(violations: &[String], not_promised: &[String]) -> Option<Self> {
+        match (violations.is_empty(), not_promised.is_empty()) {
+            (false, _) => Some(Deviation::Violation),
+            (true, false) => Some(Deviation::NotPromised),
+            (true, true) => None,
+        }
+    }
+
+    /// Describes it in a few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Deviation::Violation => "violates the contract",
+            Deviation::NotPromised => "not promised by the contract",
+        }
+    }
+}
+
+impl Check {
+    /// Returns the verdict, and what a failed check deviates from.
+    pub fn verdict(&self) -> String {
+        match self.deviation {
+            Some(deviation) => format!("{}: {}", self.result.name(), deviation.name()),
+            None => self.result.name().to_owned(),
         }
     }
 }
@@ -117,7 +158,16 @@ impl Report {
     /// Summarizes the run in one sentence.
     pub fn summary(&self) -> String {
         let Counts { pass, fail, skip } = self.counts;
-        let mut text = format!("{pass} passed, {fail} failed, {skip} skipped");
+        let violations =
+            self.checks.iter().filter(|check| check.deviation == Some(Deviation::Violation)).count();
+        let deviations = match fail {
+            0 => String::new(),
+            _ => format!(
+                " ({violations} violate the contract, {} are about what it does not promise)",
+                fail - violations
+            ),
+        };
+        let mut text = format!("{pass} passed, {fail} failed{deviations}, {skip} skipped");
         if self.interrupted.is_some() {
             text += "; interrupted before the end";
         }

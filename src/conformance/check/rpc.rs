@@ -71,6 +71,7 @@ fn info(run: &mut Run<'_>) {
         if let Answer::Info(again) = step.answer(Method::Info, &[])?
             && Some(&again) != first.as_ref()
         {
+            step.expect_unpromised();
             return failed("`info` answered differently the second time");
         }
         Ok(())
@@ -111,14 +112,18 @@ fn context(run: &mut Run<'_>) {
     });
 }
 
+/// The contract promises nothing about such requests, but every caller waits for an answer.
 fn answers(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
+    step.expect_unpromised();
     match step.send(input, None)? {
         Response::Result(_) | Response::Refused(_) => Ok(()),
         Response::Unusable => failed("no answer"),
     }
 }
 
+/// Like [`answers`], and expects an error.
 fn refuses(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
+    step.expect_unpromised();
     match step.send(input, None)? {
         Response::Refused(_) => Ok(()),
         Response::Result(result) => failed(format!("answered {result} and not an error")),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ledger::{Ledger, Resource};
-use super::report::{Check, Counts, LeftBehind, Report, Verdict, timings};
+use super::report::{Check, Counts, Deviation, LeftBehind, Report, Verdict, timings};
 use super::step::{Checked, Halt, Step};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::bench::{Bench, Versions};
@@ -107,18 +107,22 @@ impl<'a> Run<'a> {
             run: self,
             stage: &stage,
             problems: Vec::new(),
+            not_promised: Vec::new(),
+            is_promised: true,
+            was_refused: false,
             notes: Vec::new(),
             duration: Duration::ZERO,
             made: Vec::new(),
         };
         let outcome = body(&mut step);
-        let Step { mut problems, notes, duration, made, .. } = step;
+        let Step { mut problems, mut not_promised, is_promised, notes, duration, made, .. } = step;
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
             // Problems of the form may explain the failure.
             Err(Halt::Failed(reason)) => {
-                if !problems.contains(&reason) {
-                    problems.insert(0, reason);
+                if !problems.contains(&reason) && !not_promised.contains(&reason) {
+                    let reasons = if is_promised { &mut problems } else { &mut not_promised };
+                    reasons.insert(0, reason);
                 }
                 (None, None)
             }
@@ -128,10 +132,12 @@ impl<'a> Run<'a> {
                 return (None, made);
             }
         };
-        let (result, reasons) = match (problems.is_empty(), skipped) {
-            (false, _) => (Verdict::Fail, problems),
-            (true, Some(reason)) => (Verdict::Skip, vec![reason]),
-            (true, None) => (Verdict::Pass, notes),
+        let deviation = Deviation::of(&problems, &not_promised);
+        problems.append(&mut not_promised);
+        let (result, reasons) = match (deviation, skipped) {
+            (Some(_), _) => (Verdict::Fail, problems),
+            (None, Some(reason)) => (Verdict::Skip, vec![reason]),
+            (None, None) => (Verdict::Pass, notes),
         };
         match result {
             Verdict::Pass => stage.finish(),
@@ -139,12 +145,13 @@ impl<'a> Run<'a> {
             // A dropped stage counts as failed.
             Verdict::Fail => drop(stage),
         }
-        let hide = |reason: &String| self.bench.redactor.apply(reason).into_owned();
+        let hide = |reason: &String| self.bench.redactor.show(reason);
         let reasons = reasons.iter().map(hide).collect();
         self.checks.push(Check {
             group: self.group.clone(),
             name: name.to_owned(),
             result,
+            deviation,
             reasons,
             duration,
         });
@@ -202,7 +209,7 @@ impl<'a> Run<'a> {
         left.extend_from_slice(self.ledger.doubtful());
         self.ledger.end();
         for left in &mut left {
-            left.why = self.bench.redactor.apply(&left.why).into_owned();
+            left.why = self.bench.redactor.show(&left.why);
         }
         let interrupted = (self.context.interrupted)();
         match broken {
@@ -211,7 +218,8 @@ impl<'a> Run<'a> {
                 group: "rpc".to_owned(),
                 name: "run the CPI".to_owned(),
                 result: Verdict::Fail,
-                reasons: vec![self.bench.redactor.apply(&error.chain().join(": ")).into_owned()],
+                deviation: Some(Deviation::Violation),
+                reasons: vec![self.bench.redactor.show(&error.chain().join(": "))],
                 duration: Duration::ZERO,
             }),
             None => {}

@@ -57,7 +57,14 @@ pub(super) enum Response {
 pub(super) struct Step<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,
+    /// Violations of the contract.
     pub(super) problems: Vec<String>,
+    /// Deviations from what callers expect, which the contract does not promise.
+    pub(super) not_promised: Vec<String>,
+    /// True if the contract promises what the check expects.
+    pub(super) is_promised: bool,
+    /// True if the CPI refused a call of a method that it implements.
+    pub(super) was_refused: bool,
     pub(super) notes: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
@@ -84,11 +91,23 @@ impl Step<'_, '_> {
         self.notes.push(note.into());
     }
 
+    /// Marks what the check expects from now on as not promised by the contract.
+    pub(super) fn expect_unpromised(&mut self) {
+        self.is_promised = false;
+    }
+
     /// Adds a problem: the check continues and fails at its end.
     pub(super) fn problem(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
+        }
+    }
+
+    /// Adds a problem with something that the contract does not promise.
+    fn deviates(&mut self, problem: String) {
+        if !self.not_promised.contains(&problem) {
+            self.not_promised.push(problem);
         }
     }
 
@@ -173,11 +192,21 @@ impl Step<'_, '_> {
                 Some(method) => format!("`{method}`: {problem}"),
                 None => problem,
             };
-            self.problem(problem);
+            // Where no answer is promised, its absence is no violation.
+            match self.is_promised || reply.content != Content::Unusable {
+                true => self.problem(problem),
+                false => self.deviates(problem),
+            }
+        }
+        for problem in reply.not_promised {
+            self.deviates(method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")));
         }
         match reply.content {
             Content::Result(result) => Response::Result(result),
-            Content::Error(refusal) => Response::Refused(refusal),
+            Content::Error(refusal) => {
+                self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
+                Response::Refused(refusal)
+            }
             Content::Unusable => Response::Unusable,
         }
     }
@@ -292,7 +321,8 @@ impl Step<'_, '_> {
     pub(super) fn delete_for_good(&mut self, resource: &Resource) -> Checked {
         let method = resource.kind.delete();
         let response = self.call(method, &[json!(resource.cid)])?;
-        let problems = std::mem::take(&mut self.problems);
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.append(&mut self.not_promised);
         let gone = match &response {
             Response::Result(_) => true,
             Response::Refused(refusal) => resource.kind.not_found().is_some_and(|kind| is(refusal, kind)),
@@ -306,6 +336,7 @@ impl Step<'_, '_> {
             _ => None,
         };
         self.problems.clear();
+        self.not_promised.clear();
         if there.map_or(gone, |there| !there) {
             self.run.ledger.gone(resource);
             return Ok(());
@@ -331,8 +362,9 @@ fn request_id(request: &Value) -> &str {
 fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
     let redactor = &run.bench.redactor;
     let on_log = |line: &str| {
+        let line = redactor.show_line(line);
         tracing::debug!(target: "cpi", "{line}");
-        stage.log_line(redactor.apply(line));
+        stage.log_line(line);
     };
     let limit = if ordinary { run.bench.limit } else { run.bench.limit.min(REFUSAL_LIMIT) };
     run.bench.exchange(input, &Watching { on_log: &on_log, give_up: run.context.insisted, limit })

@@ -1,13 +1,14 @@
-//! What an agent answers: a value, an exception, or the state of a task.
+//! Answers of an agent: a value, an exception, or the state of a task.
 
 use serde_json::Value;
 
 use super::error::AgentError;
 
-/// How much of an agent's words goes into an error, in bytes: a failed script's output may be in them.
+/// The largest part of an exception's message in an error, in bytes. The message may contain the output of a
+/// failed script.
 const MESSAGE_LIMIT: usize = 64 * 1024;
 
-/// Reads the one JSON document an agent sent: its value, or its exception.
+/// Parses an answer, and returns its value or its exception.
 pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
     let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
     let mut answer: Value =
@@ -23,7 +24,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
 }
 
-/// The id of the task that an action became and that is not at its end yet.
+/// Returns the id of the task if the answer is that of a running task.
 pub fn running_task(value: &Value) -> Option<&str> {
     if value.get("state").and_then(Value::as_str) != Some("running") {
         return None;
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_shown_megabytes_of_words() {
+    fn a_long_message_is_cut() {
         let text = serde_json::json!({"exception": {"message": "ü".repeat(1 << 20)}}).to_string();
         let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
         assert!(error.len() < MESSAGE_LIMIT + 100, "{}", error.len());

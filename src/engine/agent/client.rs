@@ -1,9 +1,10 @@
-//! The exchange itself: one POST per message, tasks followed to their end, blobs put and got.
+//! Requests to the agent: a POST per message, polling of tasks, upload and download of blobs.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,29 +12,31 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::answer::{parse_answer, running_task};
 use super::endpoint::{Endpoint, Trust};
-use super::error::AgentError;
+use super::error::{AgentError, Distrust};
 use base::encoding::basic_authorization;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, NoAddress};
+use net::known_certificate;
 
 /// The largest answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 /// The limits of the waits for an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Name, TCP and TLS of one connection. An agent does nothing else before; a VM that boots is asked
-    /// again.
+    /// Name resolution, TCP and TLS of a connection. A VM that boots is asked again.
     pub connect: Duration,
-    /// A whole JSON message, from the connection to the last byte of the answer. Agents answer at once, and
-    /// do what takes long as a task.
+    /// A JSON message, from the connection to the last byte of the answer. Agents answer at once, and run
+    /// long actions as tasks.
     pub message: Duration,
-    /// The agent's answer after the last byte of an upload: it computes the digest of a blob that may be
+    /// The answer after the last byte of an upload. The agent computes the digest of a blob that may be
     /// large.
     pub digest: Duration,
-    /// A transfer of a blob in which no byte moves. A slow transfer that goes on has no limit.
+    /// A pause in the transfer of a blob. A slow transfer has no limit.
     pub stall: Duration,
-    /// A message that clears up after a signal. Short, because the operator waits for the end of the run.
+    /// A message that cleans up after a signal. Short, because the operator waits for the end of the run.
     pub parting: Duration,
+    /// A message that looks for a VM that is not on record. Usually none exists.
+    pub search: Duration,
 }
 
 /// The limits of every run.
@@ -43,31 +46,40 @@ pub const LIMITS: Limits = Limits {
     digest: Duration::from_secs(600),
     stall: Duration::from_secs(60),
     parting: Duration::from_secs(1),
+    search: Duration::from_secs(3),
 };
-/// From which size on an upload asks before it sends, in bytes.
+/// The size from which an upload sends `Expect: 100-continue`, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
-/// The version of the protocol that directors speak. From 3 on `stop` ends when the jobs have stopped and not
-/// when they were told to (`agent/action/stop.go`), so that no disk is unmounted under them.
+/// The version of the protocol, as in requests of directors. From 3 on, `stop` ends after the jobs have
+/// stopped, not after they were told to stop (`agent/action/stop.go`), so that no disk in use is unmounted.
 const PROTOCOL: u32 = 3;
-/// How often in a row a task may be out of sight before it is given up.
+/// The number of failed polls in a row after which a task is given up.
 const LOST_POLLS: u32 = 10;
 
-/// The signal that interrupted the run, if one did.
+/// Returns the signal that interrupted the run, if any.
 type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Agent {
-    http: ureq::Agent,
     endpoint: Endpoint,
-    authorization: String,
+    /// The ways to the agent: the endpoint, then its previous credentials and CAs.
+    ways: Arc<[Way]>,
+    /// The index of the way that the agent took last.
+    way: Arc<AtomicUsize>,
     reply_to: String,
     interrupted: Interrupted,
     clock: Clock,
     limits: Limits,
 }
 
-/// Waiting that begins short and grows, so that what is quick is seen quickly and what is slow is left alone.
+/// An HTTP client with credentials of the agent.
+struct Way {
+    http: ureq::Agent,
+    authorization: String,
+}
+
+/// Pauses that grow, so that a quick end is noticed quickly and a slow agent is not asked too often.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -75,12 +87,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Begins at 10 ms and grows by half each time, up to `longest`.
+    /// Starts at 10 ms and grows by half each time, up to `longest`.
     pub fn up_to(longest: Duration) -> Self {
         Backoff { next: Duration::from_millis(10), longest }
     }
 
-    /// Waits, and makes the next wait longer.
+    /// Waits, and makes the next pause longer.
     pub fn wait(&mut self, clock: &Clock, activity: Activity) {
         let _spending = clock.spend(activity);
         std::thread::sleep(self.next);
@@ -88,20 +100,8 @@ impl Backoff {
     }
 }
 
-impl Agent {
-    /// A client for the agent at `endpoint`. `reply_to` is the director's UUID; `interrupted` tells whether
-    /// the operator wants out, and by which signal; `clock` measures what the agent is waited for.
-    pub fn new(endpoint: Endpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
-        Self::with_limits(endpoint, reply_to, interrupted, clock, LIMITS)
-    }
-
-    fn with_limits(
-        endpoint: Endpoint,
-        reply_to: &str,
-        interrupted: Interrupted,
-        clock: Clock,
-        limits: Limits,
-    ) -> Self {
+impl Way {
+    fn new(endpoint: &Endpoint, interrupted: &Interrupted, limits: Limits) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -116,31 +116,85 @@ impl Agent {
         .build();
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
-            // The agent is reached directly: proxies of the environment are for downloads.
+            // The agent is reached directly. Proxies of the environment are for downloads.
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(limits.connect))
             .timeout_global(Some(limits.message))
             .build();
-        let stop = Arc::clone(&interrupted);
-        let http = http_client::client(config, Arc::new(move || stop().is_some()));
+        let stop = Arc::clone(interrupted);
+        let stopped: http_client::Stopped = Arc::new(move || stop().is_some());
+        let http = match tls_of_known(endpoint) {
+            Some(tls) => http_client::client_with_tls(config, tls, stopped),
+            None => http_client::client(config, stopped),
+        };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
-        Agent { http, endpoint, authorization, reply_to: reply_to.to_owned(), interrupted, clock, limits }
+        Way { http, authorization }
+    }
+}
+
+impl Agent {
+    /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `interrupted` returns
+    /// the signal that ends the run, and `clock` measures the waits for the agent.
+    pub fn new(endpoint: Endpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
+        Self::with_limits(endpoint, reply_to, interrupted, clock, LIMITS)
     }
 
-    /// Scheme, host and port of the agent.
+    pub(super) fn with_limits(
+        endpoint: Endpoint,
+        reply_to: &str,
+        interrupted: Interrupted,
+        clock: Clock,
+        limits: Limits,
+    ) -> Self {
+        let ways = std::iter::once(&endpoint).chain(&endpoint.previous);
+        let ways = ways.map(|endpoint| Way::new(endpoint, &interrupted, limits)).collect();
+        let (reply_to, way) = (reply_to.to_owned(), Arc::default());
+        Agent { endpoint, ways, way, reply_to, interrupted, clock, limits }
+    }
+
+    /// Returns scheme, host and port of the agent.
     pub fn address(&self) -> &str {
         self.endpoint.address()
     }
 
-    /// Sends a message and returns its value; the value of a long action is its task.
+    /// Sends a message and returns its value. The value of a long action is its task.
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         self.send_within(self.limits.message, method, arguments)
     }
 
-    /// As [`Self::send`], with a limit of its own.
+    /// As [`Self::send`], with another limit. If the agent refuses the credentials, or presents a certificate
+    /// that is refused, the credentials and CAs from before a rotation are tried.
     fn send_within(&self, limit: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
+        let last = self.way.load(Ordering::SeqCst);
+        let mut refusals = Vec::new();
+        for index in std::iter::once(last).chain((0..self.ways.len()).filter(|index| *index != last)) {
+            match self.send_by(&self.ways[index], limit, method, &arguments) {
+                Err(refusal) if refusal.is_refusal() => refusals.push((index, refusal)),
+                outcome => {
+                    self.way.store(index, Ordering::SeqCst);
+                    return outcome;
+                }
+            }
+        }
+        // The operator needs the error for the current credentials.
+        refusals.sort_by_key(|(index, _)| *index);
+        Err(refusals.swap_remove(0).1)
+    }
+
+    /// The way that the agent took last.
+    fn way(&self) -> &Way {
+        &self.ways[self.way.load(Ordering::SeqCst)]
+    }
+
+    fn send_by(
+        &self,
+        way: &Way,
+        limit: Duration,
+        method: &str,
+        arguments: &Value,
+    ) -> Result<Value, AgentError> {
         let message = json!({
             "method": method,
             "arguments": arguments,
@@ -153,13 +207,13 @@ impl Agent {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
         });
-        let mut request = self.http.post(format!("{}/agent", self.endpoint.base));
+        let mut request = way.http.post(format!("{}/agent", self.endpoint.base));
         // Connections of requests with the client's own settings share its TLS settings.
         if limit < self.limits.message {
             request = request.config().timeout_global(Some(limit)).build();
         }
         let response = request
-            .header("Authorization", &self.authorization)
+            .header("Authorization", &way.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
             .map_err(|error| self.failed(method, limit, error))?;
@@ -175,13 +229,13 @@ impl Agent {
         parse_answer(&body, method)
     }
 
-    /// Sends a message and, where it starts a task, follows that to its end.
+    /// Sends a message. If it starts a task, waits for the end of the task.
     pub fn perform(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         // Without a deadline there is always a value.
         self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
     }
 
-    /// As [`Self::perform`], for what clears up. A signal does not stop it, but leaves it little time.
+    /// As [`Self::perform`], for cleaning up. A signal does not stop it, but shortens its limit.
     pub(super) fn clear_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {
@@ -195,14 +249,25 @@ impl Agent {
         }
     }
 
-    /// As [`Self::perform`]; a task that is still at work at the deadline is ended, and there is no value.
+    /// As [`Self::perform`]. A task that still runs at the deadline is cancelled, and `None` is returned.
     pub(super) fn perform_until(
         &self,
         method: &str,
         arguments: Value,
         deadline: Option<Instant>,
     ) -> Result<Option<Value>, AgentError> {
-        let mut value = self.send(method, arguments)?;
+        let value = self.send(method, arguments)?;
+        self.follow(method, value, deadline)
+    }
+
+    /// Waits for the end of the task that a message started, as [`Self::perform_until`]. `value` is the
+    /// answer to the message.
+    pub(super) fn follow(
+        &self,
+        method: &str,
+        mut value: Value,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Value>, AgentError> {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut lost = 0;
         let mut heard = Instant::now();
@@ -226,7 +291,7 @@ impl Agent {
                 Err(AgentError::Exception { message, .. }) => {
                     return Err(AgentError::Exception { method: method.to_owned(), message });
                 }
-                // An agent that was silent for a whole message is not asked again.
+                // An agent that did not answer a message within its limit is not asked again.
                 Err(error)
                     if error.may_pass() && lost < LOST_POLLS && heard.elapsed() < self.limits.message =>
                 {
@@ -238,8 +303,8 @@ impl Agent {
         Ok(Some(value))
     }
 
-    /// Waits until the agent answers `ping`, for at most `patience`. `on_problem` hears why it does not yet,
-    /// whenever that changes.
+    /// Waits until the agent answers `ping`, for at most `patience`. Calls `on_problem` whenever the reason
+    /// why it does not answer changes.
     pub fn wait_until_ready(
         &self,
         patience: Duration,
@@ -249,7 +314,7 @@ impl Agent {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut told = String::new();
         loop {
-            // Also without patience there must be time to connect and to answer.
+            // Without patience, too, there must be time to connect and to answer.
             let left = patience.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
             match self.send_within(left.min(self.limits.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
@@ -269,7 +334,7 @@ impl Agent {
         }
     }
 
-    /// Uploads a file under this id; `on_bytes` hears how much of it has been read.
+    /// Uploads a file under this id. Calls `on_bytes` with the number of bytes that were read.
     pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
         let local =
             |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
@@ -278,20 +343,21 @@ impl Agent {
         let mut reader = Counted { inner: file, done: 0, on_bytes };
         let sending = self.clock.spend(Activity::Agent);
         let mut request = self
+            .way()
             .http
             .put(self.blob_url(id))
             .config()
             .timeout_global(None)
             .timeout_send_request(Some(self.limits.stall))
             .timeout_per_write(Some(self.limits.stall))
-            // A busy agent may take a moment to say that it wants the body, or that it refuses it.
+            // A busy agent may take a moment to accept or refuse the body.
             .timeout_await_100(Some(self.limits.connect))
             .timeout_recv_response(Some(self.limits.digest))
             .build()
-            .header("Authorization", &self.authorization)
+            .header("Authorization", &self.way().authorization)
             .header("Content-Length", length.to_string());
         if length > EXPECT_FROM {
-            // An agent that refuses says so before the body is sent, while there is somebody to listen.
+            // With this header, an agent that refuses answers before the body is sent.
             request = request.header("Expect", "100-continue");
         }
         let outcome = request
@@ -304,11 +370,13 @@ impl Agent {
                 self.clock.count(|counts| counts.bytes_sent += length);
                 Ok(())
             }
-            // Whoever hangs up in the middle of an upload may still be there and have a reason.
+            // An agent that closes the connection during an upload may still answer with a reason.
             Err(AgentError::Unreachable { problem, .. }) => match self.send("ping", json!([])) {
                 Ok(_) => Err(AgentError::Protocol {
                     method: "put blob".to_owned(),
-                    problem: format!("it broke off the upload of {length} bytes: {problem}"),
+                    problem: format!(
+                        "it closed the connection during the upload of {length} bytes: {problem}"
+                    ),
                 }),
                 Err(error) => Err(error),
             },
@@ -316,10 +384,11 @@ impl Agent {
         }
     }
 
-    /// Downloads a blob into a writer; returns its size in bytes.
+    /// Downloads a blob into a writer, and returns its size in bytes.
     pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
         let _receiving = self.clock.spend(Activity::Agent);
         let response = self
+            .way()
             .http
             .get(self.blob_url(id))
             .config()
@@ -328,7 +397,7 @@ impl Agent {
             .timeout_recv_response(Some(self.limits.message))
             .timeout_per_read(Some(self.limits.stall))
             .build()
-            .header("Authorization", &self.authorization)
+            .header("Authorization", &self.way().authorization)
             .call()
             .map_err(|error| self.failed("get blob", self.limits.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
@@ -343,7 +412,7 @@ impl Agent {
         Ok(length)
     }
 
-    /// Sleeps, unless the operator wants out.
+    /// Sleeps, unless a signal ends the run.
     pub(super) fn pause(&self, duration: Duration) -> Result<(), AgentError> {
         let end = Instant::now() + duration;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -370,7 +439,7 @@ impl Agent {
         }
     }
 
-    /// The error of a request. `answer` is the limit that was set for the answer.
+    /// Returns the error of a request. `answer` is the limit for the answer.
     fn failed(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.interrupted)() {
             return AgentError::Interrupted { signal };
@@ -378,8 +447,10 @@ impl Agent {
         let address = self.endpoint.base.clone();
         let unreachable = |problem: String| AgentError::Unreachable { address: address.clone(), problem };
         match error {
-            ureq::Error::Rustls(problem) => AgentError::Untrusted { address, problem: problem.to_string() },
-            ureq::Error::Tls(problem) => AgentError::Untrusted { address, problem: problem.to_owned() },
+            ureq::Error::Rustls(problem) => untrusted(address, &problem),
+            ureq::Error::Tls(problem) => {
+                AgentError::Untrusted { address, problem: problem.to_owned(), cause: Distrust::NoCertificate }
+            }
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
                     ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.limits.connect),
@@ -392,13 +463,13 @@ impl Agent {
             }
             ureq::Error::Io(source) => {
                 if let Some(problem) = inside::<rustls::Error>(&source) {
-                    return AgentError::Untrusted { address, problem: problem.to_string() };
+                    return untrusted(address, problem);
                 }
                 if let Some(problem) = inside::<NoAddress>(&source) {
                     return AgentError::Unresolvable { address, problem: format!(": {problem}") };
                 }
                 match source.kind() {
-                    // An error of the system is one of a connection that was there.
+                    // An error of the system means that there was a connection.
                     io::ErrorKind::TimedOut if source.raw_os_error().is_none() => {
                         unreachable(format!("TCP: no connection within {:?}", self.limits.connect))
                     }
@@ -409,7 +480,7 @@ impl Agent {
         }
     }
 
-    /// The error of a body that was not received in full: a limit, a signal, or what `other` makes of it.
+    /// Returns the error of an incomplete body: a limit, a signal, or the result of `other`.
     fn broken_off(
         &self,
         method: &str,
@@ -427,7 +498,40 @@ impl Agent {
     }
 }
 
-/// The error of this type that an [`io::Error`] carries. rustls reports a failed handshake in this way.
+/// Returns the TLS settings for an agent whose certificate is known, and may have expired.
+fn tls_of_known(endpoint: &Endpoint) -> Option<Arc<rustls::ClientConfig>> {
+    let Trust::Roots(roots) = &endpoint.trust else { return None };
+    if endpoint.known.is_empty() {
+        return None;
+    }
+    known_certificate::tls_config(roots.iter().cloned(), endpoint.known.clone())
+        .inspect_err(|error| tracing::info!(%error, "an earlier certificate of the agent cannot be used"))
+        .ok()
+}
+
+/// Returns the error of a failed handshake.
+fn untrusted(address: String, problem: &rustls::Error) -> AgentError {
+    use rustls::CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
+    };
+
+    let cause = match problem {
+        rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+        ) => Distrust::Dates,
+        rustls::Error::InvalidCertificate(_) => Distrust::Certificate,
+        _ => Distrust::NoCertificate,
+    };
+    let problem = match problem {
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
+            "invalid peer certificate: it is not signed by `cloud_provider.cert.ca`".to_owned()
+        }
+        other => other.to_string(),
+    };
+    AgentError::Untrusted { address, problem, cause }
+}
+
+/// Returns the error of this type inside an [`io::Error`], which is how rustls reports a failed handshake.
 fn inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E> {
     error.get_ref()?.downcast_ref()
 }

@@ -1,18 +1,18 @@
-//! The agent of the VM on record as a run reaches it.
+//! Connections of a run to the agent of the VM on record.
 
 use std::time::Duration;
 
 use super::identity::ForeignAgent;
-use super::{Agent, Endpoint};
+use super::{Agent, Endpoint, LIMITS, Limits};
 use crate::environment::{Environment, signals};
 use crate::state::State;
 use base::{Error, Result};
-use manifest::deployment::CloudProvider;
+use manifest::deployment::{CloudProvider, PreviousAgent};
 
-/// Where the agent is, and what vouches for it. Without that, `--insecure-agent` must have been given.
+/// Returns address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
 pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<Endpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
-    match ca {
+    let mut endpoint = match ca {
         None if environment.insecure_agent => {
             environment.reporter.warn(
                 "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
@@ -21,17 +21,39 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
             Endpoint::unverified(&provider.mbus, &environment.redactor)
         }
         ca => Endpoint::new(&provider.mbus, ca, &environment.redactor),
+    }?;
+    // Earlier values are optional, so invalid ones are no error.
+    for PreviousAgent { mbus, ca, certificate } in &provider.previous {
+        match Endpoint::new(mbus, ca.as_deref(), &environment.redactor) {
+            Ok(previous) => endpoint.add_previous(previous.knowing(certificate.as_deref())),
+            Err(error) => tracing::info!(%error, "earlier credentials of the agent cannot be used"),
+        }
     }
+    Ok(endpoint)
 }
 
-/// A client of the agent that a signal can interrupt and the run's clock measures.
+/// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.
 pub(crate) fn connect(environment: &Environment, endpoint: Endpoint, state: &State) -> Agent {
+    with_limits(environment, endpoint, state, LIMITS)
+}
+
+/// As [`connect`], with a limit for each message, including the connection.
+pub(crate) fn connect_within(
+    environment: &Environment,
+    endpoint: Endpoint,
+    state: &State,
+    limit: Duration,
+) -> Agent {
+    with_limits(environment, endpoint, state, Limits { connect: limit, message: limit, ..LIMITS })
+}
+
+fn with_limits(environment: &Environment, endpoint: Endpoint, state: &State, limits: Limits) -> Agent {
     let signalled = environment.clone();
     let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
-    Agent::new(endpoint, &state.director_id, interrupted, environment.clock.clone())
+    Agent::with_limits(endpoint, &state.director_id, interrupted, environment.clock.clone(), limits)
 }
 
-/// The agent of the VM on record, once it answers and is known to be that VM's own.
+/// Waits for the agent of the VM on record, checks its id, and returns a client.
 pub(crate) fn contact(
     environment: &Environment,
     endpoint: Endpoint,

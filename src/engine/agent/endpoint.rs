@@ -1,10 +1,10 @@
-//! Where the agent is and how it is recognised: the mbus URL and the CA.
+//! Address, credentials and CA of the agent, from the mbus URL and the certificate of `cloud_provider`.
 
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
-use rustls_pki_types::{ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use url::Url;
 
 use base::encoding::percent_decode;
@@ -13,26 +13,30 @@ use base::secret::Secret;
 use base::{Error, Result};
 use net::tls_roots;
 
-/// An agent's address, the credentials it expects, and the CA that vouches for it.
+/// Address, credentials and CA of an agent.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(super) base: String,
     pub(super) user: String,
     pub(super) password: Secret,
     pub(super) trust: Trust,
+    /// Certificates that count although they have expired: the VM on record got them.
+    pub(super) known: Vec<CertificateDer<'static>>,
+    /// The credentials and CAs that the agent of a VM may still have from before a rotation.
+    pub(super) previous: Vec<Endpoint>,
 }
 
-/// Whom to take for the agent.
+/// The servers that are accepted as the agent.
 #[derive(Clone)]
 pub(super) enum Trust {
-    /// Whoever one of these vouches for.
-    Roots(Vec<rustls_pki_types::CertificateDer<'static>>),
-    /// Whoever answers.
+    /// Servers with a certificate signed by one of these CAs.
+    Roots(Vec<CertificateDer<'static>>),
+    /// Any server.
     Anybody,
 }
 
 impl Endpoint {
-    /// From `cloud_provider.mbus` and `cloud_provider.cert.ca`.
+    /// Creates an endpoint from `cloud_provider.mbus` and `cloud_provider.cert.ca`.
     pub fn new(mbus: &Secret, ca: Option<&str>, redactor: &Redactor) -> Result<Self> {
         let mut endpoint = Self::unverified(mbus, redactor)?;
         let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
@@ -74,11 +78,39 @@ impl Endpoint {
             user: percent_decode(url.username()),
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: Trust::Anybody,
+            known: Vec::new(),
+            previous: Vec::new(),
         })
     }
 
-    /// Returns the error with which this client refuses an agent that presents the certificates in a PEM
-    /// text, the agent's own first. It is found out as in a TLS handshake.
+    /// Accepts an agent with exactly this certificate even if it has expired. Only the first one of a PEM
+    /// text counts, because the others are those of CAs.
+    #[must_use]
+    pub(super) fn knowing(mut self, certificate: Option<&str>) -> Self {
+        self.known = certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
+        self
+    }
+
+    /// Adds credentials and CA from before a rotation, unless they are known already.
+    pub(super) fn add_previous(&mut self, previous: Endpoint) {
+        if !std::iter::once(&*self).chain(&self.previous).any(|known| known.is_same(&previous)) {
+            self.previous.push(previous);
+        }
+    }
+
+    fn is_same(&self, other: &Endpoint) -> bool {
+        let roots = |one: &Endpoint| match &one.trust {
+            Trust::Roots(roots) => Some(roots.clone()),
+            Trust::Anybody => None,
+        };
+        (&self.base, &self.user, self.password.expose())
+            == (&other.base, &other.user, other.password.expose())
+            && roots(self) == roots(other)
+            && other.known.iter().all(|known| self.known.contains(known))
+    }
+
+    /// Returns the error with which this client would refuse an agent that presents the certificates in a PEM
+    /// text, the agent's own first. The check is that of a TLS handshake.
     pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
         let Trust::Roots(trusted) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();
@@ -94,14 +126,14 @@ impl Endpoint {
         verifier.verify_server_cert(own, others, &host, &[], now).err()
     }
 
-    /// The host, without the brackets of an IPv6 address.
+    /// Returns the host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         let authority = self.base.trim_start_matches("https://");
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Scheme, host and port, without credentials.
+    /// Returns scheme, host and port, without credentials.
     pub fn address(&self) -> &str {
         &self.base
     }

@@ -1,4 +1,4 @@
-//! Why an agent did not do as asked.
+//! Errors of exchanges with the agent.
 
 use base::{Error, ErrorKind};
 
@@ -10,18 +10,18 @@ pub enum AgentError {
     Unreachable {
         /// Scheme, host and port.
         address: String,
-        /// TCP or a timeout, in words.
+        /// The TCP error or the timeout.
         problem: String,
     },
-    /// Its host name stands for no address.
+    /// The host name has no address.
     #[error("{address} cannot be reached: the host name does not resolve (DNS){problem}")]
     Unresolvable {
         /// Scheme, host and port.
         address: String,
-        /// The resolver's words, after a colon, or nothing.
+        /// The message of the resolver after a colon, or nothing.
         problem: String,
     },
-    /// It was reached, and then did not go on.
+    /// The agent was reached, but then sent or took nothing for too long.
     #[error("{address} stalled at `{method}`: {problem}")]
     Stalled {
         /// Scheme, host and port.
@@ -36,37 +36,39 @@ pub enum AgentError {
     Untrusted {
         /// Scheme, host and port.
         address: String,
-        /// What TLS says.
+        /// The error of TLS.
         problem: String,
+        /// The cause, which decides what to do about it.
+        cause: Distrust,
     },
-    /// The agent does not take the mbus URL's user and password.
+    /// The agent does not accept the user and password of the mbus URL.
     #[error("{address} refuses the user and password of `cloud_provider.mbus` (401)")]
     Unauthorized {
         /// Scheme, host and port.
         address: String,
     },
-    /// The agent did not do it and says why.
+    /// The agent answered with an exception.
     #[error("the agent's `{method}` failed: {message}")]
     Exception {
         /// The method.
         method: String,
-        /// The agent's words.
+        /// The message of the exception.
         message: String,
     },
-    /// The answer makes no sense.
-    #[error("the agent's answer to `{method}` makes no sense: {problem}")]
+    /// The answer has another shape than the protocol says.
+    #[error("the agent's answer to `{method}` is malformed: {problem}")]
     Protocol {
         /// The method.
         method: String,
-        /// What is wrong with it.
+        /// The difference.
         problem: String,
     },
     /// A file of this machine could not be used.
     #[error("{what}")]
     Local {
-        /// What was tried.
+        /// The operation, as "reading '…' failed".
         what: String,
-        /// Why it failed.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -78,8 +80,19 @@ pub enum AgentError {
     },
 }
 
+/// The cause for which a server is not accepted as the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distrust {
+    /// It presented no certificate.
+    NoCertificate,
+    /// Its certificate has expired, or is not valid yet.
+    Dates,
+    /// Its certificate is refused for another reason.
+    Certificate,
+}
+
 impl AgentError {
-    /// Whether waiting may help: the VM may still be booting.
+    /// Returns true if waiting may help, because the VM may still be booting.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -87,7 +100,12 @@ impl AgentError {
         )
     }
 
-    /// Whether the agent says that it does not know the method.
+    /// Returns true if other credentials or another CA may help.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, AgentError::Untrusted { .. } | AgentError::Unauthorized { .. })
+    }
+
+    /// Returns true if the agent does not know the method.
     pub fn is_unknown_message(&self) -> bool {
         matches!(self, AgentError::Exception { message, .. } if message.to_lowercase().contains("unknown \
             message"))
@@ -108,6 +126,17 @@ impl From<AgentError> for Error {
                 "check that the VM is not frozen or overloaded, and that no firewall in between drops \
                  packets; then run the same command again",
             ),
+            AgentError::Untrusted { cause: Distrust::Dates, .. } => {
+                Error::new(ErrorKind::AgentUnreachable, text)
+                    .with_hint(
+                        "monopile vars rotate STORE NAME makes a new certificate, and create-env then makes \
+                         a VM that has it",
+                    )
+                    .with_hint(format!(
+                        "this machine's clock says {}: set it if that is wrong",
+                        base::encoding::now()
+                    ))
+            }
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by \
                     `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",

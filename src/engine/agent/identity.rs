@@ -1,6 +1,5 @@
-//! Whose agent answers. An address says nothing: an older VM, or another one, may have it, and take the same
-//! password. Until its id is the one that `create_vm` gave, nothing is asked of an agent but `ping` and
-//! `get_state`.
+//! Checks that an agent is the agent of the VM on record. Another VM may have its address and password. Until
+//! the agent's id is the one that was passed to `create_vm`, only `ping` and `get_state` are sent.
 
 use std::fmt;
 
@@ -10,7 +9,7 @@ use crate::agent::{Agent, AgentError};
 use crate::state::{State, Suspect};
 use base::{Error, ErrorKind};
 
-/// An agent that is not the one expected.
+/// An agent with another id than the expected one.
 pub(crate) struct ForeignAgent {
     id: String,
 }
@@ -25,19 +24,19 @@ impl fmt::Display for ForeignAgent {
 }
 
 impl ForeignAgent {
-    /// The agent whose `get_state` answered this, unless it has the expected id.
+    /// Returns the agent with this answer to `get_state`, unless it has the expected id.
     fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
         let id = id(seen);
         (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
 
-    /// The agent that answers, unless it has the expected id.
+    /// Returns the agent that answers, unless it has the expected id.
     pub(crate) fn ask(agent: &Agent, expected: &str) -> Result<Option<Self>, AgentError> {
         Ok(Self::in_answer(&agent.get_state()?, expected))
     }
 
-    /// Asks the agent for its id. Returns an error unless it is the one on record; a VM without an id on
-    /// record, which another tool made, passes.
+    /// Asks the agent for its id. Returns an error unless it is the id on record. A VM of another tool may
+    /// have no id on record; then any id passes.
     pub(crate) fn check(agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm() {
             None => Ok(()),
@@ -45,7 +44,7 @@ impl ForeignAgent {
         }
     }
 
-    /// As [`Self::check`], with the agent's answer to `get_state`.
+    /// As [`Self::check`], for this answer to `get_state`.
     pub(crate) fn check_answer(seen: &Value, agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm().and_then(|vm| Self::in_answer(seen, &vm.agent_id)) {
             None => Ok(()),
@@ -53,7 +52,7 @@ impl ForeignAgent {
         }
     }
 
-    /// The error for a run that needs the agent of the VM on record.
+    /// Returns the error for a run that needs the agent of the VM on record.
     fn error(&self, agent: &Agent, state: &State) -> Error {
         let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
@@ -75,12 +74,12 @@ impl ForeignAgent {
     }
 }
 
-/// The id in the answer to `get_state`; empty where there is none.
+/// Returns the id in the answer to `get_state`, or an empty string.
 pub(crate) fn id(seen: &Value) -> &str {
     seen.get("agent_id").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What to do about one whose agent was met.
+/// Returns the hint for a suspect whose agent answers.
 pub(crate) fn met(suspect: &Suspect) -> String {
     format!(
         "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the \

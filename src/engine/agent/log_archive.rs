@@ -1,7 +1,8 @@
-//! Logs of a VM as its agent packs them: fetched, verified, and unpacked by the rules for untrusted archives.
+//! Archives of a VM's logs: packed by the agent, downloaded, verified, and unpacked as untrusted archives.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::agent::Agent;
@@ -10,19 +11,18 @@ use artifact::archive::{self, Limits};
 use base::files::durable::create_private;
 use base::{Error, Result};
 
-/// What may come out of an archive of logs: they compress well.
+/// The limits for the contents of an archive of logs, which compress well.
 const LIMITS: Limits = Limits { entries: 200_000, bytes: 64 << 30, ratio: 1000 };
 
-/// An archive of logs on this machine, whose digest was right. It goes when this is dropped.
+/// A verified archive of logs on this machine. Dropping it removes the files.
 pub(crate) struct LogArchive {
     scratch: tempfile::TempDir,
     digest: Digest,
 }
 
 impl LogArchive {
-    /// Has the agent pack logs of these types (`job`, `agent`, `system`, joined by commas) whose names match
-    /// one of the globs, and fetches them into a directory of their own below `work`; at most `limit` bytes
-    /// of them.
+    /// Asks the agent to pack the logs of these types (`job`, `agent`, `system`, joined by commas) whose
+    /// names match one of the globs, and downloads at most `limit` bytes into a new directory below `work`.
     pub(crate) fn fetch(
         agent: &Agent,
         types: &str,
@@ -32,13 +32,14 @@ impl LogArchive {
     ) -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("logs-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(work)
             .map_err(|error| Error::io("making a directory for logs", error))?;
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
         let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
         let received = agent.get_blob(&blob.blobstore_id, &mut Limited { inner: file, left: limit });
-        // Agents keep every blob, on a disk that the jobs need.
+        // Agents keep all blobs, on a disk that the jobs need.
         match agent.remove_blob(&blob.blobstore_id) {
             Err(error) if !error.is_unknown_message() => {
                 tracing::info!(%error, "the packed logs stay on the VM");
@@ -52,17 +53,17 @@ impl LogArchive {
         Ok(LogArchive { scratch, digest })
     }
 
-    /// The archive itself.
+    /// Returns the path of the archive.
     pub(crate) fn path(&self) -> PathBuf {
         self.scratch.path().join("logs.tgz")
     }
 
-    /// Checks every entry and writes none.
+    /// Checks all entries without writing them.
     pub(crate) fn check(&self) -> Result<()> {
         self.unpack_only(Some(&|_: &Path| false)).map(drop)
     }
 
-    /// Unpacks it; the tree goes with the archive.
+    /// Unpacks the archive. Dropping the archive removes the files.
     pub(crate) fn unpack(&self) -> Result<PathBuf> {
         self.unpack_only(None)
     }
@@ -75,7 +76,7 @@ impl LogArchive {
     }
 }
 
-/// A writer that takes no more than it is told to.
+/// A writer with a limit.
 struct Limited {
     inner: File,
     left: u64,

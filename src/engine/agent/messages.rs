@@ -1,4 +1,4 @@
-//! The agent's actions that have a shape of their own.
+//! Messages to the agent, each as a function with types of its own.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::answer::running_task;
 use super::client::Agent;
 use super::error::AgentError;
 use crate::protocol::{DiskCid, DiskHint};
@@ -19,7 +20,7 @@ pub struct CompiledPackage {
     pub version: String,
     /// The digest of the compiled archive, as the agent gave it.
     pub sha1: String,
-    /// Where it is in the blobstore.
+    /// The id of the blob.
     pub blobstore_id: String,
 }
 
@@ -32,57 +33,57 @@ pub struct PackageSource {
     pub version: String,
     /// The digest of the source archive.
     pub digest: String,
-    /// Where it is in the blobstore.
+    /// The id of the blob.
     pub blobstore_id: String,
 }
 
-/// How a drain ended.
+/// The end of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drained {
-    /// Every job finished its work.
+    /// All jobs finished their work.
     Done,
-    /// Some job was still at it when the time was over; its drain script was ended.
+    /// A job was still draining at the deadline. Its drain script was stopped.
     TimedOut,
 }
 
-/// Something in the agent's blobstore.
+/// A blob in the agent's blobstore.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Blob {
-    /// Where it is.
+    /// The id of the blob.
     pub blobstore_id: String,
-    /// Its digest in BOSH's notation.
+    /// The digest, in the form of BOSH.
     pub sha1: String,
 }
 
-/// A user that the agent made for one ssh session.
+/// A user that the agent created for an ssh session.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SshHost {
-    /// The VM's address as the agent knows it.
+    /// The VM's address, from the agent's settings.
     #[serde(default)]
     pub ip: String,
-    /// The key that its sshd shows, in OpenSSH's notation.
+    /// The host key of its sshd, in the form of OpenSSH.
     #[serde(default)]
     pub host_public_key: String,
 }
 
-/// Where agents keep blobs (`settings/directories` of the agent).
+/// The directory of agents for blobs (`settings/directories` of the agent).
 const BLOBS: &str = "/var/vcap/data/blobs";
 
-/// What jobs are stopped for.
+/// The reason for stopping the jobs.
 #[derive(Debug, Clone, Copy)]
 pub enum Before<'a> {
-    /// The VM stays, and nothing else happens to it.
+    /// The VM stays as it is.
     Stop,
-    /// The VM goes on with this spec.
+    /// The VM is updated in place to this spec.
     Update(&'a Value),
-    /// The VM is deleted, and another one may take its place.
+    /// The VM is deleted, perhaps to be replaced.
     DeleteVm,
-    /// Everything is deleted.
+    /// The deployment is deleted.
     DeleteDeployment,
 }
 
 impl Before<'_> {
-    /// What the jobs' pre-stop scripts are told of it, in their environment (`pre-stop.md` of docs-bosh).
+    /// Returns the environment variables of pre-stop scripts (`pre-stop.md` of docs-bosh).
     pub fn next_states(self) -> Value {
         let (vm, others) = match self {
             Before::Stop | Before::Update(_) => ("keep", "keep"),
@@ -98,26 +99,26 @@ impl Before<'_> {
 }
 
 impl Agent {
-    /// The agent's state, with how the VM is doing.
+    /// Returns the agent's state, with the vitals of the VM.
     pub fn get_full_state(&self) -> Result<Value, AgentError> {
         self.send("get_state", json!(["full"]))
     }
 
-    /// Has the agent make a user who may log in with this key.
+    /// Creates a user on the VM who may log in with this key.
     pub fn set_up_ssh(&self, user: &str, public_key: &str) -> Result<SshHost, AgentError> {
         let value = self.perform("ssh", json!(["setup", {"user": user, "public_key": public_key}]))?;
         serde_json::from_value(value)
             .map_err(|error| AgentError::Protocol { method: "ssh".to_owned(), problem: error.to_string() })
     }
 
-    /// Has the agent take away the user again.
+    /// Removes the user.
     pub fn clean_up_ssh(&self, user: &str) -> Result<(), AgentError> {
         self.clear_up("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}]))
     }
 
-    /// Takes a blob off the VM's disk: agents delete none by themselves.
+    /// Deletes a blob on the VM. Agents delete no blobs on their own.
     pub fn remove_blob(&self, id: &str) -> Result<(), AgentError> {
-        // The id comes from the agent, and becomes part of a path on its VM.
+        // The id comes from the agent and becomes part of a path on its VM.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             let problem = "the blob's id is no id".to_owned();
             return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
@@ -125,12 +126,13 @@ impl Agent {
         self.clear_up("remove_file", json!([format!("{BLOBS}/{id}")]))
     }
 
-    /// The agent's state.
+    /// Returns the agent's state.
     pub fn get_state(&self) -> Result<Value, AgentError> {
         self.send("get_state", json!([]))
     }
 
-    /// Tells the agent about a disk. An agent that does not know the message gets the hint when it mounts.
+    /// Adds a disk to the agent's settings. An agent that does not know the message gets the hint with
+    /// `mount_disk`.
     pub fn add_persistent_disk(&self, cid: &DiskCid, hint: &DiskHint) -> Result<bool, AgentError> {
         match self.perform("add_persistent_disk", json!([cid, hint])) {
             Ok(_) => Ok(true),
@@ -139,7 +141,7 @@ impl Agent {
         }
     }
 
-    /// Takes a disk out of the agent's settings.
+    /// Removes a disk from the agent's settings.
     pub fn remove_persistent_disk(&self, cid: &DiskCid) -> Result<(), AgentError> {
         match self.perform("remove_persistent_disk", json!([cid])) {
             Ok(_) => Ok(()),
@@ -148,7 +150,7 @@ impl Agent {
         }
     }
 
-    /// Mounts a disk; with a hint for agents that were not told before.
+    /// Mounts a disk. The hint is for agents that do not know `add_persistent_disk`.
     pub fn mount_disk(&self, cid: &DiskCid, hint: Option<&DiskHint>) -> Result<(), AgentError> {
         let arguments = match hint {
             Some(hint) => json!([cid, hint]),
@@ -162,20 +164,44 @@ impl Agent {
         self.perform("unmount_disk", json!([cid])).map(drop)
     }
 
-    /// The disks the agent has mounted.
+    /// Returns the CIDs of the disks that the agent has mounted.
     pub fn list_disk(&self) -> Result<Vec<DiskCid>, AgentError> {
         let value = self.perform("list_disk", json!([]))?;
         let listed: Vec<String> = serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "list_disk".to_owned(),
             problem: error.to_string(),
         })?;
-        // An empty name names no disk.
+        // Some agents answer `[""]` if there is no disk.
         Ok(listed.iter().filter_map(|cid| cid.parse().ok()).collect())
     }
 
-    /// Copies what is on the mounted disk to the one attached last.
-    pub fn migrate_disk(&self) -> Result<(), AgentError> {
-        self.perform("migrate_disk", json!([])).map(drop)
+    /// Copies the data of the mounted disk to the disk that was attached last. Calls `begun` with the id of
+    /// the task, so that another run can wait for it.
+    pub fn migrate_disk<E: From<AgentError>>(
+        &self,
+        begun: impl FnOnce(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        const METHOD: &str = "migrate_disk";
+        let value = self.send(METHOD, json!([]))?;
+        if let Some(task) = running_task(&value) {
+            begun(task)?;
+        }
+        self.follow(METHOD, value, None)?;
+        Ok(())
+    }
+
+    /// Waits for the end of a task that an earlier run started. If the agent does not know the task, the task
+    /// has ended or the agent was restarted.
+    pub fn wait_for_task(&self, method: &str, task: &str) -> Result<(), AgentError> {
+        let value = json!({"agent_task_id": task, "state": "running"});
+        match self.follow(method, value, None) {
+            Ok(_) => Ok(()),
+            Err(AgentError::Exception { message, .. }) => {
+                tracing::info!(method, task, said = message, "the task of an earlier run is over");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Applies a spec.
@@ -193,8 +219,8 @@ impl Agent {
         self.perform("stop", json!([])).map(drop)
     }
 
-    /// Runs a lifecycle script of every job that has it, with this in its environment besides. An agent too
-    /// old to know the message has none to run.
+    /// Runs a lifecycle script of every job that has it, with additional environment variables. An agent that
+    /// does not know the message runs no scripts.
     pub fn run_script(&self, name: &str, environment: Option<Value>) -> Result<(), AgentError> {
         let options = environment.map_or_else(|| json!({}), |environment| json!({"env": environment}));
         match self.perform("run_script", json!([name, options])) {
@@ -203,8 +229,8 @@ impl Agent {
         }
     }
 
-    /// Fetches what a spec needs beside what is in force. An agent too old to know the message fetches it
-    /// when the spec is applied.
+    /// Fetches the blobs that a spec needs. An agent that does not know the message fetches them when the
+    /// spec is applied.
     pub fn prepare(&self, spec: &Value) -> Result<(), AgentError> {
         match self.perform("prepare", json!([spec])) {
             Err(error) if error.is_unknown_message() => Ok(()),
@@ -212,9 +238,9 @@ impl Agent {
         }
     }
 
-    /// Drains the jobs before they stop. A job that drains dynamically is asked again after the time it
-    /// names, until it says that it is done: newer agents do so themselves, older ones leave it to their
-    /// caller. When `patience` is over, what still drains is ended.
+    /// Drains the jobs before they stop. A job with dynamic drain is asked again after the time that it
+    /// names, until it is done; older agents leave this to their caller. Drain scripts that still run after
+    /// `patience` are stopped.
     pub fn drain(&self, before: Before<'_>, patience: Duration) -> Result<Drained, AgentError> {
         let deadline = Instant::now() + patience;
         let mut arguments = match before {
@@ -242,7 +268,7 @@ impl Agent {
         }
     }
 
-    /// Packs logs of a type (`job`, `agent`) whose names below the log directory match one of the globs.
+    /// Packs the logs of a type (`job`, `agent`) whose paths below the log directory match one of the globs.
     pub fn fetch_logs(&self, log_type: &str, filters: &[String]) -> Result<Blob, AgentError> {
         let value = self.perform("fetch_logs", json!([log_type, filters]))?;
         serde_json::from_value(value).map_err(|error| AgentError::Protocol {

@@ -6,7 +6,7 @@
 //!
 //! Uses `environment` and `state`. Entry points: [`Agent`], the client; [`connect`] and [`contact`], the way
 //! of a run to the agent of the VM on record; [`ForeignAgent`], an agent with another id than the one on
-//! record; [`LogArchive`].
+//! record; [`outlives`], the agent's word against that of a CPI; [`LogArchive`].
 
 mod answer;
 mod client;
@@ -16,12 +16,14 @@ mod error;
 pub(crate) mod identity;
 mod log_archive;
 mod messages;
+mod witness;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{Agent, Backoff, LIMITS, Limits};
-pub(crate) use connect::{connect, contact, endpoint};
+pub(crate) use connect::{connect, connect_within, contact, endpoint};
 pub use endpoint::Endpoint;
-pub use error::AgentError;
+pub use error::{AgentError, Distrust};
 pub(crate) use identity::ForeignAgent;
 pub(crate) use log_archive::LogArchive;
 pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};
+pub(crate) use witness::outlives;

@@ -241,9 +241,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const V1: Terms = Terms { api_version: 1, contract: Contract::V1 };
-    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1 };
-    const V2: Terms = Terms { api_version: 2, contract: Contract::V2 };
+    const V1: Terms = Terms { api_version: 1, contract: Contract::V1, builtin: false };
+    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1, builtin: false };
+    const V2: Terms = Terms { api_version: 2, contract: Contract::V2, builtin: false };
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
         match Reading::of(Method::CreateVm, terms, &result) {

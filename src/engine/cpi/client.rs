@@ -29,6 +29,8 @@ pub struct Setup {
     pub context: Map<String, Value>,
     /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
     pub highest_api_version: Option<u32>,
+    /// True if the CPI ships inside the program.
+    pub builtin: bool,
 }
 
 /// A CPI whose `info` is known.
@@ -78,7 +80,7 @@ pub enum Stop {
 impl Cpi {
     /// Asks the CPI for its `info`, which is its first call of the run.
     pub fn connect(setup: Setup, watch: &mut Watch<'_>) -> Result<Self, CpiError> {
-        let mut cpi = Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } };
+        let mut cpi = Cpi::of_version_1(setup);
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
         let files = scratch_files(&cpi.setup.scratch, &call.request_id)?;
         match cpi.exchange(&call, files, watch) {
@@ -89,6 +91,11 @@ impl Cpi {
         }
         tracing::debug!(info = ?cpi.info, "the CPI said what it is");
         Ok(cpi)
+    }
+
+    /// Returns a CPI of API version 1 that is not asked for its `info`.
+    pub(crate) fn of_version_1(setup: Setup) -> Self {
+        Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } }
     }
 
     /// Returns its `info`.
@@ -109,7 +116,7 @@ impl Cpi {
 
     /// Returns the terms by which an answer is read.
     pub fn terms(&self, stemcell_api_version: Option<u32>) -> Terms {
-        Terms::new(self.api_version(), stemcell_api_version)
+        Terms { builtin: self.setup.builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
     }
 
     /// Makes a call that changes nothing, or whose effect need not be recorded.
@@ -170,25 +177,31 @@ impl Cpi {
             Outcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("it cannot be read: {error}")))
             }
-            Outcome::Answer { bytes, log_tail, status } => {
+            Outcome::Answer { bytes, mut log, status } => {
+                log.add_answer(&bytes, &mut *watch.on_log);
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
                 let (ok, request_id) = (answer.is_ok(), request_id.as_str());
                 tracing::debug!(%method, request_id, ok, ?status, "the CPI answered");
-                answer.map_err(|error| error.with_end(status, log_tail))
+                answer.map_err(|error| error.with_end(status, log.tail()))
             }
         }
     }
 }
 
 /// Reads the output of a CPI, written for this run or an earlier one: the result of the call, or the reason
-/// why there is none.
+/// why there is none. Only a built-in CPI is believed when it states that the call made nothing.
 pub fn read_answer(
     bytes: &[u8],
     method: Method,
     request_id: &RequestId,
     terms: Terms,
 ) -> Result<Answer, CpiError> {
-    let result = parse_answer(bytes, method, request_id)?;
+    let result = parse_answer(bytes, method, request_id).map_err(|mut error| {
+        if let CpiError::Answered { made_nothing, .. } = &mut error {
+            *made_nothing &= terms.builtin;
+        }
+        error
+    })?;
     let Reading { answer, remark } = Reading::of(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
     if let Some(remark) = remark {
@@ -210,6 +223,7 @@ mod tests {
             scratch: PathBuf::new(),
             context,
             highest_api_version: cap,
+            builtin: false,
         };
         Cpi { setup, info: Info { api_version: said, stemcell_formats: None } }
     }
@@ -268,6 +282,18 @@ mod tests {
                 "context": {"region": "r1", "director_uuid": "d", "request_id": call.request_id},
             })
         );
+    }
+
+    #[test]
+    fn only_a_built_in_cpi_is_believed_that_it_made_nothing() {
+        let answer = br#"{"result": null, "error": {"type": "X", "message": "m", "made_nothing": true}}"#;
+        for builtin in [false, true] {
+            let terms = Terms { builtin, ..Terms::new(2, None) };
+            match read_answer(answer, Method::CreateVm, &RequestId::fresh(), terms) {
+                Err(CpiError::Answered { made_nothing, .. }) => assert_eq!(made_nothing, builtin),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

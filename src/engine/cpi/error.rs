@@ -126,6 +126,10 @@ pub enum CpiError {
         message: String,
         /// True if the CPI says that a retry may help.
         ok_to_retry: bool,
+        /// True if a built-in CPI states that the call made nothing.
+        made_nothing: bool,
+        /// The last lines of its log.
+        log_tail: String,
     },
     /// There is no usable answer, so the effect of the call is unknown.
     #[error("the CPI gave no usable answer to `{method}` (request {request_id}): {problem}")]
@@ -192,25 +196,52 @@ impl CpiError {
         CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
     }
 
-    /// Adds the exit status and the end of the log of a process without a usable answer.
-    pub(super) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
-        if let CpiError::NoAnswer { problem, log_tail, .. } = &mut self {
-            if let Some(status) = status.filter(|status| !status.success()) {
-                problem.push_str(&format!("; the CPI ended with {status}"));
+    /// Adds the end of the call's log, and the exit status of a process without a usable answer. Lines that
+    /// only repeat the message of the error are left out.
+    pub(crate) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
+        match &mut self {
+            CpiError::NoAnswer { problem, log_tail, .. } => {
+                if let Some(status) = status.filter(|status| !status.success()) {
+                    problem.push_str(&format!("; the CPI ended with {status}"));
+                }
+                *log_tail = tail;
             }
-            *log_tail = tail;
+            CpiError::Answered { message, log_tail, .. } => {
+                let message = message.trim();
+                let repeats = |line: &str| {
+                    let before = line.trim().strip_suffix(message);
+                    before.is_some_and(|before| before.is_empty() || before.ends_with(": "))
+                };
+                let lines: Vec<&str> = tail.lines().filter(|line| !repeats(line)).collect();
+                *log_tail = lines.join("\n");
+            }
+            _ => {}
         }
         self
+    }
+
+    /// Returns the end of the call's log as the cause to show below the error, if there is one.
+    fn end_of_log(&self) -> Option<String> {
+        let (CpiError::Answered { log_tail, .. } | CpiError::NoAnswer { log_tail, .. }) = self else {
+            return None;
+        };
+        let tail = log_tail.trim_end();
+        (!tail.trim().is_empty()).then(|| format!("the end of its log:\n{tail}"))
+    }
+}
+
+/// Returns the error with the end of the call's log as its cause.
+fn with_log(error: &CpiError) -> Error {
+    let failed = Error::environment(error.to_string());
+    match error.end_of_log() {
+        Some(end) => failed.with_source(end),
+        None => failed,
     }
 }
 
 impl From<CpiError> for Error {
     fn from(error: CpiError) -> Self {
         match error {
-            CpiError::NoAnswer { ref log_tail, .. } if !log_tail.trim().is_empty() => {
-                let tail = format!("the end of its log:\n{}", log_tail.trim_end());
-                Error::environment(error.to_string()).with_source(tail)
-            }
             CpiError::NotStarted { executable, source } => {
                 let hint = match source.kind() {
                     std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x)",
@@ -234,7 +265,7 @@ impl From<CpiError> for Error {
             ))
             .with_hint("run the same command again: it waits for the same process and picks up the answer"),
             CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
-                let failed = Error::environment(error.to_string()).with_hint(kind.hint(method));
+                let failed = with_log(&error).with_hint(kind.hint(method));
                 match ok_to_retry {
                     true => failed.with_hint(
                         "the CPI says that it may be tried again: run the same command again after a while",
@@ -243,7 +274,7 @@ impl From<CpiError> for Error {
                 }
             }
             CpiError::NotSent { .. } => Error::environment(error.to_string()),
-            CpiError::NoAnswer { .. } => Error::environment(error.to_string()),
+            CpiError::NoAnswer { .. } => with_log(&error),
         }
     }
 }
@@ -265,6 +296,24 @@ mod tests {
         assert_eq!(
             CpiErrorKind::of("InvalidCall", "arguments"),
             CpiErrorKind::Unknown("InvalidCall".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_error_shows_the_end_of_the_log_without_its_own_message() {
+        let answered = CpiError::Answered {
+            method: Method::CreateVm,
+            request_id: RequestId::fresh(),
+            kind: CpiErrorKind::Cloud,
+            message: "no quota".into(),
+            ok_to_retry: false,
+            made_nothing: false,
+            log_tail: String::new(),
+        };
+        let tail = "asking for 4 CPUs\nCloudError: no quota\n".to_owned();
+        assert_eq!(
+            Error::from(answered.with_end(None, tail)).chain()[1..],
+            ["the end of its log:\nasking for 4 CPUs"]
         );
     }
 
@@ -292,6 +341,8 @@ mod tests {
                     kind: kind.clone(),
                     message: "x".into(),
                     ok_to_retry,
+                    made_nothing: false,
+                    log_tail: String::new(),
                 };
                 let error = Error::from(answered);
                 assert_eq!(error.hints().len(), 1 + usize::from(ok_to_retry), "{error_type}");

@@ -182,7 +182,11 @@ impl Method {
                 self.usage(api_version)
             ));
         }
-        match known.iter().zip(values).find(|(argument, value)| !argument.kind.fits(value)) {
+        // A caller may send null in the place of an optional argument.
+        let fits = |argument: &Argument, value: &serde_json::Value| {
+            argument.kind.fits(value) || (argument.optional && value.is_null())
+        };
+        match known.iter().zip(values).find(|(argument, value)| !fits(argument, value)) {
             Some((argument, _)) => {
                 Err(format!("`{}`: {} must be {}", self.name(), argument.name, argument.kind))
             }
@@ -241,10 +245,12 @@ mod tests {
         let check = |method: Method, values: &[serde_json::Value]| method.check_arguments(2, values);
         assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({})]), Ok(()));
         assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({}), json!("vm")]), Ok(()));
+        assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({}), json!(null)]), Ok(()));
         for (method, values, problem) in [
             (Method::DeleteVm, vec![], "DELETE"),
             (Method::DeleteVm, vec![json!("")], "vm_cid must be"),
             (Method::DeleteVm, vec![json!(7)], "vm_cid must be"),
+            (Method::DeleteVm, vec![json!(null)], "vm_cid must be"),
             (Method::CreateDisk, vec![json!("1"), json!({})], "size must be"),
             (Method::CreateStemcell, vec![json!("i"), json!({}), json!({})], "does not take 3"),
             (

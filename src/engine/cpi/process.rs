@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::client::Stop;
 use super::error::CpiError;
+use super::log::CallLog;
 use crate::protocol::RequestId;
 use base::files::durable::give_file_to_owner_of;
 
@@ -116,7 +117,7 @@ impl Executable {
         let _ = hand_over.send(child);
         // From now on only the child holds the lock on its answer.
         drop(files.answer);
-        let mut log = LogTail::open(&files.log_path);
+        let mut log = CallLog::open(&files.log_path);
         let mut status = None;
         loop {
             let waited = end.recv_timeout(Duration::from_millis(50));
@@ -141,7 +142,7 @@ impl Executable {
         let read = File::open(&files.answer_path)
             .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer));
         Ok(match read {
-            Ok(_) => Outcome::Answer { bytes: answer, log_tail: log.tail(), status },
+            Ok(_) => Outcome::Answer { bytes: answer, log, status },
             // Not a `Local` error, because the call was made.
             Err(error) => Outcome::Unreadable(error),
         })
@@ -166,8 +167,8 @@ pub(super) enum Outcome {
     Answer {
         /// Standard output.
         bytes: Vec<u8>,
-        /// The last lines of standard error.
-        log_tail: String,
+        /// The log of the call, read to the end of standard error.
+        log: CallLog,
         /// The exit status, if it is known.
         status: Option<ExitStatus>,
     },
@@ -197,77 +198,6 @@ impl Beginning {
             rustix::fs::fsync(directory)?;
         }
         Ok(())
-    }
-}
-
-/// Reads a growing log file.
-pub(super) struct LogTail {
-    file: Option<File>,
-    pending: Vec<u8>,
-    last: std::collections::VecDeque<String>,
-}
-
-/// The number of lines of a log that an error shows.
-const TAIL_LINES: usize = 12;
-const LINE_LIMIT: usize = 16 * 1024;
-/// The number of bytes that one call of `follow` reads at most. A log may grow faster than it can be read.
-const AT_ONCE: u64 = 4 * 1024 * 1024;
-
-impl LogTail {
-    pub(super) fn open(path: &Path) -> Self {
-        LogTail { file: File::open(path).ok(), pending: Vec::new(), last: Default::default() }
-    }
-
-    pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
-        let Some(file) = &mut self.file else { return };
-        let mut file = file.take(AT_ONCE);
-        let mut chunk = [0; 8192];
-        while let Ok(read @ 1..) = file.read(&mut chunk) {
-            self.pending.extend_from_slice(&chunk[..read]);
-            while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.pending.drain(..=end).collect();
-                Self::line(&mut self.last, &line, on_log);
-            }
-            if self.pending.len() > LINE_LIMIT {
-                let line = std::mem::take(&mut self.pending);
-                Self::line(&mut self.last, &line, on_log);
-            }
-        }
-    }
-
-    /// Reads the rest of the log. Skips a part if the process wrote faster than it could be followed.
-    pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
-        if let Some(skipped) = self.skip_to_the_end() {
-            on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
-        }
-        self.follow(on_log);
-        if !self.pending.is_empty() {
-            let line = std::mem::take(&mut self.pending);
-            Self::line(&mut self.last, &line, on_log);
-        }
-    }
-
-    /// Skips the part of the log that is too long to show, and returns its length in bytes.
-    fn skip_to_the_end(&mut self) -> Option<u64> {
-        let file = self.file.as_mut()?;
-        let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
-        let skipped = left.checked_sub(AT_ONCE).filter(|skipped| *skipped > 0)?;
-        file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
-        self.pending.clear();
-        Some(skipped)
-    }
-
-    fn line(last: &mut std::collections::VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) {
-        let line = String::from_utf8_lossy(bytes).trim_end().to_owned();
-        on_log(&line);
-        if last.len() == TAIL_LINES {
-            last.pop_front();
-        }
-        last.push_back(line);
-    }
-
-    pub(super) fn tail(self) -> String {
-        Vec::from(self.last).join("\n")
     }
 }
 

@@ -33,6 +33,9 @@ struct ErrorBody {
     error_type: Option<String>,
     message: Option<String>,
     ok_to_retry: Option<bool>,
+    /// A field of the built-in CPIs. Any value is accepted here, because other CPIs may use the name for
+    /// another purpose.
+    made_nothing: Option<Value>,
 }
 
 /// Reads the JSON document that a CPI wrote: its result, or its error.
@@ -79,6 +82,8 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                     |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
                 ),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
+                made_nothing: error.made_nothing == Some(Value::Bool(true)),
+                log_tail: String::new(),
             })
         }
     }

@@ -1,19 +1,20 @@
 //! One CPI as a run uses it: calls are watched, measured and, if the CPI allows it, retried.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::source::Located;
+use super::source::{Located, PlaceSource};
 use crate::cpi::install::Installed;
 use crate::cpi::{Answer, Cpi, CpiError, CpiErrorKind, CpiRequest, Files, Method, Setup, Stop, Watch};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::protocol::{Contract, Terms, VmCid};
-use crate::state::Resource;
+use crate::state::{PlaceInUse, Resource};
 use base::events::Stage;
 use base::timing::{Activity, Spending};
 use base::{Error, Result};
@@ -33,6 +34,8 @@ pub(crate) struct Connection<'a> {
     cpi: Cpi,
     /// The API version of the stemcell that calls refer to.
     stemcell_api_version: u32,
+    /// The place of its resources.
+    place: PlaceSource,
     /// Keeps the CPI's packages in place while it is in use.
     _installed: Option<Arc<Installed>>,
 }
@@ -85,7 +88,7 @@ impl<'a> Connection<'a> {
     pub(crate) fn open(
         environment: &'a Environment,
         name: Option<&str>,
-        located: Located,
+        (located, place): (Located, PlaceSource),
         director_uuid: &str,
         highest: Option<u32>,
         stemcell_api_version: u32,
@@ -97,6 +100,7 @@ impl<'a> Connection<'a> {
             scratch: environment.paths.work.clone(),
             context: located.context,
             highest_api_version: highest,
+            builtin: located.builtin,
         };
         let mut retries = Retries::default();
         loop {
@@ -105,24 +109,53 @@ impl<'a> Connection<'a> {
                 let _calling = count_and_measure(environment);
                 Cpi::connect(setup.clone(), &mut watch(environment, stage))
             };
-            match connected {
-                Err(error) if retries.allow(environment, stage, &error)? => {}
-                connected => {
-                    return Ok(Connection {
-                        environment,
-                        name: name.map(str::to_owned),
-                        cpi: connected.map_err(|error| of_cpi(name, error))?,
-                        stemcell_api_version,
-                        _installed: located.installed,
+            let cpi = match connected {
+                Ok(cpi) => cpi,
+                Err(error) if retries.allow(environment, stage, &error)? => continue,
+                Err(error) if highest == Some(1) && was_answered(&error) => {
+                    let who = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
+                    environment.reporter.note(format!(
+                        "{who}{error}; the run goes on with API version 1 and contract v1 \
+                         (--cpi-api-version 1)"
+                    ));
+                    Cpi::of_version_1(setup)
+                }
+                Err(error) => {
+                    let may_be_old = was_answered(&error);
+                    let failed = of_cpi(name, error);
+                    return Err(match may_be_old {
+                        true => failed.with_hint(
+                            "if the CPI is so old that it has no `info`, pass --cpi-api-version 1: the run \
+                             then goes on with contract v1",
+                        ),
+                        false => failed,
                     });
                 }
-            }
+            };
+            return Ok(Connection {
+                environment,
+                name: name.map(str::to_owned),
+                cpi,
+                stemcell_api_version,
+                place,
+                _installed: located.installed,
+            });
         }
     }
 
     /// Returns the contract in force between CPI and stemcell.
     pub(crate) fn contract(&self) -> Contract {
         self.cpi.contract(self.stemcell_api_version)
+    }
+
+    /// Returns the scratch directory of the run, which the CPI may read.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.environment.paths.work
+    }
+
+    /// Returns the place of its resources.
+    pub(crate) fn place(&self) -> Result<PlaceInUse> {
+        self.place.look()
     }
 
     /// The CPI's name; none for the default CPI.
@@ -171,7 +204,7 @@ impl<'a> Connection<'a> {
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
             prepare::redact_hint(self.environment, hint);
         }
-        held.iter().for_each(|line| show(self.environment, stage, line));
+        held.iter().for_each(|line| show_log_line(self.environment, stage, line));
         outcome
     }
 
@@ -253,6 +286,12 @@ impl<'a> Connection<'a> {
     }
 }
 
+/// Returns true if the CPI ran and ended with an error or without a usable answer. Old CPIs do so in many
+/// ways when they get a method that they do not know.
+fn was_answered(error: &CpiError) -> bool {
+    matches!(error, CpiError::Answered { .. } | CpiError::NoAnswer { .. })
+}
+
 /// Counts a CPI call and measures its duration.
 fn count_and_measure(environment: &Environment) -> Spending<'_> {
     environment.clock.count(|counts| counts.cpi_calls += 1);
@@ -263,7 +302,7 @@ fn count_and_measure(environment: &Environment) -> Spending<'_> {
 fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
     let begun = Instant::now();
     Watch {
-        on_log: Box::new(move |line: &str| show(environment, stage, line)),
+        on_log: Box::new(move |line: &str| show_log_line(environment, stage, line)),
         stop: Box::new(move || {
             let timeout = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience);
             let stop = signals::insisted(environment).map(Stop::Signal).or(timeout.map(Stop::Timeout));
@@ -275,7 +314,8 @@ fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
     }
 }
 
-fn show(environment: &Environment, stage: &Stage, line: &str) {
+/// Shows a line of a CPI's log, and writes it to the log of the run.
+pub(crate) fn show_log_line(environment: &Environment, stage: &Stage, line: &str) {
     let line = environment.redactor.show_line(line);
     tracing::debug!(target: "cpi", "{line}");
     stage.log_line(line);

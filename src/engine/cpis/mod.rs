@@ -11,7 +11,7 @@ mod open;
 mod set;
 mod source;
 
-pub(crate) use connection::{Connection, Presence, Retries, of_cpi};
+pub(crate) use connection::{Connection, Presence, Retries, of_cpi, show_log_line};
 pub(crate) use formats::check_formats;
 pub(crate) use names::{check_az, named, rename, renamed};
 pub use open::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};

@@ -95,7 +95,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
         }
     };
     let sources = Sources::find(environment, cpi_parts.parts())?;
-    let Located { executable, context, installed } = sources.locate(name, &opening)?;
+    let Located { executable, context, installed, .. } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.life => {
             Some(ForCalls::start(config, environment.paths.work.join("registry.json").as_path().into())?)

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::connection::Connection;
-use super::source::{Located, Parts, Sources};
+use super::source::{Located, Parts, PlaceSource, Sources};
 use crate::environment::Environment;
-use crate::state::State;
-use base::Result;
+use crate::state::{Place, PlaceInUse, Resource, State};
 use base::events::Stage;
+use base::{Error, Result};
+use manifest::cpi_label;
 
 /// The name of a CPI; none for the default CPI of `cloud_provider`.
 type Name = Option<String>;
@@ -21,6 +22,8 @@ pub(crate) struct Cpis<'a> {
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
+    /// The places of VM, disks and snapshots on record, one per CPI.
+    places: Vec<Place>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<Name, u32>,
     located: RefCell<BTreeMap<Name, Located>>,
@@ -38,9 +41,14 @@ impl<'a> Cpis<'a> {
         let sources = Sources::find(environment, parts)?;
         let stemcell_api_versions =
             sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
+        let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
+        let used: BTreeSet<Name> = names_of(state.resources().filter(keeps_data));
+        let places =
+            state.monopile.places.iter().filter(|place| used.contains(&place.cpi)).cloned().collect();
         Ok(Cpis {
             environment,
             sources,
+            places,
             director_uuid: state.director_id.clone(),
             highest,
             stemcell_api_versions,
@@ -64,9 +72,12 @@ impl<'a> Cpis<'a> {
     /// Checks a CPI, and those that something on record is of, as [`Self::install`] does, but compiles no
     /// packages.
     pub(crate) fn check(&self, name: Option<&str>, state: &State, stage: &Stage) -> Result<()> {
-        let mut names = names_of(state);
+        let mut names = names_of(state.resources());
         names.insert(name.map(str::to_owned));
-        names.iter().try_for_each(|name| self.sources.check(name.as_deref(), stage))
+        names.iter().try_for_each(|name| {
+            self.check_place(name.as_deref())?;
+            self.sources.check(name.as_deref(), stage)
+        })
     }
 
     /// Returns a connected CPI. The first use asks it for `info` as a part of `stage`.
@@ -75,6 +86,7 @@ impl<'a> Cpis<'a> {
         if let Some(open) = self.open.borrow().get(&key) {
             return Ok(Rc::clone(open));
         }
+        self.check_place(name)?;
         let located = self.located.borrow_mut().remove(&key);
         let located = match located {
             Some(located) => located,
@@ -84,7 +96,7 @@ impl<'a> Cpis<'a> {
         let connection = Connection::open(
             self.environment,
             name,
-            located,
+            (located, self.sources.place(name)?),
             &self.director_uuid,
             self.highest,
             stemcell_api_version,
@@ -108,12 +120,38 @@ impl<'a> Cpis<'a> {
 
     /// Installs every CPI that has a resource on record.
     pub(crate) fn install_all_of(&self, state: &State, stage: &Stage) -> Result<()> {
-        names_of(state).iter().try_for_each(|name| self.install(name.as_deref(), stage))
+        names_of(state.resources()).iter().try_for_each(|name| self.install(name.as_deref(), stage))
     }
 
     /// Connects every CPI that has a resource on record, so that a broken one is noticed before any effect.
     pub(crate) fn get_all_of(&self, state: &State) -> Result<()> {
-        names_of(state).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
+        names_of(state.resources()).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
+    }
+
+    /// Fails if a built-in CPI uses another directory than the one with the VM and disks on record.
+    fn check_place(&self, name: Option<&str>) -> Result<()> {
+        let known = self.places.iter().find(|place| place.cpi.as_deref() == name);
+        let Some(known) = known.and_then(|place| place.id.as_deref()) else { return Ok(()) };
+        // Otherwise the default CPI is another one than before.
+        let place = self.sources.place(name)?;
+        let PlaceSource::Directory(root) = &place else { return Ok(()) };
+        let found = match place.look()? {
+            PlaceInUse::Directory(Some(id)) if id == known => return Ok(()),
+            PlaceInUse::Directory(Some(id)) => format!("has the id {id}"),
+            _ => "does not exist or has no id".to_owned(),
+        };
+        Err(Error::invalid(format!(
+            "{} looks in the wrong place: what is on record lives in a directory with the id {known}, and \
+             '{}' {found}",
+            cpi_label(name),
+            root.display()
+        ))
+        .with_hint("nothing was changed; run the command as the user, and with the HOME, that made the VM")
+        .with_hint("if the directory is elsewhere, set `root` in the properties of the CPI")
+        .with_hint(
+            "if the directory is lost, drop the records with `monopile state forget --vm CID` and \
+             `--disk CID`",
+        ))
     }
 
     /// Returns the names of all CPIs except this one.
@@ -122,8 +160,8 @@ impl<'a> Cpis<'a> {
     }
 }
 
-fn names_of(state: &State) -> BTreeSet<Name> {
-    state.resources().map(|resource| resource.cpi().map(str::to_owned)).collect()
+fn names_of(resources: impl Iterator<Item = Resource>) -> BTreeSet<Name> {
+    resources.map(|resource| resource.cpi().map(str::to_owned)).collect()
 }
 
 /// Returns the stage name for asking a CPI for `info`.

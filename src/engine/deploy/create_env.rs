@@ -27,11 +27,12 @@ pub fn create_env(
     suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
-    let prepared = prepare::prepare(environment, &request.inputs, store.state(), &validating)?;
+    let CreateEnv { inputs, overrides, .. } = request;
+    let prepared = prepare::prepare(environment, inputs, store.state(), *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     cpis::rename(environment, prepared.cpis.as_ref(), &mut store)?;
     let mut draft = DraftPlan::form(environment, request, prepared, store.state())?;
-    let mut plan_report = PlanReport::of(&draft, store.state(), None);
+    let mut plan_report = PlanReport::of(&draft, store.state(), None, &environment.paths.state);
     if let Some(saved_plan) = saved_plan {
         saved_plan.check(&plan_report)?;
     }
@@ -40,6 +41,7 @@ pub fn create_env(
     let unreachable = draft.unreachable.take();
     if nothing_to_do {
         validating.finish();
+        draft.prepared.forget_previous(environment, &request.inputs);
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
     }
@@ -47,7 +49,7 @@ pub fn create_env(
     let provider = &prepared.deployment.cloud_provider;
     let cpi = prepared.deployment.cpi();
     let opened = prepared.open(environment, &validating)?;
-    let renderer = templates::renderer(request.templates, &environment.variables)?;
+    let renderer = templates::renderer_of(environment, request.templates)?;
     let (mut run, cpis) =
         validate(environment, request, &draft, (&opened, &renderer), store.state(), &validating)?;
     cpis.install(cpi, &validating)?;
@@ -90,12 +92,18 @@ pub fn create_env(
     run.teardown.registry =
         Registry::start(environment, provider, &prepared.manifest_path, served, &mut executor)?;
     run.take(&plan, &mut executor, contract)?;
+    prepared.forget_previous(environment, &request.inputs);
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
 /// Announces the plan in short.
 fn announce(environment: &Environment, plan_report: &PlanReport) {
     environment.reporter.note(plan_report.headline());
+    plan_report.changed_leaves().into_iter().for_each(|change| environment.reporter.note(change));
+    if let Some(credentials) = plan_report.changed_credentials() {
+        environment.reporter.note(credentials);
+    }
+    plan_report.unchecked.iter().for_each(|unchecked| environment.reporter.note(unchecked));
     if let Some(expectation) = plan_report.expectation() {
         environment.reporter.note(expectation);
     }

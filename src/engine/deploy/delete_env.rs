@@ -7,9 +7,9 @@ use crate::cpis::{self, Cpis, OwnedParts};
 use crate::effects::{Effect, Executor, Registry};
 use crate::environment::{Environment, lock};
 use crate::recovery::{self, legacy_state, suspects};
-use crate::state::Store;
+use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
 
 /// Combines the failed deletions into one error.
@@ -24,20 +24,43 @@ fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     )
 }
 
-/// Removes a state without records. A state with suspects stays, because it has the only record of them.
-fn conclude(environment: &Environment, provider: &CloudProvider, store: Store, done: &str) -> Result<String> {
-    let suspects = &store.state().monopile.suspects;
-    if suspects.is_empty() {
-        store.remove()?;
-        return Ok(done.to_owned());
+/// Removes a state without records. A state with suspects stays, because it has the only record of them,
+/// unless the operator at the terminal agrees to `ask`.
+fn conclude(
+    environment: &Environment,
+    provider: &CloudProvider,
+    mut store: Store,
+    done: &str,
+    ask: bool,
+) -> Result<String> {
+    if !store.state().monopile.suspects.is_empty() {
+        suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
+        if !(ask && suspects::ask_to_forget(environment, &mut store)?) {
+            let ids = store.state().monopile.suspects.iter().map(|one| one.request_id.as_str());
+            return Ok(format!(
+                "{done}; the state stays, for what failed calls may have made all the same (requests {}): \
+                 see `monopile state show`. To drop the records: `{}`, then run the same command again",
+                ids.collect::<Vec<_>>().join(", "),
+                suspects::forget_command(environment)
+            ));
+        }
     }
-    suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
-    let request_ids: Vec<&str> = suspects.iter().map(|one| one.request_id.as_str()).collect();
-    Ok(format!(
-        "{done}; the state stays, for what failed calls may have made all the same: see `monopile state \
-         show`, and drop with `monopile state forget --call` {}",
-        request_ids.join(", ")
-    ))
+    store.remove()?;
+    Ok(done.to_owned())
+}
+
+/// Returns true if the state records failed calls and nothing else, so that there is nothing to delete. Takes
+/// no lock, so it may change.
+pub fn records_only_failed_calls(storage: &Storage) -> Result<bool> {
+    let Some(state) = State::read(storage)? else { return Ok(false) };
+    let open = Journal::of(storage).open_calls::<Effect>()?;
+    Ok(state.is_empty_of_resources() && open.is_empty() && !state.monopile.suspects.is_empty())
+}
+
+/// Describes everything that a `delete-env` would delete, with sizes. Takes no lock, so it may change.
+pub fn deletions(storage: &Storage) -> Result<Vec<String>> {
+    let state = State::read(&storage.resolved()?)?.unwrap_or_default();
+    Ok(state.resources().map(|resource| state.describe(&resource)).collect())
 }
 
 /// Deletes the environment and returns a summary in one sentence.
@@ -57,14 +80,21 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
-    let loaded = prepare::load(environment, &request.inputs)?;
+    let loaded = prepare::load_to_delete(environment, &request.inputs, store.state())?;
     let provider = loaded.provider()?;
     cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         environment.reporter.planned("Nothing is left to delete", Vec::new());
         validating.finish();
-        return conclude(environment, &provider, store, "Nothing was left to delete");
+        return conclude(environment, &provider, store, "Nothing was left to delete", true);
+    }
+    if !request.confirmed {
+        return Err(Error::new(
+            ErrorKind::Declined,
+            "another run has changed the state: nothing was deleted",
+        )
+        .with_hint("run the same command again"));
     }
     environment.reporter.planned("Everything on record is deleted", plan.announced(""));
     let vouched = endpoint(environment, &provider)?;
@@ -95,7 +125,7 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return Err(error);
     }
     if kept.is_empty() {
-        return conclude(environment, &provider, store, "Deleted the environment");
+        return conclude(environment, &provider, store, "Deleted the environment", false);
     }
     Ok(format!(
         "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record \

@@ -9,7 +9,7 @@ use super::vm;
 use crate::agent::{Agent, ForeignAgent};
 use crate::effects::{Effect, Executor};
 use crate::protocol::{Contract, Unnamed};
-use crate::state::{Disk, DiskHandle};
+use crate::state::{AgentTask, Change, Disk, DiskHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -64,7 +64,6 @@ pub(crate) fn attach(
     executor.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
-    // Some IaaSes restart or suspend the VM to attach a disk.
     wait_again(patience, executor, agent, &attaching)?;
     mount(executor, agent, disk)?;
     attaching.finish();
@@ -85,9 +84,20 @@ pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -
 }
 
 /// Copies the data of the mounted disk to the disk attached last.
-pub(super) fn migrate(agent: &Agent, new: &DiskHandle, stage: &Stage) -> Result<()> {
+pub(super) fn migrate(
+    executor: &mut Executor<'_>,
+    agent: &Agent,
+    new: &DiskHandle,
+    stage: &Stage,
+) -> Result<()> {
     let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
-    agent.migrate_disk()?;
+    let vm = vm::handle(executor)?.cid;
+    // The agent goes on if this run is interrupted, and no disk may be unmounted meanwhile.
+    agent.migrate_disk(|task| {
+        let task = AgentTask { vm, method: "migrate_disk".to_owned(), id: task.to_owned() };
+        executor.commit(Change::AgentTask(Some(task)))
+    })?;
+    executor.commit(Change::AgentTask(None))?;
     migrating.finish();
     Ok(())
 }
@@ -111,8 +121,18 @@ pub(super) fn detach(
     Ok(())
 }
 
-/// Waits until the VM's own agent answers again after the VM was changed.
+/// Waits until the VM's own agent answers again after a disk was attached or detached. Some CPIs restart or
+/// recreate the VM for that. The wait is a stage of its own, so that the operator sees its reason.
 fn wait_again(patience: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-    agent.wait_until_ready(patience, &mut |problem| stage.log_line(problem))?;
+    let mut waiting: Option<Stage> = None;
+    agent.wait_until_ready(patience, &mut |problem| {
+        let waiting = waiting.get_or_insert_with(|| {
+            stage.reporter().stage("Waiting for the agent: the CPI has restarted or recreated the VM")
+        });
+        waiting.log_line(problem);
+    })?;
+    if let Some(waiting) = waiting {
+        waiting.finish();
+    }
     ForeignAgent::check(agent, executor.state())
 }

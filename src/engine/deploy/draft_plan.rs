@@ -3,9 +3,9 @@
 use super::alive::{self, Liveness};
 use super::mbus_certificate;
 use super::request::CreateEnv;
-use crate::agent::{Endpoint, endpoint};
+use crate::agent::Endpoint;
 use crate::environment::Environment;
-use crate::plan::{self, Options, Plan};
+use crate::plan::{self, Options, Plan, Strategy};
 use crate::prepare::Prepared;
 use crate::recovery::suspects;
 use crate::state::{Disk, State};
@@ -35,7 +35,7 @@ impl DraftPlan {
             strategy: request.strategy,
             ..Options::default()
         };
-        let endpoint = endpoint(environment, &prepared.deployment.cloud_provider)?;
+        let endpoint = prepared.endpoint.clone();
         if let Some(certificate) = &prepared.mbus_certificate {
             mbus_certificate::check(certificate, &endpoint)?;
         }
@@ -52,6 +52,16 @@ impl DraftPlan {
                 environment.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
                 ));
+            }
+            // Asked once: a VM that an update left sick would only keep the next update waiting.
+            Some(Liveness::Alive { jobs })
+                if jobs != "running"
+                    && draft.plan.updates_in_place()
+                    && state.update_failed()
+                    && request.strategy == Strategy::Auto =>
+            {
+                draft.options.update_left = Some(jobs);
+                draft.plan(state)?;
             }
             Some(Liveness::Unreachable(error)) if draft.plan.updates_in_place() => {
                 environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));

@@ -25,8 +25,9 @@ mod validate;
 pub(crate) mod vm;
 
 pub use crate::jobs::Supply;
+pub use crate::prepare::Overrides;
 pub use create_env::create_env;
-pub use delete_env::delete_env;
+pub use delete_env::{delete_env, deletions, records_only_failed_calls};
 pub use plan_report::{Action, PlanChange, PlanReport, plan_env};
 pub use recreate::recreate;
 pub(crate) use recreate::renew;

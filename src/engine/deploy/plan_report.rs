@@ -10,9 +10,9 @@ use super::request::CreateEnv;
 use super::validate::validate;
 use crate::environment::Environment;
 use crate::jobs::Supply;
-use crate::plan::{Alteration, Difference, differences};
+use crate::plan::{Alteration, Difference, Plan, Planned, Step, differences};
 use crate::recovery::{legacy_state, suspects};
-use crate::state::State;
+use crate::state::{State, Storage};
 use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
 use base::text;
@@ -20,6 +20,9 @@ use base::{Error, Result};
 
 /// The newest format of a saved plan that this version reads, and the format that it writes.
 const FORMAT: u32 = 1;
+
+/// The most changes of the manifest that are listed for a person.
+const CHANGES: usize = 20;
 
 /// The steps that a `create-env` would take. Its JSON is the output of `plan --json` and the file of `plan
 /// --out`.
@@ -36,6 +39,15 @@ pub struct PlanReport {
     /// The differences from the manifest as it was last deployed; absent if that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<PlanChange>>,
+    /// The existing VM, disks and other resources that the plan deletes, with their sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deletes: Vec<String>,
+    /// The declared variables whose values differ from those last deployed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
+    /// A check that could not be made, in words for the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// The number of packages by source; absent if no jobs are deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<Supply>,
@@ -79,6 +91,11 @@ pub struct PlanChange {
     /// Its new value; absent if it was removed, and `<changed>` if it is a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Its deployed value; absent if it is new, or if one of the values is a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// The change in one line, for a person.
+    pub text: String,
 }
 
 /// The inputs that must be unchanged when a saved plan is taken.
@@ -86,6 +103,9 @@ pub struct PlanChange {
 struct Basis {
     /// SHA-256 of the state.
     state: String,
+    /// The name of the state, see [`place_name`]. Empty in plans of earlier versions.
+    #[serde(default)]
+    place: String,
     /// SHA-512 of the interpolated manifest.
     manifest: String,
     /// The digests of stemcell and releases.
@@ -111,25 +131,26 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
     };
     suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");
-    let prepared = prepare::prepare(environment, &request.inputs, &state, &validating)?;
+    let CreateEnv { inputs, overrides, .. } = request;
+    let prepared = prepare::prepare(environment, inputs, &state, *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpis::renamed(prepared.cpis.as_ref(), &state)?;
     let draft = DraftPlan::form(environment, request, prepared, &state)?;
     let mut supply = None;
     if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(environment, &validating)?;
-        let renderer = templates::renderer(request.templates, &environment.variables)?;
+        let renderer = templates::renderer_of(environment, request.templates)?;
         let (run, cpis) = validate(environment, request, &draft, (&opened, &renderer), &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
         supply = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
     }
     validating.finish();
-    Ok(PlanReport::of(&draft, &state, supply))
+    Ok(PlanReport::of(&draft, &state, supply, path))
 }
 
 impl PlanReport {
     /// Describes a draft plan.
-    pub(super) fn of(draft: &DraftPlan, state: &State, packages: Option<Supply>) -> Self {
+    pub(super) fn of(draft: &DraftPlan, state: &State, packages: Option<Supply>, place: &Storage) -> Self {
         let plan = &draft.plan;
         let known = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
@@ -140,10 +161,16 @@ impl PlanReport {
             action: action(draft, state),
             steps: plan.announced(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
+            deletes: deleted(plan, state),
+            credentials: match plan.deploys() {
+                true => draft.prepared.changed_credentials.clone(),
+                false => Vec::new(),
+            },
+            unchecked: draft.prepared.unchecked.clone(),
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),
             interruption_ms: plan.interruption(durations).map(milliseconds),
-            basis: Basis::of(draft, state),
+            basis: Basis::of(draft, state, place),
         }
     }
 
@@ -182,6 +209,10 @@ impl PlanReport {
                 false => format!("{number}. {}: {}", step.what, step.reason),
             }
         }));
+        lines.splice(1..1, self.changed_leaves());
+        lines.extend(self.deletions());
+        lines.extend(self.changed_credentials());
+        lines.extend(self.unchecked.clone());
         if let Some(supply) = &self.packages {
             let Supply { compile, cached, compiled } = supply;
             let mut parts = vec![format!("{compile} to compile"), format!("{cached} from the cache")];
@@ -192,6 +223,30 @@ impl PlanReport {
         }
         lines.extend(self.expectation());
         lines
+    }
+
+    /// Lists the changes of the manifest that the plan deploys, one a line, for a person.
+    pub fn changed_leaves(&self) -> Vec<String> {
+        let deploys = !matches!(self.action, Action::Nothing | Action::CleanUp | Action::Examine);
+        let changes = self.changes.iter().flatten().filter(|_| deploys);
+        let mut lines: Vec<String> = changes.map(|change| change.text.clone()).collect();
+        if lines.len() > CHANGES {
+            let more = lines.len() - CHANGES;
+            lines.truncate(CHANGES);
+            lines.push(format!("and {more} more changes: `monopile plan --json` lists all"));
+        }
+        lines
+    }
+
+    /// Lists the resources that the plan deletes, for a person.
+    fn deletions(&self) -> Option<String> {
+        (!self.deletes.is_empty()).then(|| format!("Deletes {}", self.deletes.join(", ")))
+    }
+
+    /// Lists the credentials that change, for a person.
+    pub fn changed_credentials(&self) -> Option<String> {
+        let names = self.credentials.join(", ");
+        (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
     /// Describes the expected duration, and the time without running jobs, in a sentence.
@@ -229,12 +284,34 @@ impl PlanReport {
                 .with_hint("nothing was done; make a new plan with `monopile plan`"))
         };
         match () {
+            () if self.deployment != now.deployment => Err(Error::invalid(format!(
+                "the plan is for deployment '{}', and the manifest is for '{}'",
+                self.deployment, now.deployment
+            ))
+            .with_hint("nothing was done; give the plan's own manifest, or make a new plan")),
+            () if !self.basis.place.is_empty() && self.basis.place != now.basis.place => {
+                Err(Error::invalid(format!(
+                    "the plan is for the state '{}', and not for '{}'",
+                    self.basis.place, now.basis.place
+                ))
+                .with_hint("nothing was done; name the plan's own state with --state, or make a new plan"))
+            }
             () if self.basis.manifest != now.basis.manifest => moved("the manifest is another one"),
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
             () if self.basis.state != now.basis.state => moved("the state changed since it was made"),
             () if self.steps != now.steps => moved("other steps are needed now"),
             () => Ok(()),
         }
+    }
+}
+
+/// Returns the name of a state in a plan: its URL, or its file name. A pipeline may use a plan in another
+/// directory than that in which it was made.
+fn place_name(place: &Storage) -> String {
+    let path = place.place();
+    match (place.is_shared(), path.file_name()) {
+        (false, Some(name)) => name.to_string_lossy().into_owned(),
+        _ => path.display().to_string(),
     }
 }
 
@@ -250,12 +327,21 @@ fn action(draft: &DraftPlan, state: &State) -> Action {
     }
 }
 
+/// Describes the existing resources that a plan deletes.
+fn deleted(plan: &Plan, state: &State) -> Vec<String> {
+    let resource = |planned: &Planned| match &planned.step {
+        Step::Delete(resource) => Some(state.describe(resource)),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(resource).collect()
+}
+
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Basis {
-    fn of(draft: &DraftPlan, state: &State) -> Self {
+    fn of(draft: &DraftPlan, state: &State, place: &Storage) -> Self {
         let prepared = &draft.prepared;
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
@@ -264,6 +350,7 @@ impl Basis {
         let bytes = if written { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         Basis {
             state: hex::encode(Sha256::digest(bytes)),
+            place: place_name(place),
             manifest: prepared.manifest_sha.clone(),
             artifacts,
         }
@@ -273,11 +360,12 @@ impl Basis {
 impl From<Difference> for PlanChange {
     fn from(difference: Difference) -> Self {
         let shown = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
-        let (change, value) = match difference.alteration {
-            Alteration::Added(value) => ("added", shown(value)),
-            Alteration::Changed(value) => ("changed", shown(value)),
-            Alteration::Removed => ("removed", None),
+        let text = difference.to_string();
+        let (change, old, value) = match difference.alteration {
+            Alteration::Added(value) => ("added", None, shown(value)),
+            Alteration::Changed { from, to } => ("changed", from, shown(to)),
+            Alteration::Removed(value) => ("removed", value, None),
         };
-        PlanChange { path: difference.path, change: change.to_owned(), value }
+        PlanChange { path: difference.path, change: change.to_owned(), value, old, text }
     }
 }

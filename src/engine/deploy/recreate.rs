@@ -7,6 +7,7 @@ use crate::environment::lock::no_state;
 use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
+use manifest::Inputs;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
@@ -40,7 +41,9 @@ pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
 /// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
 /// manifest does not cover the choice of the CPI.
 fn is_deployed(request: &CreateEnv, environment: &Environment, state: &State) -> Result<bool> {
-    let loaded = manifest::load(&request.inputs, &environment.redactor)?;
+    // Generated values would not be the deployed ones.
+    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
+    let loaded = manifest::load(&inputs, &environment.redactor)?;
     let (state, _) = cpis::renamed(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());

@@ -43,7 +43,7 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
     let loaded = prepare::load(environment, &request.inputs)?;
     let deployment = loaded.deployment()?;
     let provider = &deployment.cloud_provider;
-    let renderer = templates::renderer(request.templates, &environment.variables)?;
+    let renderer = templates::renderer_of(environment, request.templates)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => &[],

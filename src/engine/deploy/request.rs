@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::Strategy;
+use crate::prepare::Overrides;
 use erb::Mode;
 use manifest::Inputs;
 
@@ -50,6 +51,8 @@ pub struct CreateEnv {
     pub stopping: Stopping,
     /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
     pub forget_open_calls: bool,
+    /// The refusals that are overridden.
+    pub overrides: Overrides,
     /// `--templates`: the renderer for templates.
     pub templates: Mode,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
@@ -61,6 +64,9 @@ pub struct CreateEnv {
 pub struct DeleteEnv {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
+    /// True if resources may be deleted. False if the operator was not asked, because the state recorded
+    /// none.
+    pub confirmed: bool,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: Stopping,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.

@@ -10,12 +10,12 @@ use crate::effects::{Executor, Registry, deletion};
 use crate::environment::{Environment, signals};
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{Applied, Instance, Packages};
-use crate::plan::{DiskRef, Plan, Planned, StemcellRef, Step};
+use crate::plan::{DiskRef, Leaf, Plan, Planned, StemcellRef, Step};
 use crate::prepare::{Opened, Prepared};
 use crate::protocol::Contract;
 use crate::state::{Change, DiskHandle, Leaves, Release, Resource, State, Stemcell};
 use base::events::{Event, Stage};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use erb::Renderer;
 
 /// A running `create-env`.
@@ -108,6 +108,10 @@ impl<'a> Run<'a> {
         let deploying = self.environment.reporter.expected("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys() {
+            let first = executor.state().monopile.credentials.is_none();
+            if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| first) {
+                executor.commit(Change::CredentialsChosen(credentials.clone()))?;
+            }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk) = (None, None);
@@ -139,7 +143,7 @@ impl<'a> Run<'a> {
                 }
                 Step::MigrateDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
-                    disk::migrate(&agent, disk, &deploying)?;
+                    disk::migrate(executor, &agent, disk, &deploying)?;
                 }
                 Step::UseDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
@@ -197,7 +201,12 @@ impl<'a> Run<'a> {
         let applied = Applied::of(agent, executor.state())?;
         let rendered =
             self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
-        let interruption = self.instance(agent).update(&rendered, &applied, stage)?;
+        let updated = self.instance(agent).update(&rendered, &applied, stage);
+        // An interrupted run says nothing about the VM.
+        if updated.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
+            executor.commit(Change::UpdateFailed)?;
+        }
+        let interruption = updated?;
         self.step_timer.interrupted(interruption);
         executor.commit(self.deployed())
     }
@@ -241,10 +250,13 @@ impl<'a> Run<'a> {
             })
             .collect();
         let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
+        let shown = |leaf: &Leaf| Some((leaf.path.clone(), leaf.shown()?));
+        let shown = self.prepared.leaves.iter().filter_map(shown);
         Change::Deployed {
             manifest_sha: self.prepared.manifest_sha.clone(),
             releases,
-            manifest: Some(Leaves::of(leaves)),
+            manifest: Some(Leaves::of(leaves).showing(shown)),
+            credentials: self.prepared.credentials.clone(),
             durations: self.step_timer.so_far(self.environment.reporter.took()),
         }
     }

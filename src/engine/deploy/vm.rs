@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::run::{Run, Teardown};
 use crate::agent::{Agent, AgentError, ForeignAgent};
-use crate::effects::{Effect, Executor};
+use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};
 use crate::state::{Change, Stemcell, Vm, VmHandle, VmSpecDigests};
@@ -163,7 +163,7 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
 }
 
 /// Stops the jobs and unmounts the disks. A VM that is gone, foreign or dead (its agent does not answer in
-/// time) has nothing to stop.
+/// time) has nothing to stop. Fails if the CPI denies the VM and its agent answers.
 pub(super) fn stop(
     teardown: &Teardown<'_>,
     executor: &Executor<'_>,
@@ -176,6 +176,7 @@ pub(super) fn stop(
     let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.has_vm(&waiting, vm)? {
+        Contradiction::refuse(executor, agent, vm, &waiting)?;
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
@@ -200,6 +201,13 @@ pub(super) fn stop(
         return Ok(());
     }
     waiting.finish();
+    if let Some(task) = executor.state().agent_task() {
+        let waiting = stage
+            .reporter()
+            .timed("wait_for_task", format!("Waiting for the agent's `{}` of an earlier run", task.method));
+        agent.wait_for_task(&task.method, &task.id)?;
+        waiting.finish();
+    }
 
     let jobs = Jobs { environment: teardown.environment, agent, instance };
     jobs.stop(teardown.stopping.drain(), teardown.before, stage)?;

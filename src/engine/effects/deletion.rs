@@ -8,15 +8,19 @@
 //! With several CPIs, a disk, a snapshot or an orphaned VM that the CPI on record does not find is looked for
 //! at each other CPI in turn.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::effect::Effect;
 use super::executor::Executor;
+use super::failed_call::forget_command;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::cpis::{Presence, of_cpi};
 use crate::protocol::ResourceKind;
 use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;
+use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -74,7 +78,8 @@ pub(crate) fn delete(
             deletion.mark(executor, &error, true)?;
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on \
-                 record, and the next run tries again; `monopile state forget` drops it"
+                 record, and the next run tries again; `{}` drops it",
+                forget(executor, resource)
             ));
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)
@@ -84,6 +89,15 @@ pub(crate) fn delete(
             Ok(Some(of_cpi(resource.cpi(), error)))
         }
     }
+}
+
+/// Returns the command that drops the record of a resource, ready to paste.
+fn forget(executor: &Executor<'_>, resource: &Resource) -> String {
+    let mut option = format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
+    if let Some(cpi) = resource.cpi() {
+        let _ = write!(option, " --cpi {}", shell_word(cpi));
+    }
+    forget_command(executor.environment(), &option)
 }
 
 /// One deletion of a resource on record.
@@ -174,7 +188,7 @@ impl Deletion<'_> {
     }
 
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let said = executor.environment().redactor.apply(&error.to_string()).into_owned();
+        let said = executor.environment().redactor.show(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
             None => base::encoding::now(),
@@ -224,7 +238,15 @@ mod tests {
 
     fn answered(kind: CpiErrorKind, message: &str) -> CpiError {
         let (request_id, message) = (RequestId::fresh(), message.to_owned());
-        CpiError::Answered { method: Method::DeleteVm, request_id, kind, message, ok_to_retry: false }
+        CpiError::Answered {
+            method: Method::DeleteVm,
+            request_id,
+            kind,
+            message,
+            ok_to_retry: false,
+            made_nothing: false,
+            log_tail: String::new(),
+        }
     }
 
     #[test]

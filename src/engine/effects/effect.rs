@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpi::{Answer, CpiError, CpiErrorKind, CreatedVm, Method};
+use crate::cpi::{Answer, CpiError, CreatedVm, Method};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
 use crate::state::{
     Change, Disk, DiskHandle, Resource, Snapshot, SnapshotHandle, Stemcell, StemcellHandle, Suspect, Vm,
@@ -133,13 +133,10 @@ impl Effect {
         in_iaas(&self.looks_like(), self.cpi())
     }
 
-    /// Returns the suspect of a creating call that the CPI answered with an error. Only "not implemented" and
-    /// "not supported" prove that nothing was created.
-    pub(crate) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
-        let CpiError::Answered { request_id, kind, message, .. } = error else { return None };
-        if matches!(kind, CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported) {
-            return None;
-        }
+    /// Returns the suspect of a creating call that the CPI answered with an error, whatever the error: a CPI
+    /// may refuse after the deed. `None` if a built-in CPI states that it made nothing.
+    pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
+        let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let (what, agent_id) = match self {
             Effect::CreateVm { record } => (ResourceKind::Vm, Some(record.agent_id.clone())),
             Effect::CreateDisk { .. } => (ResourceKind::Disk, None),

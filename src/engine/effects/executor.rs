@@ -1,19 +1,23 @@
 //! Makes the CPI calls of a run: announces each in the journal before, and records its outcome in the state
 //! after.
 
+use std::fs::File;
+use std::io;
+
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::effect::Effect;
+use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
 use crate::cpi::{Answer, CpiError, CpiRequest, Files, Method};
 use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
 use crate::environment::{Environment, signals};
 use crate::protocol::RegistryEndpoint;
-use crate::state::{
-    Change, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, Suspect, VmHandle,
-};
+use crate::state::call_rules::{self, Conclusion, Outcome, Preparation};
+use crate::state::{Change, DiskHandle, Document, Intent, OpenCall, Place, Resource, State, Store, VmHandle};
 use base::events::Stage;
+use base::files::scratch;
 use base::task_graph::{self, Task};
 use base::{Error, Result};
 
@@ -87,7 +91,8 @@ impl<'a> Executor<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Answer> {
-        self.attempt(effect.cpi(), stage, why, effect, arguments)?.map_err(|error| failed(effect, error))
+        self.attempt(effect.cpi(), stage, why, effect, arguments)?
+            .map_err(|error| failed_call::error(self.environment, self.state(), effect, error))
     }
 
     /// Like [`Self::effect`] for several calls at once (`--parallel`), each a stage of its own. A failed call
@@ -108,8 +113,11 @@ impl<'a> Executor<'a> {
             let ParallelEffect { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, why, effect, arguments, registry };
-            let outcome = announce_and_make(environment, &store, connections[number], &call)
-                .and_then(|answer| answer.map_err(|error| failed(effect, error)));
+            let outcome =
+                announce_and_make(environment, &store, connections[number], &call).and_then(|answer| {
+                    answer
+                        .map_err(|error| failed_call::error(environment, hold(&store).state(), effect, error))
+                });
             if outcome.is_ok() {
                 calling.finish();
             }
@@ -150,6 +158,12 @@ impl<'a> Executor<'a> {
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
         self.cpis.get(cpi)?.ask(stage, method, arguments)
+    }
+
+    /// Returns the paths of the CPI's properties that are not as they were when the VM was made.
+    pub(crate) fn moved(&self, cpi: Option<&str>) -> Result<Vec<String>> {
+        let Some(known) = self.state().place(cpi) else { return Ok(Vec::new()) };
+        Ok(known.differences(&self.cpis.get(cpi)?.place()?))
     }
 
     pub(crate) fn environment(&self) -> &'a Environment {
@@ -198,37 +212,49 @@ fn announce_and_make(
             registry: registry.cloned(),
             by: None,
         };
-        let open = hold(store).journal().begin(&intent)?;
-        // The lock may have been removed while the intent was written.
-        environment.paths.state.confirm_lock()?;
-        let error = match make(connection, &call, &open, stage) {
-            Ok(answer) => match effect.changes(&answer) {
-                Ok(changes) => {
-                    settle(&mut hold(store), open, changes)?;
-                    return Ok(Ok(answer));
+        let open = hold(store).journal().call(&call.request_id);
+        let mut answer_file = None;
+        for step in call_rules::PREPARATIONS {
+            match step {
+                Preparation::Announce => hold(store).journal().announce(&open, &intent)?,
+                Preparation::PrepareAnswer => answer_file = Some(open.answer_file()),
+                Preparation::ConfirmLock => {
+                    // The store is not locked during a request.
+                    let storage = hold(store).storage().clone();
+                    storage.confirm_lock()?;
                 }
-                Err(problem) => CpiError::no_answer(call.method, &call.request_id, problem),
-            },
-            Err(error) => error,
-        };
-        match error {
-            // The CPI process still runs: the next run reads its answer.
-            CpiError::Abandoned { .. } => {
-                return Err(still_at_work(of_cpi(cpi, error), &open));
-            }
-            CpiError::NoAnswer { .. } if effect.creates() => {
-                open.redact(&environment.redactor);
-                return Err(unknown_outcome(effect, &open, of_cpi(cpi, error)));
-            }
-            _ => {
-                record_suspect(environment, &mut hold(store), effect, &error)?;
-                open.settle()?;
             }
         }
+        let answer_file = answer_file.unwrap_or_else(|| open.answer_file());
+        let mut made = make(connection, &call, &open, answer_file, stage).and_then(|answer| {
+            let changes = effect.changes(&answer);
+            let unusable = |problem| CpiError::no_answer(call.method, &call.request_id, problem);
+            changes.map(|changes| (answer, changes)).map_err(unusable)
+        });
+        if let Ok((_, changes)) = &mut made {
+            changes.extend(used(hold(store).state(), effect, connection)?);
+        }
+        let error = match conclude(environment, &mut hold(store), cpi, effect, &open, made)? {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(error) => error,
+        };
         if !retries.allow(environment, stage, &error)? {
             return Ok(Err(error));
         }
     }
+}
+
+/// Returns the change that records the place of what an effect made, if that is news. A VM counts, or the
+/// first resource: others may have been made elsewhere than those on record.
+fn used(state: &State, effect: &Effect, connection: &Connection<'_>) -> Result<Option<Change>> {
+    let cpi = effect.cpi();
+    let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
+    if !effect.creates() || !(matches!(effect, Effect::CreateVm { .. }) || is_first()) {
+        return Ok(None);
+    }
+    let place = connection.place()?;
+    let is_known = state.place(cpi).is_some_and(|known| known.is(&place));
+    Ok(Place::of(cpi, &place).filter(|_| !is_known).map(Change::PlaceUsed))
 }
 
 fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
@@ -237,45 +263,52 @@ fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store
     store.lock()
 }
 
-/// Records a suspect if a failed call may have made something.
-fn record_suspect(
+/// Ends a call: records its outcome and settles it, or returns the error for a call that stays open.
+fn conclude(
     environment: &Environment,
     store: &mut Store,
+    cpi: Option<&str>,
     effect: &Effect,
-    error: &CpiError,
-) -> Result<()> {
-    match effect.suspect(error, &|text| environment.redactor.apply(text).into_owned()) {
-        Some(suspect) => store.commit(Change::CreationFailed(suspect)),
-        None => Ok(()),
+    open: &OpenCall,
+    made: Result<(Answer, Vec<Change>), CpiError>,
+) -> Result<Result<Answer, CpiError>> {
+    let (outcome, made, changes) = match made {
+        Ok((answer, changes)) => (Outcome::Answered, Ok(answer), changes),
+        Err(error) => (failed_call::outcome(store.state(), effect, &error), Err(error), Vec::new()),
+    };
+    for step in call_rules::conclusions(outcome, effect.creates(), false) {
+        match step {
+            Conclusion::Record => {
+                changes.iter().try_for_each(|change| store.commit(change.clone()))?;
+            }
+            Conclusion::RecordSuspect => {
+                if let Err(error) = &made {
+                    failed_call::record(&environment.redactor, store, effect, error)?;
+                }
+            }
+            Conclusion::Settle => open.settle()?,
+            Conclusion::StayOpen => {
+                return made.map(Ok).map_err(|error| stays_open(environment, cpi, effect, open, error));
+            }
+        }
     }
+    Ok(made)
 }
 
-/// Records the outcome of a call and settles its intent.
-fn settle(store: &mut Store, open: OpenCall, changes: Vec<Change>) -> Result<()> {
-    for change in changes {
-        store.commit(change)?;
+/// Returns the error for a call that stays open.
+fn stays_open(
+    environment: &Environment,
+    cpi: Option<&str>,
+    effect: &Effect,
+    open: &OpenCall,
+    error: CpiError,
+) -> Error {
+    // The CPI process still runs: the next run reads its answer.
+    if matches!(error, CpiError::Abandoned { .. }) {
+        return still_at_work(of_cpi(cpi, error), open);
     }
-    open.settle()
-}
-
-/// The error for a call that the CPI refused.
-fn failed(effect: &Effect, error: CpiError) -> Error {
-    let suspect = effect.suspect(&error, &|text| text.to_owned());
-    let failed = of_cpi(effect.cpi(), error);
-    match suspect {
-        Some(suspect) => failed.with_hint(hint(&suspect)),
-        None => failed,
-    }
-}
-
-/// Returns the hint for a suspect that was just recorded.
-fn hint(suspect: &Suspect) -> String {
-    format!(
-        "should the CPI have made something before it failed, it is {}; that stays on record until `monopile \
-         state forget --call {}`",
-        suspect.how_to_find(),
-        suspect.request_id
-    )
+    open.redact(&environment.redactor);
+    unknown_outcome(effect, open, of_cpi(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.
@@ -283,17 +316,19 @@ fn make(
     connection: &Connection<'_>,
     call: &CpiRequest,
     open: &OpenCall,
+    answer: io::Result<File>,
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
-    let answer = open.answer_file().map_err(|source| CpiError::Local {
+    let answer = answer.map_err(|source| CpiError::Local {
         what: "creating the answer file of a call failed".to_owned(),
         source,
     })?;
-    let files = Files {
-        answer,
-        prepared_path: Some(open.prepared_path()),
-        answer_path: open.answer_path(),
-        log_path: open.log_path(),
-    };
+    let (prepared, ended) = (open.prepared_path(), open.answer_path());
+    scratch::claim(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
+        what: "noting the CPI's use of the scratch directory failed".to_owned(),
+        source,
+    })?;
+    let files =
+        Files { answer, prepared_path: Some(prepared), answer_path: ended, log_path: open.log_path() };
     connection.call(call, files, stage)
 }

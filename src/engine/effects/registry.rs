@@ -16,6 +16,7 @@ use crate::registry::{Registry as Server, loopback, serve};
 use crate::state::{Change, State};
 use artifact::Location;
 use base::events::Stage;
+use base::files::input;
 use base::secret::Secret;
 use base::timing::Activity;
 use base::{Error, Result};
@@ -26,6 +27,8 @@ use net::ssh::{self, Key, KeyError};
 const LOOK: Duration = Duration::from_secs(2);
 /// The maximum number of prompts for a passphrase.
 const TRIES: u32 = 3;
+/// The largest private key that is read, in bytes.
+const KEY_LIMIT: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
 /// A running registry, with the SSH tunnel from the VM to it.
@@ -144,7 +147,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
             let Location::Local(path) = Location::parse(path, directory, home)? else {
                 return Err(Error::invalid(format!("`{KEY}` must be a key or a path")));
             };
-            let text = std::fs::read_to_string(&path).map_err(|error| {
+            let text = input::read_text(&path, KEY_LIMIT).map_err(|error| {
                 Error::invalid(format!("the private key '{}' cannot be read", path.display()))
                     .with_source(error)
                     .with_hint(format!("{} names it", tunnel.place))

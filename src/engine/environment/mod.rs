@@ -76,6 +76,12 @@ pub struct Environment {
     pub clock: Clock,
 }
 
+/// Returns a function that fails if one of these signals came.
+pub fn interruption(signals: &Arc<AtomicUsize>) -> artifact::Interrupted {
+    let signals = Arc::clone(signals);
+    Arc::new(move || signals::check_number(signals::number(&signals)))
+}
+
 impl Environment {
     /// Returns the number of the first signal, if one came.
     pub fn interrupted(&self) -> Option<u8> {

@@ -1,6 +1,6 @@
 //! Signals of a run: the first one asks it to stop at the next safe place, the second one to stop waiting.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Environment;
@@ -8,7 +8,12 @@ use base::{Error, ErrorKind, Result};
 
 /// Returns the number of the first signal, if one came.
 pub(crate) fn first(environment: &Environment) -> Option<u8> {
-    let word = environment.signals.load(Ordering::SeqCst);
+    number(&environment.signals)
+}
+
+/// Returns the number of the first signal of those counted here, if one came.
+pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
+    let word = signals.load(Ordering::SeqCst);
     (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))
 }
 
@@ -20,7 +25,12 @@ pub(crate) fn insisted(environment: &Environment) -> Option<u8> {
 /// Fails if a signal came or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(environment: &Environment) -> Result<()> {
     environment.paths.state.check_lock()?;
-    match first(environment) {
+    check_number(first(environment))
+}
+
+/// Fails if there is a signal.
+pub(super) fn check_number(signal: Option<u8>) -> Result<()> {
+    match signal {
         None => Ok(()),
         Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")
             .with_hint("run the same command again to go on from here")),

@@ -11,9 +11,8 @@ pub(super) fn known_hosts_line(alias: &str, key: &str) -> Result<String> {
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     match (words.next(), words.next()) {
         (Some(kind), Some(text)) if is_kind(kind) && is_text(text) => Ok(format!("{alias} {kind} {text}\n")),
-        _ => Err(Error::environment("the agent does not say which host key the VM's sshd has").with_hint(
-            "without it nobody can tell whether it is the VM that answers; is there an sshd on it?",
-        )),
+        _ => Err(Error::environment("the agent does not say which host key the VM's sshd has")
+            .with_hint("without it the VM cannot be told from another machine; does an sshd run on it?")),
     }
 }
 

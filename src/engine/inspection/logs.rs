@@ -1,7 +1,7 @@
 //! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,12 @@ use manifest::Inputs;
 const ARCHIVE_LIMIT: u64 = 16 << 30;
 /// The number of lines of each file shown first when logs are followed.
 const FOLLOWED_LINES: usize = 10;
+/// The size of the buffer for reading a log, in bytes.
+const BUFFER: usize = 64 << 10;
+/// A longer line is printed in several pieces, so that a log needs little memory.
+const LONGEST_LINE: usize = 1 << 20;
+/// The number of printed lines between two checks for signals.
+const CHECKED: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
 const NO_TEXT: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
@@ -139,9 +145,12 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
             print(&header(name));
         }
         first = false;
-        for line in lines(path, request.lines)? {
-            print(&shown(environment, &line));
-        }
+        let mut printed = 0_u64;
+        each_line(path, request.lines, &mut |line| {
+            print(&shown(environment, line));
+            printed += 1;
+            if printed.is_multiple_of(CHECKED) { signals::check(environment) } else { Ok(()) }
+        })?;
         signals::check(environment)?;
     }
     Ok(())
@@ -202,20 +211,60 @@ fn is_text(name: &Path) -> bool {
     !NO_TEXT.iter().any(|other| word == *other)
 }
 
-/// Returns all lines of a file, or only the last ones.
-fn lines(path: &Path, last: Option<usize>) -> Result<Vec<Vec<u8>>> {
+/// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
+/// file is: a line above [`LONGEST_LINE`] comes in several pieces.
+fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
-    let reader = BufReader::new(fs::File::open(path).map_err(failed)?);
-    let mut kept = std::collections::VecDeque::new();
-    for line in reader.split(b'\n') {
-        if last.is_some_and(|last| kept.len() >= last) {
-            kept.pop_front();
+    let open = || fs::File::open(path).map(|file| BufReader::with_capacity(BUFFER, file)).map_err(failed);
+    let mut skipped = match last {
+        None => 0,
+        Some(last) => count_lines(&mut open()?).map_err(failed)?.saturating_sub(last),
+    };
+    let mut reader = open()?;
+    let mut line = Vec::new();
+    loop {
+        let buffer = reader.fill_buf().map_err(failed)?;
+        if buffer.is_empty() {
+            break;
         }
-        if last != Some(0) {
-            kept.push_back(line.map_err(failed)?);
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let taken = &buffer[..end.unwrap_or(buffer.len())];
+        if skipped == 0 {
+            line.extend_from_slice(taken);
+        }
+        let consumed = taken.len() + usize::from(end.is_some());
+        reader.consume(consumed);
+        match end {
+            Some(_) if skipped > 0 => skipped -= 1,
+            Some(_) => {
+                use_line(&line)?;
+                line.clear();
+            }
+            None if line.len() >= LONGEST_LINE => {
+                // Between two words no secret is cut.
+                let word =
+                    line.iter().rposition(u8::is_ascii_whitespace).filter(|at| *at >= LONGEST_LINE / 2);
+                let rest = line.split_off(word.map_or(line.len(), |at| at + 1));
+                use_line(&line)?;
+                line = rest;
+            }
+            None => {}
         }
     }
-    Ok(kept.into())
+    if line.is_empty() { Ok(()) } else { use_line(&line) }
+}
+
+/// Counts lines. A last one without a line break counts, too.
+fn count_lines(reader: &mut impl BufRead) -> io::Result<usize> {
+    let (mut count, mut is_open) = (0, false);
+    loop {
+        let buffer = reader.fill_buf()?;
+        let Some(last) = buffer.last() else { return Ok(count + usize::from(is_open)) };
+        is_open = *last != b'\n';
+        count += buffer.iter().filter(|byte| **byte == b'\n').count();
+        let length = buffer.len();
+        reader.consume(length);
+    }
 }
 
 #[cfg(test)]
@@ -228,12 +277,40 @@ mod tests {
         let path = directory.path().join("x.log");
         fs::write(&path, "a\nb\nc\n").unwrap();
         let of = |last| -> Vec<String> {
-            lines(&path, last).unwrap().into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+            let mut lines = Vec::new();
+            let mut add = |line: &[u8]| {
+                lines.push(String::from_utf8(line.to_vec()).unwrap());
+                Ok(())
+            };
+            each_line(&path, last, &mut add).unwrap();
+            lines
         };
         assert_eq!(of(None), ["a", "b", "c"]);
         assert_eq!(of(Some(2)), ["b", "c"]);
         assert_eq!(of(Some(0)), [""; 0]);
         assert_eq!(of(Some(9)), ["a", "b", "c"]);
+        fs::write(&path, "a\n\nb").unwrap();
+        assert_eq!(of(None), ["a", "", "b"]);
+        assert_eq!(of(Some(2)), ["", "b"]);
+    }
+
+    #[test]
+    fn a_long_line_comes_in_pieces_that_end_between_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.log");
+        let word = "0123456789 ";
+        let text = word.repeat(5 * LONGEST_LINE / word.len());
+        fs::write(&path, format!("first\n{text}\nlast\n")).unwrap();
+        let mut pieces = Vec::new();
+        let mut add = |line: &[u8]| {
+            assert!(line.len() <= LONGEST_LINE + BUFFER);
+            pieces.push(String::from_utf8(line.to_vec()).unwrap());
+            Ok(())
+        };
+        each_line(&path, Some(2), &mut add).unwrap();
+        assert!(pieces.len() > 4 && pieces.last().unwrap() == "last", "{}", pieces.len());
+        assert!(pieces[..pieces.len() - 2].iter().all(|piece| piece.ends_with("9 ")));
+        assert_eq!(pieces[..pieces.len() - 1].concat(), text);
     }
 
     #[test]

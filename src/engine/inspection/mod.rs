@@ -1,9 +1,9 @@
 //! The status of an environment, logs of and SSH to the VM on record, and `cloud-check`.
 //!
 //! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
-//! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`], and
-//! [`cloud_check`]. Only `cloud_check` changes the state, so the others do not lock it: they wait for no run,
-//! and no run waits for them.
+//! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`],
+//! [`cloud_check`], and its [`report`]. Only these two lock the state, and only `cloud_check` changes it. The
+//! others wait for no run, and no run waits for them.
 
 mod check;
 mod follow;
@@ -13,7 +13,10 @@ mod logs;
 mod ssh;
 mod status;
 
-pub use check::{CloudCheck, CloudChecked, Problem, ProblemKind, Repair, Treated, Tried, cloud_check};
+pub use check::{
+    Check, Checked, CloudCheck, CloudChecked, Finding, FindingStatus, Problem, ProblemKind, Repair, Treated,
+    Tried, cloud_check, report,
+};
 pub use gateway::{Gateway, Way};
 pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, Ssh, SshAction, ssh};

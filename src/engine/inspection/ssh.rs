@@ -252,10 +252,9 @@ impl Session {
     fn end(&self, environment: &Environment) {
         let Some(agent) = &self.admitted else { return };
         if let Err(error) = agent.clean_up_ssh(&self.user) {
-            environment.reporter.warn(format!(
-                "the user '{}' stays on the VM, and nobody has its key any more: {error}",
-                self.user
-            ));
+            environment
+                .reporter
+                .warn(format!("the user '{}' stays on the VM; its key was deleted: {error}", self.user));
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect, endpoint};
 use crate::cpis::{self, Cpis, OwnedParts, Presence};
 use crate::environment::Environment;
-use crate::history::{self, Run};
+use crate::history::{self, Fate, Run};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
 use crate::records::{self, Overview};
@@ -21,6 +21,10 @@ use manifest::{self, Inputs};
 
 /// The number of recent runs shown.
 const RUNS: usize = 5;
+
+/// The commands that stop or start jobs.
+const CHANGES_JOBS: [&str; 7] =
+    ["create-env", "stop-env", "start-env", "restart", "recreate", "cloud-check", "delete-env"];
 
 /// `status`.
 #[derive(Debug, Clone)]
@@ -60,6 +64,9 @@ pub struct Status {
     pub networks: Vec<NetworkSeen>,
     /// Persistent disks.
     pub disks: Vec<DiskSeen>,
+    /// Disks that the agent has mounted and that are not on record.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untracked_disks: Vec<DiskCid>,
     /// The certificates of the manifest and its variables, by the day they expire.
     pub certificates: Vec<CertificateSeen>,
     /// All records, without secrets.
@@ -291,6 +298,9 @@ impl StatusCollector<'_> {
                 }
             })
             .collect();
+        let mounted = mounted.unwrap_or_default().into_iter();
+        let untracked_disks =
+            mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let runs = match &self.from.request.history {
             Some(directory) => {
                 let state = self.from.environment.paths.state.resolved()?.place();
@@ -310,6 +320,7 @@ impl StatusCollector<'_> {
             vitals,
             networks: self.networks(&agent_state, &state),
             disks,
+            untracked_disks,
             certificates: self.from.certificates.clone(),
             record,
             runs,
@@ -456,7 +467,25 @@ fn processes(agent_state: &Value) -> Vec<ProcessSeen> {
         .collect()
 }
 
+/// Describes how a disk that is not on record is kept.
+pub(super) fn keep_untracked(cid: &DiskCid) -> String {
+    format!("if it has the data of the jobs, `monopile attach-disk MANIFEST {cid}` takes it on record")
+}
+
 impl Status {
+    /// Returns the run that is in progress on this machine, if there is one.
+    pub fn running(&self) -> Option<&Run> {
+        self.runs.iter().find(|run| run.result == Fate::Running)
+    }
+
+    /// Returns the `stop-env` that stopped the jobs, if no other run has changed them since.
+    pub fn stopped_by(&self) -> Option<&Run> {
+        let is_stopped = self.job_state.as_deref().is_some_and(|jobs| jobs != "running");
+        let newest = self.runs.iter().find(|run| CHANGES_JOBS.contains(&run.record.command.as_str()))?;
+        (is_stopped && newest.result == Fate::Succeeded && newest.record.command == "stop-env")
+            .then_some(newest)
+    }
+
     /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
@@ -492,7 +521,23 @@ impl Status {
                     .with_hint("cloud-check attaches it again"),
             );
         }
+        if let Some(cid) = self.untracked_disks.first() {
+            return Some(
+                drift(format!("disk '{cid}' is mounted on the VM, and not on record"))
+                    .with_hint(format!("the next deploy would leave it behind; {}", keep_untracked(cid))),
+            );
+        }
         let jobs = self.job_state.as_deref().unwrap_or("running");
+        if let Some(run) = self.running() {
+            // The run itself stops and starts jobs.
+            let text = format!("the jobs are '{jobs}' while `{}` is in progress", run.record.command);
+            return (jobs != "running").then(|| Error::environment(text));
+        }
+        if jobs != "running" && self.stopped_by().is_some() {
+            return Some(
+                Error::environment("stop-env stopped the jobs").with_hint("`monopile start-env` starts them"),
+            );
+        }
         (jobs != "running").then(|| {
             Error::environment(format!("the jobs are '{jobs}', not 'running'"))
                 .with_hint("`monopile logs` shows why; `monopile restart` stops and starts them")

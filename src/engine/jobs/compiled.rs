@@ -1,6 +1,6 @@
 //! The cache of compiled packages on this machine. A new VM compiles nothing that an earlier one did.
 //!
-//! The key of a package covers its fingerprint, the keys of everything it was compiled with, and the
+//! The key of a package covers its content, the keys of everything it was compiled with, and the
 //! operating system and version of the stemcell. The file name `compiled/<key>.<sha256>.tgz` holds the key
 //! and the SHA-256 of the content. A file appears whole, by a rename, and its content is compared with its
 //! name on each use. Several processes can therefore share the directory without a lock, and a corrupt file
@@ -15,11 +15,13 @@ use std::time::SystemTime;
 use sha2::{Digest as _, Sha256};
 
 use artifact::digest::HashingWriter;
+use artifact::release::Package;
 use artifact::{Algorithm, Digest, Stemcell};
+use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 /// The version of the cache format, a part of every key.
-const FORMAT: &str = "monopile-compiled-1";
+const FORMAT: &str = "monopile-compiled-2";
 
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
@@ -43,12 +45,29 @@ pub(super) struct CompiledArchive {
 
 impl Key {
     /// Computes the key of a package on this stemcell. `compiled_with` has the keys of all its dependencies,
-    /// direct or not.
-    pub(super) fn new(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&Key]) -> Key {
+    /// direct or not. A fingerprint is only a claim of the release, so the SHA-256 of the content counts,
+    /// too.
+    pub(super) fn new(stemcell: &Stemcell, package: &Package, compiled_with: &[&Key]) -> Key {
+        Key::of(stemcell, package, &package.content.to_string(), compiled_with)
+    }
+
+    /// Computes the key of a package without its content, from what its release claims.
+    pub(super) fn claimed(stemcell: &Stemcell, package: &Package, compiled_with: &[&Key]) -> Key {
+        Key::of(stemcell, package, "", compiled_with)
+    }
+
+    fn of(stemcell: &Stemcell, package: &Package, content: &str, compiled_with: &[&Key]) -> Key {
         let mut compiled_with: Vec<&str> = compiled_with.iter().map(|key| key.0.as_str()).collect();
         compiled_with.sort_unstable();
         let mut hasher = Sha256::new();
-        let parts = [FORMAT, &stemcell.operating_system, &stemcell.version, name, fingerprint];
+        let parts = [
+            FORMAT,
+            &stemcell.operating_system,
+            &stemcell.version,
+            &package.name,
+            &package.fingerprint,
+            content,
+        ];
         for part in parts.into_iter().chain(compiled_with) {
             // The length makes the boundary between two parts unambiguous.
             hasher.update((part.len() as u64).to_be_bytes());
@@ -112,7 +131,7 @@ impl PackageStore {
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
         let failed = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
-        fs::create_dir_all(&self.directory).map_err(failed)?;
+        create_private_directory(&self.directory).map_err(failed)?;
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(failed)?;
         let buffered = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
@@ -150,6 +169,23 @@ mod tests {
         }
     }
 
+    fn key(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&Key]) -> Key {
+        Key::new(stemcell, &package(name, fingerprint, b""), compiled_with)
+    }
+
+    fn package(name: &str, fingerprint: &str, content: &[u8]) -> Package {
+        Package {
+            name: name.into(),
+            version: fingerprint.into(),
+            fingerprint: fingerprint.into(),
+            digest: digest(content),
+            content: Digest::of(content, &[Algorithm::Sha256]),
+            dependencies: Vec::new(),
+            archive: PathBuf::new(),
+            compiled_for: None,
+        }
+    }
+
     fn digest(content: &[u8]) -> Digest {
         Digest::of(content, &[Algorithm::Sha1])
     }
@@ -165,27 +201,29 @@ mod tests {
     #[test]
     fn a_key_depends_on_every_input_of_a_package() {
         let one = stemcell("1");
-        let base = Key::new(&one, "a", "f", &[]);
-        let with = Key::new(&one, "b", "f", &[&base]);
+        let base = key(&one, "a", "f", &[]);
+        let with = key(&one, "b", "f", &[&base]);
         let keys = [
-            Key::new(&stemcell("2"), "a", "f", &[]),
-            Key::new(&one, "b", "f", &[]),
-            Key::new(&one, "a", "g", &[]),
-            Key::new(&one, "a", "f", &[&base]),
-            Key::new(&one, "af", "", &[]),
+            key(&stemcell("2"), "a", "f", &[]),
+            key(&one, "b", "f", &[]),
+            key(&one, "a", "g", &[]),
+            key(&one, "a", "f", &[&base]),
+            key(&one, "af", "", &[]),
+            // The same name and fingerprint, and other content.
+            Key::new(&one, &package("a", "f", b"evil"), &[]),
         ];
         for (index, key) in keys.iter().enumerate() {
             assert_ne!(*key, base, "{index}");
         }
-        assert_eq!(Key::new(&one, "a", "f", &[]), base);
-        assert_eq!(Key::new(&one, "c", "f", &[&base, &with]), Key::new(&one, "c", "f", &[&with, &base]));
+        assert_eq!(key(&one, "a", "f", &[]), base);
+        assert_eq!(key(&one, "c", "f", &[&base, &with]), key(&one, "c", "f", &[&with, &base]));
     }
 
     #[test]
     fn find_returns_kept_packages_and_removes_corrupt_ones() {
         let directory = tempfile::tempdir().unwrap();
         let package_store = PackageStore::below(directory.path());
-        let (key, other) = (Key::new(&stemcell("1"), "a", "f", &[]), Key::new(&stemcell("1"), "a", "g", &[]));
+        let (key, other) = (key(&stemcell("1"), "a", "f", &[]), key(&stemcell("1"), "a", "g", &[]));
         let find = |key: &Key| PackageStore::below(directory.path()).find(key);
         assert_eq!(find(&key), None);
         let kept = put(&package_store, &key, b"content");
@@ -202,7 +240,7 @@ mod tests {
     fn keep_rejects_content_with_another_digest() {
         let directory = tempfile::tempdir().unwrap();
         let package_store = PackageStore::below(directory.path());
-        let key = Key::new(&stemcell("1"), "a", "f", &[]);
+        let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
             .keep(&key, &digest(b"other"), &mut |into| {
                 into.write_all(b"content").map_err(|error| Error::io("x", error))

@@ -113,6 +113,7 @@ impl<'a> Instance<'a> {
         let stopping = Instant::now();
         let update = || {
             jobs.stop(self.drain, Before::Update(&spec), stage)?;
+            jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec)?;
             updating.finish();
@@ -122,12 +123,13 @@ impl<'a> Instance<'a> {
             error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_hint(
-                    "VM and disk are kept; the same command, with what is wrong put right, goes on from here",
+                    "VM and disk are kept; put right what is wrong and run the same command again: it makes \
+                     a new VM if the jobs do not run, and keeps the data of the persistent disk",
                 )
+                .with_hint("--update-strategy in-place tries again on the same VM")
                 .with_hint(
                     "the way back: run it with the manifest and the releases that were deployed before",
                 )
-                .with_hint("--recreate makes a new VM and keeps the data of the persistent disk")
         })?;
         Ok(stopping.elapsed())
     }

@@ -46,6 +46,36 @@ impl Jobs<'_> {
         self.script("post-stop", None, stage)
     }
 
+    /// Waits until no process of the jobs runs any more. Some agents answer `stop` before that, and would
+    /// start new jobs beside old ones.
+    pub(crate) fn wait_until_gone(&self, patience: Duration, stage: &Stage) -> Result<()> {
+        let mut left = still_running(&self.agent.get_state()?);
+        if left.is_empty() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let mut backoff = Backoff::up_to(Duration::from_secs(1));
+        let waiting = stage
+            .reporter()
+            .timed("wait_for_stop", format!("Waiting for the stopped jobs of {} to end", self.instance));
+        while !left.is_empty() {
+            if begun.elapsed() >= patience {
+                return Err(Error::environment(format!(
+                    "the jobs of {} were stopped and still run after {} (`update.update_watch_time`): {}",
+                    self.instance,
+                    text::duration(patience),
+                    left.join(", ")
+                )));
+            }
+            waiting.log_line(format!("still running: {}", left.join(", ")));
+            signals::check(self.environment)?;
+            backoff.wait(&self.environment.clock, Activity::Waiting);
+            left = still_running(&self.agent.get_state()?);
+        }
+        waiting.finish();
+        Ok(())
+    }
+
     /// Unmounts all persistent disks.
     pub(crate) fn unmount(&self, stage: &Stage) -> Result<()> {
         for disk in self.agent.list_disk()? {
@@ -174,17 +204,26 @@ impl Jobs<'_> {
     }
 }
 
+/// Returns the names of processes that run.
+fn still_running(state: &Value) -> Vec<String> {
+    let running = |(_, state): &(String, String)| state == "running";
+    processes(state).filter(running).map(|(name, _)| name).collect()
+}
+
 /// Returns name and state of each process that does not run.
 fn not_running(state: &Value) -> Vec<(String, String)> {
+    processes(state).filter(|(_, state)| state != "running").collect()
+}
+
+/// Returns name and state of each process.
+fn processes(state: &Value) -> impl Iterator<Item = (String, String)> {
     let text = |process: &Value, key: &str| process.get(key).and_then(Value::as_str).map(str::to_owned);
     state
         .get("processes")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
-        .filter_map(|process| Some((text(process, "name")?, text(process, "state")?)))
-        .filter(|(_, state)| state != "running")
-        .collect()
+        .filter_map(move |process| Some((text(process, "name")?, text(process, "state")?)))
 }
 
 /// Returns the jobs whose names match these processes, or all jobs if none matches.
@@ -238,6 +277,7 @@ mod tests {
         let problems = not_running(&state);
         assert_eq!(problems, [("director_worker_1".to_owned(), "failing".to_owned())]);
         assert_eq!(jobs_of(&state, &problems), ["director"]);
+        assert_eq!(still_running(&state), ["nats"]);
         assert_eq!(jobs_of(&state, &[("other".into(), "failing".into())]), ["director", "nats"]);
     }
 }

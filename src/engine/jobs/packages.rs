@@ -17,10 +17,9 @@ use crate::environment::{Environment, signals};
 use crate::prepare::find;
 use artifact::release::Package;
 use artifact::{Algorithm, Digest, Release, Stemcell};
-use base::error::ResultExt;
 use base::events::{Stage, Unit};
 use base::task_graph::{self, Lane, Task};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::Deployment;
 
 /// The packages that the jobs need, each after its dependencies.
@@ -35,7 +34,10 @@ struct Node<'r> {
     release: &'r str,
     /// The indices of its direct and indirect dependencies, each after its own dependencies.
     compiled_with: Vec<usize>,
+    /// Its key in the cache.
     key: Key,
+    /// The same without the content of packages, by which releases share them.
+    claim: Key,
     /// The length of the longest chain of packages that depend on it.
     height: u64,
 }
@@ -117,10 +119,14 @@ impl<'r> Packages<'r> {
             }
             let compiled_with = Vec::from_iter(compiled_with);
             let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
-            let key = Key::new(stemcell, &package.name, &package.fingerprint, &keys);
+            let key = Key::new(stemcell, package, &keys);
+            let claims: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].claim).collect();
+            let claim = Key::claimed(stemcell, package, &claims);
             match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
                 // Releases share packages: the same source with the same dependencies is the same package.
-                Some(known) if known.key == key => {}
+                // They may have packed or compiled it twice, so its content does not count here. The first
+                // one is used, under the key of its own content.
+                Some(known) if known.claim == claim => {}
                 Some(known) => {
                     return Err(Error::invalid(format!(
                         "the releases '{}' and '{}' have different packages called '{}'",
@@ -132,7 +138,8 @@ impl<'r> Packages<'r> {
                 }
                 None => {
                     self.numbers.insert(&package.name, self.nodes.len());
-                    self.nodes.push(Node { package, release: &release.name, compiled_with, key, height: 0 });
+                    let release = &release.name;
+                    self.nodes.push(Node { package, release, compiled_with, key, claim, height: 0 });
                 }
             }
         }
@@ -304,10 +311,14 @@ impl<'r> Packages<'r> {
             digest: source_digest(node.package, sha2)?.to_string(),
             blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
         };
-        let built = agent
-            .compile_package(&source, &dependencies)
-            .map_err(Error::from)
-            .context(|| format!("package {node} cannot be compiled"))?;
+        let built = agent.compile_package(&source, &dependencies).map_err(|error| {
+            let error = Error::from(error);
+            let what = match error.kind() {
+                ErrorKind::Interrupted(_) => format!("interrupted while compiling package {node}"),
+                _ => format!("package {node} cannot be compiled"),
+            };
+            error.context(what)
+        })?;
         compiling.finish();
         let _ = own.compiled.set(built);
         let _ = own.compiling.set(begun.elapsed());
@@ -424,6 +435,7 @@ mod tests {
             name: "a".into(),
             version: "1".into(),
             fingerprint: "1".into(),
+            content: digest.clone(),
             digest,
             dependencies: Vec::new(),
             archive: archive.clone(),

@@ -35,8 +35,11 @@ pub struct Desired<'a> {
 /// The way in which an existing VM is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Updates the running VM if possible, and replaces it otherwise.
+    /// Updates the running VM if possible, and replaces it otherwise. If the last update failed and the jobs
+    /// do not run, replaces it as well.
     #[default]
+    Auto,
+    /// Updates the running VM if possible, even if the last update failed.
     InPlace,
     /// Always replaces the VM.
     Recreate,
@@ -55,6 +58,8 @@ pub struct Options {
     pub vm_is_gone: bool,
     /// The reason why the agent of the VM on record cannot be used, if it cannot.
     pub agent_is_silent: Option<String>,
+    /// The state of the jobs if the last update in place failed and they do not run.
+    pub update_left: Option<String>,
 }
 
 /// Plans a `create-env`. Fails if the persistent disk would stay behind in another CPI or AZ, unless
@@ -65,7 +70,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result
     if reasons.is_empty() {
         return Ok(leftovers(state, plan));
     }
-    let keeps_vm = options.strategy == Strategy::InPlace && !reasons.iter().any(|reason| reason.needs_vm);
+    let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.needs_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
         Some(vm) => Ok(update(state, desired, &reasons, vm, plan)),
         None => {

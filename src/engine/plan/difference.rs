@@ -29,16 +29,21 @@ pub struct Difference {
     pub alteration: Alteration,
 }
 
-/// The kind of change of a leaf, with the new value in plain text, or `None` if it is secret.
-/// Old values are never on record.
+/// The kind of change of a leaf, with its values in short form. A value that is secret, or was when it was
+/// deployed, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alteration {
     /// The leaf is new.
     Added(Option<String>),
     /// The leaf had another value.
-    Changed(Option<String>),
-    /// The leaf is gone.
-    Removed,
+    Changed {
+        /// The deployed value.
+        from: Option<String>,
+        /// The desired value.
+        to: Option<String>,
+    },
+    /// The leaf is gone. It had this value.
+    Removed(Option<String>),
 }
 
 /// Compares the deployed manifest with the desired one. Returns differences in the order of the latter, with
@@ -46,6 +51,7 @@ pub enum Alteration {
 pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
     let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
+    let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
     let mut found: Vec<Difference> = wanted
         .iter()
         // A map or list that was emptied or filled is shown by the leaves that it held or holds.
@@ -53,17 +59,21 @@ pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
         .filter_map(|leaf| {
             let alteration = match deployed.had(&leaf.path, &leaf.value) {
                 Some(true) => return None,
-                Some(false) => Alteration::Changed(leaf.shown()),
+                Some(false) => {
+                    let to = leaf.shown();
+                    // A value may have become secret.
+                    let from = to.as_ref().and_then(|_| old_value(&leaf.path));
+                    Alteration::Changed { from, to }
+                }
                 None => Alteration::Added(leaf.shown()),
             };
             Some(Difference { path: leaf.path.clone(), alteration })
         })
         .collect();
     found.extend(
-        deployed
-            .paths()
-            .filter(|path| !known.contains(path) && !holds(&known, path))
-            .map(|path| Difference { path: path.to_owned(), alteration: Alteration::Removed }),
+        deployed.paths().filter(|path| !known.contains(path) && !holds(&known, path)).map(|path| {
+            Difference { path: path.to_owned(), alteration: Alteration::Removed(old_value(path)) }
+        }),
     );
     found
 }
@@ -75,12 +85,24 @@ fn holds(paths: &BTreeSet<&str>, path: &str) -> bool {
 }
 
 impl Leaf {
-    fn shown(&self) -> Option<String> {
+    /// Returns the value in short form; none if it is secret. A certificate is described by its expiry, and
+    /// other text of several lines by their number.
+    pub fn shown(&self) -> Option<String> {
         let text = match serde_json::from_str(&self.value) {
             Ok(serde_json::Value::String(text)) => text,
             _ => self.value.clone(),
         };
-        (!self.secret).then(|| shortened(text.lines().next().unwrap_or_default(), SHOWN).into_owned())
+        // A certificate may count as secret, because its public key is part of the private key as well.
+        if let Some(certificates) = manifest::describe_certificates(&text) {
+            return Some(certificates);
+        }
+        if self.secret {
+            return None;
+        }
+        Some(match text.trim_end().contains('\n') {
+            true => format!("text of {} lines", text.lines().count()),
+            false => shortened(text.trim_end(), SHOWN).into_owned(),
+        })
     }
 }
 
@@ -88,11 +110,17 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match &self.alteration {
-            Alteration::Added(Some(value)) => write!(f, "`{path}` is new: `{value}`"),
-            Alteration::Added(None) => write!(f, "`{path}` is new"),
-            Alteration::Changed(Some(value)) => write!(f, "`{path}` changes to `{value}`"),
-            Alteration::Changed(None) => write!(f, "`{path}` is <changed>"),
-            Alteration::Removed => write!(f, "`{path}` is gone"),
+            Alteration::Added(Some(value)) => write!(f, "+ {path}: {value}"),
+            Alteration::Added(None) => write!(f, "+ {path}: <redacted>"),
+            // They differ in what the short form leaves out.
+            Alteration::Changed { from: Some(from), to: Some(to) } if from == to => {
+                write!(f, "~ {path}: {from} -> new")
+            }
+            Alteration::Changed { from: Some(from), to: Some(to) } => write!(f, "~ {path}: {from} -> {to}"),
+            Alteration::Changed { from: None, to: Some(to) } => write!(f, "~ {path}: -> {to}"),
+            Alteration::Changed { to: None, .. } => write!(f, "~ {path}: <changed>"),
+            Alteration::Removed(Some(value)) => write!(f, "- {path}: {value}"),
+            Alteration::Removed(None) => write!(f, "- {path}"),
         }
     }
 }
@@ -106,20 +134,25 @@ mod tests {
     }
 
     #[test]
-    fn differences_show_new_values_and_no_secret() {
+    fn differences_show_old_and_new_values_and_no_secret() {
         let deployed = Leaves::of([
             ("/a", "1"),
             ("/b", "\"x\""),
+            ("/c", "2"),
             ("/gone", "true"),
             ("/same", "null"),
             ("/filled", "{}"),
             ("/emptied/0", "1"),
-        ]);
+        ])
+        .showing(
+            [("/a", "1"), ("/b", "x"), ("/gone", "true")].map(|(path, value)| (path.into(), value.into())),
+        );
         let long = format!("\"{}\"", "long ".repeat(40));
         let wanted = [
             leaf("/same", "null", false),
             leaf("/a", "\"two\\nlines\"", false),
             leaf("/b", "\"hunter2\"", true),
+            leaf("/c", "3", false),
             leaf("/new", &long, false),
             leaf("/filled/more", "1", false),
             leaf("/emptied", "[]", false),
@@ -128,13 +161,34 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "`/a` changes to `two`".to_owned(),
-                "`/b` is <changed>".to_owned(),
-                format!("`/new` is new: `{}…`", "long ".repeat(12)),
-                "`/filled/more` is new: `1`".to_owned(),
-                "`/emptied/0` is gone".to_owned(),
-                "`/gone` is gone".to_owned(),
+                "~ /a: 1 -> text of 2 lines".to_owned(),
+                "~ /b: <changed>".to_owned(),
+                "~ /c: -> 3".to_owned(),
+                format!("+ /new: {}…", "long ".repeat(12)),
+                "+ /filled/more: 1".to_owned(),
+                "- /emptied/0".to_owned(),
+                "- /gone: true".to_owned(),
             ]
         );
+    }
+
+    #[test]
+    fn a_certificate_is_shown_by_its_expiry() {
+        let pem = |year| {
+            let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+            parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            serde_json::to_string(&parameters.self_signed(&key).unwrap().pem()).unwrap()
+        };
+        let (old, same_day, later) = (pem(2027), pem(2027), pem(2028));
+        let old = leaf("/ca", &old, false);
+        let deployed =
+            Leaves::of([("/ca", old.value.as_str())]).showing([("/ca".into(), old.shown().unwrap())]);
+        for (value, expected) in [
+            (same_day, "~ /ca: certificate, expires 2027-01-01 -> new"),
+            (later, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
+        ] {
+            assert_eq!(differences(&deployed, &[leaf("/ca", &value, false)])[0].to_string(), expected);
+        }
     }
 }

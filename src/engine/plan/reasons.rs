@@ -1,13 +1,10 @@
 //! Finds the reasons for a deploy, and which of them need a new VM.
 
 use super::create::{Desired, Options};
-use super::difference::{Difference, differences};
+use super::difference::differences;
 use crate::state::{IdentityMatch, State, VmSpecPart};
 use artifact::Identity;
 use manifest::cpi_label;
-
-/// The number of manifest changes that a reason names.
-const NAMED: usize = 3;
 
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +44,6 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -
         let ready = state.vm().is_some_and(|vm| vm.ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
     }
-    let differences = known_differences(state, desired);
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(vm(format!(
             "it moves from {} to {}",
@@ -55,24 +51,27 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -
             cpi_label(desired.cpi)
         )));
     } else if let Some(reason) = stemcell_change(state, desired) {
-        let stemcell = |path: &str| path.contains("/stemcell/") || path.starts_with("/stemcells/");
-        reasons.push(vm(named(reason, differences.as_deref(), stemcell)));
+        reasons.push(vm(reason));
     }
     let manifest_changed = !unfinished && state.current_manifest_sha != desired.manifest_sha;
     if manifest_changed {
-        reasons.push(jobs(manifest_change(differences.as_deref())));
+        reasons.push(jobs(manifest_change(state, desired)));
     }
     if !unfinished {
         reasons.extend(release_changes(state, desired.releases).map(jobs));
     }
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
-        reasons.extend(
-            vm_changes(state, desired, differences.as_deref().unwrap_or_default()).into_iter().map(vm),
-        );
+        reasons.extend(vm_changes(state, desired).into_iter().map(vm));
         reasons.extend(disk_change(state, desired).map(vm));
         reasons.extend(
             options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
         );
+        reasons.extend(options.update_left.as_ref().map(|jobs| {
+            vm(format!(
+                "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
+                 tries again on the same VM)"
+            ))
+        }));
     }
     // The operator wants to know first why the VM must be replaced.
     reasons.sort_by_key(|reason| !reason.needs_vm);
@@ -105,96 +104,42 @@ fn new_content(what: &str, identity: &Identity) -> String {
     format!("{what} {} has new content under the same version", describe(identity))
 }
 
-fn manifest_change(differences: Option<&[Difference]>) -> String {
-    match differences {
-        None => "the manifest changed".to_owned(),
-        Some([]) => "the order of something in the manifest changed".to_owned(),
-        Some(differences) => name(differences.iter()),
-    }
-}
-
-/// Returns the differences from the deployed manifest, if its leaves are on record.
-fn known_differences(state: &State, desired: &Desired<'_>) -> Option<Vec<Difference>> {
-    state.monopile.manifest.as_ref().map(|known| differences(known, desired.leaves))
-}
-
-/// Appends to a reason the manifest changes that caused it.
-fn named(what: String, differences: Option<&[Difference]>, concerns: impl Fn(&str) -> bool) -> String {
-    let concerned: Vec<&Difference> =
-        differences.unwrap_or_default().iter().filter(|one| concerns(&one.path)).collect();
-    match concerned.is_empty() {
-        true => what,
-        false => format!("{what}: {}", name(concerned.into_iter())),
-    }
-}
-
-fn name<'d>(differences: impl ExactSizeIterator<Item = &'d Difference>) -> String {
-    let more = differences.len().saturating_sub(NAMED);
-    let mut named: Vec<String> = differences.take(NAMED).map(ToString::to_string).collect();
-    if more > 0 {
-        named.push(format!("and {more} more"));
-    }
-    named.join(", ")
+/// Returns the reason for a changed manifest. The plan lists the changes.
+fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
+    let known = state.monopile.manifest.as_ref();
+    let same_leaves = known.is_some_and(|known| differences(known, desired.leaves).is_empty());
+    let reason =
+        if same_leaves { "the order of something in the manifest changed" } else { "the manifest changed" };
+    reason.to_owned()
 }
 
 /// Returns a reason for each part of the VM, except its tags, that differs from the time of its creation.
-fn vm_changes(state: &State, desired: &Desired<'_>, differences: &[Difference]) -> Vec<String> {
+fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
     let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
         return vec!["it is not on record what the VM was made from".to_owned()];
     };
-    made_of
-        .differences(desired.vm_spec)
-        .into_iter()
-        .filter_map(|part| {
-            let (what, concerns): (&str, fn(&str) -> bool) = match part {
-                VmSpecPart::Az => ("it moves to another AZ", |path| path.contains("/azs/")),
-                VmSpecPart::CloudProperties => ("its cloud properties change", |path| {
-                    path.starts_with("/resource_pools/") && path.contains("/cloud_properties")
-                }),
-                VmSpecPart::Networks => ("its networks change", |path| {
-                    path.starts_with("/networks/")
-                        || path.contains("/networks/")
-                        || path.contains("/static_ips")
-                }),
-                VmSpecPart::Env => ("the environment of its agent changes", |path| {
-                    path.starts_with("/resource_pools/") && path.contains("/env")
-                }),
-                VmSpecPart::Agent => {
-                    ("the way its agent is reached changes", |path| path.starts_with("/cloud_provider/"))
-                }
-                VmSpecPart::PersistentDisk => (
-                    match desired.disk {
-                        Some(_) => "a persistent disk is wanted",
-                        None => "no persistent disk is wanted any more",
-                    },
-                    |path| path.contains("/persistent_disk"),
-                ),
-                VmSpecPart::Tags => return None,
-            };
-            Some(named(what.to_owned(), Some(differences), concerns))
-        })
-        .collect()
+    let reason = |part| match part {
+        VmSpecPart::Az => Some("it moves to another AZ"),
+        VmSpecPart::CloudProperties => Some("its cloud properties change"),
+        VmSpecPart::Networks => Some("its networks change"),
+        VmSpecPart::Env => Some("the environment of its agent changes"),
+        VmSpecPart::Agent => Some("the way its agent is reached changes"),
+        VmSpecPart::PersistentDisk if desired.disk.is_some() => Some("a persistent disk is wanted"),
+        VmSpecPart::PersistentDisk => Some("no persistent disk is wanted any more"),
+        VmSpecPart::Tags => None,
+    };
+    made_of.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
 }
 
 /// Returns the reason why the persistent disk on record must be replaced, if it must.
 pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, desired.disk?);
-    let because = |what: String, leaf: &str| {
-        let differences = known_differences(state, desired);
-        let concerns = |path: &str| {
-            path.contains("/persistent_disk") || (path.starts_with("/disk_pools/") && path.contains(leaf))
-        };
-        named(what, differences.as_deref(), concerns)
-    };
     if current.size != spec.size {
         let (from, to) = (current.size, spec.size);
-        return Some(because(
-            format!("the size of its disk changes from {from} MiB to {to} MiB"),
-            "/disk_size",
-        ));
+        return Some(format!("the size of its disk changes from {from} MiB to {to} MiB"));
     }
     (current.cloud_properties != spec.cloud_properties)
-        .then(|| because("the cloud properties of its disk change".to_owned(), "/cloud_properties"))
+        .then(|| "the cloud properties of its disk change".to_owned())
 }
 
 /// Returns the first reason why the releases differ from the deployed ones.

@@ -94,6 +94,7 @@ fn deployed() -> State {
             manifest_sha: SHA.into(),
             releases: vec![release],
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
+            credentials: None,
             durations: [("update_vm", 10), (INTERRUPTION_IN_PLACE, 4)]
                 .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
                 .into(),
@@ -210,7 +211,7 @@ fn changes_of_jobs_are_made_in_place() {
         assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![create_vm()]].concat());
         assert_eq!(plan.steps[0].reason, reason);
     };
-    changed(other_port(), "`/properties/port` changes to `2`");
+    changed(other_port(), "the manifest changed");
     changed(Case { sha: "other", ..Case::default() }, "the order of something in the manifest changed");
     changed(
         Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() },
@@ -221,12 +222,6 @@ fn changes_of_jobs_are_made_in_place() {
         "release hello/1 has new content under the same version",
     );
     changed(Case { releases: Vec::new(), ..Case::default() }, "a release is no longer used");
-    let several = ["a", "b", "c", "d", "e"].map(|name| leaf(&format!("/properties/{name}"), "1"));
-    let leaves = Case::default().leaves.into_iter().chain(several).collect();
-    changed(
-        Case { sha: "other", leaves, ..Case::default() },
-        "`/properties/a` is new: `1`, `/properties/b` is new: `1`, `/properties/c` is new: `1`, and 2 more",
-    );
 }
 
 #[test]
@@ -272,7 +267,7 @@ fn changed_vm_properties_need_a_new_vm() {
     changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
     let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
-    changed(env, "the environment of its agent changes: `/resource_pools/name=vms/env/a` changes to `2`");
+    changed(env, "the environment of its agent changes");
 }
 
 #[test]
@@ -342,8 +337,8 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let manifest_sha = SHA.to_owned();
     let releases = deployed().releases;
-    let (manifest, durations) = (None, BTreeMap::new());
-    state.apply(Change::Deployed { manifest_sha, releases, manifest, durations }).unwrap();
+    let (manifest, credentials, durations) = (None, None, BTreeMap::new());
+    state.apply(Change::Deployed { manifest_sha, releases, manifest, credentials, durations }).unwrap();
     let plan = Case::default().plan(&state);
     assert!(!plan.deploys());
     assert!(super::tests::steps(&delete(&state)).contains(&delete_it));

@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
+use super::credentials;
 use super::obtain::{self, IdentifyBy, Obtained};
+use super::untracked::{self, Looked};
+use crate::agent::Endpoint;
 use crate::environment::Environment;
 use crate::plan::{Desired, Leaf};
 use crate::protocol::DiskHint;
-use crate::state::{State, VmSpec};
+use crate::state::{Credentials, State, VmSpec};
 use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
+use manifest::vars_store::Store as VarsStore;
 use manifest::{self, CpiConfig, Inputs, Loaded};
 
 /// A validated manifest with its identified artifacts.
@@ -25,6 +29,16 @@ pub(crate) struct Prepared {
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) vm_spec: VmSpec,
+    /// The values of declared variables.
+    pub(crate) credentials: Option<Credentials>,
+    /// The variables whose values differ from the deployed ones.
+    pub(crate) changed_credentials: Vec<String>,
+    /// The address of the agent.
+    pub(crate) endpoint: Endpoint,
+    /// A check that could not be made, in words for the operator.
+    pub(crate) unchecked: Option<String>,
+    /// The vars store in use, and the variables that are declared with a type.
+    vars_store: Option<(PathBuf, Vec<String>)>,
     pub(crate) manifest_path: PathBuf,
     /// The certificate that the agent will present, if the manifest has it.
     pub(crate) mbus_certificate: Option<MbusCertificate>,
@@ -49,7 +63,27 @@ pub(crate) struct Opened {
 
 /// Reads a manifest and reports its warnings and notes.
 pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
-    let loaded = manifest::load(inputs, &environment.redactor)?;
+    tell(environment, manifest::load(inputs, &environment.redactor)?)
+}
+
+/// Reads a manifest for a run that only deletes, and so generates no values. Warns if the deployed
+/// credentials are missing.
+pub(crate) fn load_to_delete(environment: &Environment, inputs: &Inputs, state: &State) -> Result<Loaded> {
+    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let loaded = manifest::load_checked(&inputs, &environment.redactor, &|values| {
+        if let Err(missing) = credentials::check(environment, state, values) {
+            let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
+            environment.reporter.warn(format!(
+                "{missing}; the VM's agent refuses others, so its jobs are not stopped; {hint}"
+            ));
+        }
+        Ok(())
+    })?;
+    tell(environment, loaded)
+}
+
+/// Reports the warnings and notes of a manifest.
+fn tell(environment: &Environment, loaded: Loaded) -> Result<Loaded> {
     for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
         environment.reporter.warn(warning);
     }
@@ -64,36 +98,64 @@ pub(crate) fn redact_hint(environment: &Environment, hint: &DiskHint) {
     manifest::learn_named(hint.as_json(), &environment.redactor);
 }
 
+/// Refusals that the operator overrides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Overrides {
+    /// `--new-credentials`: generate new values although none of the deployed ones is given.
+    pub new_credentials: bool,
+    /// `--ignore-untracked-vm`: create a VM although another one, not on record, has its address.
+    pub untracked_vm: bool,
+}
+
 /// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record, the
-/// stemcell is unpacked at once.
+/// stemcell is unpacked at once. The deployed credentials must not be missing, and if no VM is on record,
+/// none must answer at the agent's address, unless `overrides` says otherwise.
 pub(crate) fn prepare(
     environment: &Environment,
     inputs: &Inputs,
     state: &State,
+    overrides: Overrides,
     stage: &Stage,
 ) -> Result<Prepared> {
-    let loaded = load(environment, inputs)?;
+    let loaded =
+        manifest::load_checked(inputs, &environment.redactor, &|values| match overrides.new_credentials {
+            true => Ok(()),
+            false => credentials::check(environment, state, values),
+        })?;
+    let loaded = tell(environment, loaded)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
     let manifest_sha = manifest_sha(&loaded)?;
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
-    let (stemcell, releases) = obtain::all(
-        environment,
-        &deployment.stemcell,
-        IdentifyBy::beside(state),
-        &deployment.releases,
-        &directory,
-        stage,
-    )?;
+    let obtain = || {
+        let identify_by = IdentifyBy::beside(state);
+        let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
+        obtain::all(environment, stemcell, identify_by, releases, &directory, stage)
+    };
+    let (obtained, looked) =
+        untracked::look_beside(environment, &deployment, state, overrides.untracked_vm, obtain);
+    let (stemcell, releases) = obtained?;
+    let Looked { endpoint, unchecked, untracked } = looked?;
+    if let Some(untracked) = untracked {
+        return Err(untracked.error(environment, &endpoint, inputs, &stemcell.identity));
+    }
     let (leaves, vm_spec) = (leaves(environment, &loaded.root), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment);
+    let declared = || loaded.values.iter().map(|one| one.name.clone()).collect();
+    let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
+    let changed_credentials = credentials::changed(state, &loaded.values);
     Ok(Prepared {
         deployment,
         cpis,
         manifest_sha,
         leaves,
         vm_spec,
+        credentials: credentials::record(&loaded),
+        changed_credentials,
+        vars_store,
+        endpoint,
+        unchecked,
         manifest_path,
         mbus_certificate,
         stemcell,
@@ -129,6 +191,10 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
     // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
+        // The agent presents its certificate and does not use the CA, so the end of a rotation keeps the VM.
+        if let Some(cert) = bosh.get_mut("mbus").and_then(|mbus| mbus.get_mut("cert")) {
+            without_ca(cert);
+        }
         bosh.remove("tags");
         if bosh.is_empty() {
             env.remove("bosh");
@@ -136,6 +202,8 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
     }
     let provider = &deployment.cloud_provider;
     let property = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
+    let mut cert = provider.cert.to_json();
+    without_ca(&mut cert);
     VmSpec {
         az: json!(deployment.az_name()),
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
@@ -144,13 +212,19 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
         // Other CPI properties do not reach the VM's agent.
         agent: json!({
             "mbus": provider.mbus.expose(),
-            "cert": provider.cert.to_json(),
+            "cert": cert,
             "agent": property("agent"),
             "ntp": property("ntp"),
             "blobstore": property("blobstore"),
         }),
         persistent_disk: json!(deployment.disk.is_some()),
         tags: json!(deployment.tags),
+    }
+}
+
+fn without_ca(cert: &mut Value) {
+    if let Value::Object(cert) = cert {
+        cert.remove("ca");
     }
 }
 
@@ -200,6 +274,18 @@ impl Prepared {
 
     pub(crate) fn release_identities(&self) -> Vec<Identity> {
         self.releases.iter().map(|release| release.identity.clone()).collect()
+    }
+
+    /// Removes values from before a rotation from the vars store, because the present ones are deployed.
+    pub(crate) fn forget_previous(&self, environment: &Environment, inputs: &Inputs) {
+        let Some((path, names)) = &self.vars_store else { return };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let forgotten = VarsStore::open(path, &inputs.encryption)
+            .and_then(|mut store| store.forget_previous(&names))
+            .context(|| format!("values from before a rotation are still in '{}'", path.display()));
+        if let Err(error) = forgotten {
+            environment.reporter.warn(error.chain().join(": "));
+        }
     }
 
     /// Returns the desired state for a plan.

@@ -4,10 +4,13 @@
 //! also identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single
 //! artifacts.
 
+mod credentials;
 mod deployment;
 pub(crate) mod obtain;
+mod untracked;
 
+pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, Opened, Prepared, find, load, manifest_sha, open_releases, open_stemcell, prepare,
-    redact_hint,
+    MbusCertificate, Opened, Prepared, find, load, load_to_delete, manifest_sha, open_releases,
+    open_stemcell, prepare, redact_hint,
 };

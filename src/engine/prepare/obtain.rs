@@ -224,5 +224,6 @@ fn obtain(
 }
 
 pub(crate) fn create_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
+    base::files::durable::create_private_directory(path)
+        .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

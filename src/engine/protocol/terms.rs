@@ -10,11 +10,17 @@ pub struct Terms {
     /// The contract with the stemcell of the call, or the highest that the CPI allows if the call has no
     /// stemcell.
     pub contract: Contract,
+    /// True if the CPI ships inside the program, so that its answer is believed when it states that the call
+    /// made nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub builtin: bool,
 }
 
 impl Terms {
-    /// Negotiates the terms from the versions of the request and of the stemcell.
+    /// Negotiates the terms with a CPI that is not built-in, from the versions of the request and of the
+    /// stemcell.
     pub fn new(api_version: u32, stemcell: Option<u32>) -> Self {
-        Terms { api_version, contract: Contract::negotiate(api_version, stemcell.unwrap_or(u32::MAX)) }
+        let contract = Contract::negotiate(api_version, stemcell.unwrap_or(u32::MAX));
+        Terms { api_version, contract, builtin: false }
     }
 }

@@ -5,7 +5,7 @@ use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::protocol::{AnyCid, RequestId};
-use crate::state::{Answer, Change};
+use crate::state::{Answer, Change, SuspectGroup};
 use base::{Error, Result};
 
 /// The record to forget.
@@ -15,6 +15,8 @@ pub enum Forgettable {
     Resource(AnyCid, Option<String>),
     /// The open or failed call with this request id.
     Call(RequestId),
+    /// All failed calls.
+    FailedCalls,
 }
 
 /// Drops a record and returns a summary in one sentence.
@@ -33,6 +35,24 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             let (kind, cid) = (resource.kind(), resource.cid().to_owned());
             store.commit(Change::Forgotten(resource))?;
             Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
+        }
+        Forgettable::FailedCalls => {
+            let suspects = store.state().monopile.suspects.clone();
+            if suspects.is_empty() {
+                return Err(Error::invalid("no failed call is on record"));
+            }
+            let calls = match suspects.len() {
+                1 => "1 failed call".to_owned(),
+                count => format!("{count} failed calls"),
+            };
+            let looks: Vec<String> =
+                SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
+            let looks = looks.join("; ");
+            agree(&format!("Forget {calls}? {looks} may exist, and nothing will know of it"))?;
+            for suspect in suspects {
+                store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
+            }
+            Ok(format!("Forgot {calls}: look in the IaaS for {looks}"))
         }
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;

@@ -9,7 +9,7 @@ use crate::cpis::{self, Connection, Cpis, OwnedParts, Presence};
 use crate::environment::{Environment, lock};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
-use crate::state::{Change, Disk, Resource, State, Stemcell, Vm, VmHandle};
+use crate::state::{Change, Disk, DiskHandle, Resource, State, Stemcell, Vm, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use erb::Mode;
@@ -76,7 +76,9 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
         ));
     }
     let validating = environment.reporter.stage("Validating");
-    let loaded = prepare::load(environment, &request.inputs)?;
+    // An agent knows no credentials that are generated now.
+    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
+    let loaded = prepare::load(environment, &inputs)?;
     let deployment = loaded.deployment()?;
     let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let endpoint = endpoint(environment, &cpi_parts.provider)?;
@@ -100,7 +102,16 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
 
     if let Some(handle) = vm {
         let agent = connect(environment, endpoint, &state);
-        let vm = known_agent(environment, request, &agent)?.map(|agent_id| {
+        let known = known_agent(environment, request, &agent)?;
+        let mounted = known.as_ref().and_then(|known| known.mounted.as_deref());
+        if let Some(cid) = disk_to_adopt(environment, request, &deployment, mounted)? {
+            let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
+            let asking = environment.reporter.stage(format!("Asking the CPI for {disk}"));
+            check(&connection, &asking, &disk)?;
+            asking.finish();
+            environment.reporter.note(format!("{disk} is mounted on the VM, and is recorded"));
+        }
+        let vm = known.map(|KnownAgent { id: agent_id, .. }| {
             let instance = deployment.instance();
             Box::new(Vm {
                 cid: handle.cid.clone(),
@@ -121,6 +132,55 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
         "Recorded in '{}'; the next create-env deploys, with a new VM and the same persistent disk",
         store.storage()
     ))
+}
+
+/// Returns the disk to record that the command line does not name, if there is one. `mounted` are the disks
+/// that the agent has, if that is known. Fails if a disk would be lost from the record.
+fn disk_to_adopt<'m>(
+    environment: &Environment,
+    request: &Import,
+    deployment: &Deployment,
+    mounted: Option<&'m [DiskCid]>,
+) -> Result<Option<&'m DiskCid>> {
+    let wanted = deployment.disk.is_some();
+    let Some(mounted) = mounted else {
+        if wanted && request.disk.is_none() {
+            environment.reporter.warn(
+                "the disks of the VM are not known: if it has one, name it with --disk, or the next \
+                 create-env makes an empty one",
+            );
+        }
+        return Ok(None);
+    };
+    let unnamed: Vec<&DiskCid> = mounted.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
+    let refused = |why: String, hint: &str| {
+        Err(Error::invalid(format!("the disks of the VM cannot be recorded: {why}"))
+            .with_hint("nothing was recorded")
+            .with_hint(hint))
+    };
+    let names = unnamed.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
+    match (unnamed.as_slice(), &request.disk) {
+        ([], Some(_)) => Ok(None),
+        ([], None) if wanted => refused(
+            "the manifest wants a persistent disk, and the agent has none mounted".to_owned(),
+            "find the disk in the IaaS, and name it with --disk; without --vm only the disk is recorded, and \
+             the VM must be deleted in the IaaS",
+        ),
+        ([], None) => Ok(None),
+        (_, _) if !wanted => refused(
+            format!("the agent has disk {names} mounted, and the manifest wants none"),
+            "give the instance group the persistent disk with which it was deployed",
+        ),
+        ([one], None) => Ok(Some(one)),
+        (_, Some(named)) => refused(
+            format!("--disk names '{named}', and the agent has disk {names} mounted"),
+            "name the disk that the VM uses",
+        ),
+        (_, None) => refused(
+            format!("the agent has several mounted: {names}"),
+            "delete the VM in the IaaS, and record only the disk with the data: --disk without --vm",
+        ),
+    }
 }
 
 /// Records disk and stemcells as the manifest describes them.
@@ -144,27 +204,33 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
         }
     }
     if let Some(cid) = &request.disk {
-        let Some(spec) = &deployment.disk else {
-            return Err(Error::invalid(format!(
-                "the manifest wants no persistent disk, so nothing says what disk '{cid}' is"
-            )));
-        };
-        let record = Disk {
-            id: uuid::Uuid::new_v4().to_string(),
-            cid: cid.clone(),
-            size: spec.size,
-            cloud_properties: spec.cloud_properties.clone(),
-            hint: None,
-            cpi: deployment.cpi().map(str::to_owned),
-            az: deployment.az.as_ref().map(|az| az.name.clone()),
-            replaced_on: None,
-            unknown: Map::new(),
-        };
-        let handle = record.handle();
-        apply(state, Change::DiskCreated(record))?;
-        apply(state, Change::DiskUsed(handle))?;
+        record_disk(state, cid, deployment)?;
     }
     Ok(())
+}
+
+/// Records a disk as the manifest describes it, and returns its handle.
+fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Result<DiskHandle> {
+    let Some(spec) = &deployment.disk else {
+        return Err(Error::invalid(format!(
+            "the manifest wants no persistent disk, so nothing says what disk '{cid}' is"
+        )));
+    };
+    let record = Disk {
+        id: uuid::Uuid::new_v4().to_string(),
+        cid: cid.clone(),
+        size: spec.size,
+        cloud_properties: spec.cloud_properties.clone(),
+        hint: None,
+        cpi: deployment.cpi().map(str::to_owned),
+        az: deployment.az.as_ref().map(|az| az.name.clone()),
+        replaced_on: None,
+        unknown: Map::new(),
+    };
+    let handle = record.handle();
+    apply(state, Change::DiskCreated(record))?;
+    apply(state, Change::DiskUsed(handle.clone()))?;
+    Ok(handle)
 }
 
 fn apply(state: &mut State, change: Change) -> Result<()> {
@@ -184,8 +250,15 @@ fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Res
     }
 }
 
-/// Asks the VM's agent for its id; none if it does not answer.
-fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<String>> {
+/// The answers of the VM's agent.
+struct KnownAgent {
+    id: String,
+    /// The disks that it has mounted; none if it cannot tell.
+    mounted: Option<Vec<DiskCid>>,
+}
+
+/// Asks the VM's agent for its id and its disks; none if it does not answer.
+fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<KnownAgent>> {
     let asking = environment.reporter.stage("Asking the agent who it is");
     let seen = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -204,8 +277,9 @@ fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Re
             return Ok(None);
         }
     };
+    let known = id.map(|id| KnownAgent { id, mounted: agent.list_disk().ok() });
     asking.finish();
-    Ok(id)
+    Ok(known)
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
-//! The records of a state, for the operator: show, compare with the IaaS, import, restore and forget them.
+//! The records of a state, for the operator: show, import, restore and forget them.
 //!
 //! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points:
-//! [`show()`], [`verify()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
+//! [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
 
 mod find;
 mod forget;
 mod import;
 mod restore;
 mod show;
-mod verify;
 
 pub(super) use find::{find, find_any};
 pub use forget::{Forgettable, forget};
 pub use import::{Import, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
 pub use show::{Overview, show};
-pub use verify::{Checked, Finding, Status, Verify, verify};
 
 use base::Result;
 

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use super::suspects;
 use crate::agent::Backoff;
-use crate::cpi::{self, CpiError, Stop, read_answer};
-use crate::effects::{Effect, still_at_work, unknown_outcome};
+use crate::cpi::{self, CallLog, CpiError, Stop, read_answer};
+use crate::cpis;
+use crate::effects::{Effect, failed_call, still_at_work, unknown_outcome};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::registry::ForCalls;
+use crate::state::call_rules::{self, Conclusion, Outcome};
 use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
-use base::events::{Reporter, Stage};
+use base::events::Stage;
 use base::timing::Activity;
 use base::{Error, Result};
 use manifest::Inputs;
@@ -46,76 +48,133 @@ fn settle(
     call: OpenCall,
     forget: bool,
 ) -> Result<()> {
-    let reporter: &Reporter = &environment.reporter;
-    let stage = reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
+    let stage =
+        environment.reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
     let waited = wait_for_call(environment, store, intent, &call, &stage)?;
     let lost = matches!(waited, Waited::Lost);
-    let answer = match waited {
-        Waited::NeverAsked => {
-            call.settle()?;
-            stage.skip("the CPI was not yet called");
-            return Ok(());
-        }
-        Waited::Answer(bytes) => read(intent, &bytes),
-        Waited::Lost => {
-            let by =
-                intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
-            let lost = format!("it was made by {by}, and what it came to has not been made known");
-            Err(CpiError::no_answer(intent.effect.method(), &intent.request_id, lost))
-        }
+    let found = examine(environment, store, intent, &call, waited, &stage);
+    let outcome = match &found {
+        Found::NeverAsked => Outcome::NeverAsked,
+        Found::Changes(_) => Outcome::Answered,
+        Found::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
-    let problem = match answer {
-        Ok(answer) => match fitting_changes(environment, store, intent, &answer) {
-            Ok(changes) => {
-                for change in changes {
-                    store.commit(change)?;
-                }
-                call.settle()?;
-                stage.finish();
-                return Ok(());
-            }
-            Err(problem) => problem,
-        },
-        Err(CpiError::NoAnswer { problem, .. }) => problem,
-        // This run's plan decides whether the call is made again.
-        Err(error) => {
-            let hide = |text: &str| environment.redactor.apply(text).into_owned();
-            if let Some(suspect) = intent.effect.suspect(&error, &hide) {
-                store.commit(Change::CreationFailed(suspect))?;
-            }
-            call.settle()?;
-            stage.skip(error.to_string());
-            return Ok(());
-        }
-    };
-    if intent.effect.creates() {
-        if !forget {
-            let cause = CpiError::no_answer(intent.effect.method(), &intent.request_id, problem);
-            call.redact(&environment.redactor);
-            let mut error = Error::from(cause);
-            if lost {
-                let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
-                error = error.with_hint(format!(
-                    "if {host} is only cut off, the CPI may still be at work there, and its answer will be \
-                     known as soon as it can be sent: run the same command again then"
-                ));
-            }
-            let error = unknown_outcome(&intent.effect, &call, error);
-            return Err(match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
-                Some(seen) => error.with_hint(seen),
-                None => error,
-            });
-        }
-        reporter.warn(format!(
+    if outcome == Outcome::Unknown && intent.effect.creates() && forget {
+        environment.reporter.warn(format!(
             "forgetting call {}: {} may exist and is not on record",
             intent.request_id,
             intent.effect.how_to_find()
         ));
     }
-    // Other effects are about recorded resources: this run's plan decides about them again.
-    call.settle()?;
-    stage.skip(format!("it gave no usable answer: {problem}"));
+    for step in call_rules::conclusions(outcome, intent.effect.creates(), forget) {
+        match (step, &found) {
+            (Conclusion::Record, Found::Changes(changes)) => {
+                changes.iter().try_for_each(|change| store.commit(change.clone()))?;
+            }
+            (Conclusion::RecordSuspect, Found::Failed(error)) => {
+                failed_call::record(&environment.redactor, store, &intent.effect, error)?;
+            }
+            (Conclusion::Record | Conclusion::RecordSuspect, _) => {}
+            (Conclusion::Settle, _) => call.settle()?,
+            (Conclusion::StayOpen, _) => {
+                let error = found.into_error(intent);
+                return Err(stays_open(environment, inputs, store, intent, &call, error, lost));
+            }
+        }
+    }
+    match found {
+        Found::NeverAsked => stage.skip("the CPI was not yet called"),
+        Found::Changes(_) => stage.finish(),
+        Found::Failed(CpiError::NoAnswer { problem, .. }) => {
+            stage.skip(format!("it gave no usable answer: {problem}"));
+        }
+        // This run's plan decides whether the call is made again.
+        Found::Failed(error) => stage.skip(error.to_string()),
+    }
     Ok(())
+}
+
+/// The outcome of an open call, with what is needed to record or report it.
+enum Found {
+    /// It was never made.
+    NeverAsked,
+    /// The changes that its answer means.
+    Changes(Vec<Change>),
+    /// The error that the CPI answered with, or the problem with its answer.
+    Failed(CpiError),
+}
+
+impl Found {
+    /// Returns the error for the cause of a call that stays open.
+    fn into_error(self, intent: &Intent<Effect>) -> CpiError {
+        match self {
+            Found::Failed(error) => error,
+            Found::NeverAsked | Found::Changes(_) => no_answer(intent, "it stays open".to_owned()),
+        }
+    }
+}
+
+fn no_answer(intent: &Intent<Effect>, problem: String) -> CpiError {
+    CpiError::no_answer(intent.effect.method(), &intent.request_id, problem)
+}
+
+/// Reads the answer to a call and its log.
+fn examine(
+    environment: &Environment,
+    store: &Store,
+    intent: &Intent<Effect>,
+    call: &OpenCall,
+    waited: Waited,
+    stage: &Stage,
+) -> Found {
+    let mut log = Vec::new();
+    let answer = match waited {
+        Waited::NeverAsked => return Found::NeverAsked,
+        Waited::Answer(bytes) => {
+            let mut of_call = CallLog::open(&call.log_path());
+            of_call.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
+            read(intent, &bytes).map_err(|error| error.with_end(None, of_call.tail()))
+        }
+        Waited::Lost => {
+            let by =
+                intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
+            let lost = format!("it was made by {by}, and what it came to has not been made known");
+            Err(no_answer(intent, lost))
+        }
+    };
+    let answer = answer.map(|answer| fitting_changes(environment, store, intent, &answer));
+    // Only now does the redactor know the credentials in the answer to `attach_disk`.
+    log.iter().for_each(|line| cpis::show_log_line(environment, stage, line));
+    match answer {
+        Ok(Ok(changes)) => Found::Changes(changes),
+        Ok(Err(problem)) => Found::Failed(no_answer(intent, problem)),
+        Err(error) => Found::Failed(error),
+    }
+}
+
+/// Returns the error for a call that stays open, with what is known about the resource that it may have made.
+fn stays_open(
+    environment: &Environment,
+    inputs: &Inputs,
+    store: &Store,
+    intent: &Intent<Effect>,
+    call: &OpenCall,
+    cause: CpiError,
+    lost: bool,
+) -> Error {
+    call.redact(&environment.redactor);
+    let mut error = Error::from(cause);
+    if lost {
+        let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
+        error = error.with_hint(format!(
+            "if {host} is only cut off, the CPI may still be at work there, and its answer will be \
+             known as soon as it can be sent: run the same command again then"
+        ));
+    }
+    let error = unknown_outcome(&intent.effect, call, error);
+    match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
+        Some(seen) => error.with_hint(seen),
+        None => error,
+    }
 }
 
 /// Reads the answer to a call by the terms under which it was made.

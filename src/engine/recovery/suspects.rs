@@ -3,37 +3,72 @@
 //! through its agent; a CPI cannot be asked about a disk or an image without a CID.
 
 use crate::agent::{AgentError, Endpoint, connect, endpoint, identity};
-use crate::effects::Effect;
+use crate::effects::{Effect, failed_call};
 use crate::environment::Environment;
 use crate::prepare;
-use crate::protocol::ResourceKind;
-use crate::state::{State, Suspect};
-use base::{Error, Result};
+use crate::protocol::{RequestId, ResourceKind};
+use crate::state::{Change, State, Store, Suspect, SuspectGroup};
+use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
-/// The maximum number of suspects described in a report.
+/// The maximum number of groups of suspects described in a report.
 const TOLD: usize = 3;
 
-/// Describes a suspect: how to find it, and the request id.
-pub(crate) fn describe(suspect: &Suspect) -> String {
-    format!("{} (request {}, {})", suspect.how_to_find(), suspect.request_id, suspect.since)
+/// Describes groups of suspects: how to find them, and the request ids.
+fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
+    let texts: Vec<String> =
+        groups.map(|group| format!("{} ({})", group.how_to_find(), group.requests())).collect();
+    texts.join("; ")
 }
 
 /// Warns about the suspects on record.
 pub(crate) fn report(environment: &Environment, state: &State) {
     let suspects = &state.monopile.suspects;
-    let newest: Vec<String> = suspects.iter().rev().take(TOLD).map(describe).collect();
-    let (calls, more) = match suspects.len() {
+    let calls = match suspects.len() {
         0 => return,
-        1 => ("a call of an earlier run".to_owned(), String::new()),
-        count if count <= TOLD => (format!("{count} calls of earlier runs"), String::new()),
-        count => (format!("{count} calls of earlier runs"), format!("; and {} more", count - TOLD)),
+        1 => "a call of an earlier run".to_owned(),
+        count => format!("{count} calls of earlier runs"),
+    };
+    let groups = SuspectGroup::all(suspects);
+    let newest = described(groups.iter().rev().take(TOLD));
+    let more = match groups.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
     };
     environment.reporter.warn(format!(
-        "{calls} failed and may have made something all the same: {}{more}. Look in the IaaS; `monopile \
-         state show` says what the CPI said, `monopile state forget --call REQUEST-ID` drops the record",
-        newest.join("; ")
+        "{calls} failed and may have made something all the same: {newest}{more}. Look in the IaaS; \
+         `monopile state show` says what the CPI said. To drop the records: `{}`",
+        forget_command(environment)
     ));
+}
+
+/// Returns the command that drops all suspects, ready to paste.
+pub(crate) fn forget_command(environment: &Environment) -> String {
+    failed_call::forget_command(environment, "--failed-calls")
+}
+
+/// Asks the operator at the terminal whether to forget all suspects. Without a terminal nothing is asked or
+/// forgotten, because `-n` confirms only what the command is named for. Returns true if they were forgotten.
+pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Result<bool> {
+    let Some(confirm) = &environment.confirm else { return Ok(false) };
+    let suspects = &store.state().monopile.suspects;
+    let calls = match suspects.len() {
+        1 => "a failed call".to_owned(),
+        count => format!("{count} failed calls"),
+    };
+    let groups = SuspectGroup::all(suspects);
+    let question = environment.redactor.show(&format!(
+        "Only {calls} on record: {} may exist. Did you look in the IaaS, and shall the state be deleted?",
+        described(groups.iter())
+    ));
+    if !confirm(&question)? {
+        return Err(Error::new(ErrorKind::Declined, "not confirmed: the state stays"));
+    }
+    let ids: Vec<RequestId> = suspects.iter().map(|suspect| suspect.request_id.clone()).collect();
+    for request_id in ids {
+        store.commit(Change::SuspectForgotten { request_id })?;
+    }
+    Ok(true)
 }
 
 /// Fails if the agent of a suspected VM answers while no VM is on record. Its CID is unknown, and a new VM
@@ -41,7 +76,7 @@ pub(crate) fn report(environment: &Environment, state: &State) {
 pub(crate) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<()> {
     let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
-        "a VM that is not on record is there: the agent at {} has the id {}, and nobody has the VM's CID",
+        "a VM that is not on record is there: the agent at {} has the id {}, and the VM's CID is unknown",
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
@@ -86,7 +121,8 @@ pub(crate) fn sighting(
     effect: &Effect,
 ) -> Option<String> {
     let Effect::CreateVm { record } = effect else { return None };
-    let loaded = prepare::load(environment, inputs).ok()?;
+    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let loaded = prepare::load(environment, &inputs).ok()?;
     let provider = loaded.provider().ok()?;
     let agent = connect(environment, endpoint(environment, &provider).ok()?, state);
     Some(match agent.get_state() {

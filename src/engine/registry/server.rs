@@ -62,6 +62,7 @@ pub struct Registry {
 struct Shared {
     content: Content,
     login: Login,
+    header_timeout: Duration,
     /// Separate limits for connections from this machine and from the VM, so that neither can use up the
     /// other's.
     here: Arc<Semaphore>,
@@ -91,6 +92,15 @@ impl Registry {
 
     /// Serves `content` at the endpoint of an earlier registry, for its clients.
     pub fn start_again(runtime: &Handle, endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
+        Self::start_with(runtime, endpoint, content, HEADER_TIMEOUT)
+    }
+
+    fn start_with(
+        runtime: &Handle,
+        endpoint: RegistryEndpoint,
+        content: Document,
+        header_timeout: Duration,
+    ) -> Result<Self> {
         let address = endpoint.address;
         let failed = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
@@ -113,6 +123,7 @@ impl Registry {
         let shared = Arc::new(Shared {
             content,
             login: endpoint.login,
+            header_timeout,
             here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
@@ -168,12 +179,13 @@ async fn serve<S>(shared: Arc<Shared>, stream: S, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let header_timeout = shared.header_timeout;
     let app = Router::new()
         .route("/instances/{id}/settings", any(settings))
         .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
         .layer(Extension(origin))
         .with_state(shared);
-    serve_connection(stream, app, HEADER_TIMEOUT, "registry").await;
+    serve_connection(stream, app, header_timeout, "registry").await;
 }
 
 fn answer(code: StatusCode, status: &str) -> Response {

@@ -98,10 +98,10 @@ fn check_presence(
         }
         Presence::Gone => {
             return Err(Error::invalid(format!("the CPI knows no disk {disk}"))
-                .with_hint("nothing was changed; `monopile disks` lists those on record"));
+                .with_hint("nothing was changed; `monopile state show --only disks` lists those on record"));
         }
         Presence::Unknown(reason) => {
-            return Err(Error::environment(format!("nobody can tell whether there is a disk {disk}"))
+            return Err(Error::environment(format!("it is unknown whether disk {disk} exists"))
                 .with_source(reason)
                 .with_hint("nothing was changed"));
         }

@@ -1,4 +1,4 @@
-//! `cpis`: lists the CPIs of a manifest with their answers to `info`. Takes no lock and writes nothing.
+//! `cpi list`: lists the CPIs of a manifest with their answers to `info`. Takes no lock and writes nothing.
 
 use serde::Serialize;
 

@@ -1,8 +1,9 @@
 //! `delete-vm`, `delete-disk`, `delete-stemcell` and `delete-snapshot`.
 
 use super::target::{TargetEnvironment, agree};
+use crate::agent::{connect, endpoint};
 use crate::cpis::{self, OwnedParts, Presence};
-use crate::effects::{Executor, Registry, deletion};
+use crate::effects::{Contradiction, Executor, Registry, deletion};
 use crate::environment::Environment;
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
 use crate::records;
@@ -68,6 +69,9 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         refuse_used(executor.state(), resource)?;
         agree(environment, &question(executor.state(), resource))?;
     }
+    for resource in &targets {
+        refuse_denied(environment, &opened.cpi_parts, &executor, resource)?;
+    }
     let registry = match targets.as_slice() {
         [Resource::Vm(vm)] => registry(environment, on, &opened.cpi_parts, &mut executor, vm)?,
         _ => None,
@@ -88,7 +92,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
             // Only this command line claims that the VM existed.
             executor.commit(Change::VmDeleted(vm.clone()))?;
-            return Err(nobody_knows(&vm.cid, cpi));
+            return Err(no_vm(&vm.cid, cpi));
         }
         if executor.state().records(resource) {
             left.push(resource.handle().to_string());
@@ -142,10 +146,10 @@ fn seek(
             }
         }
     }
-    undecided.ok_or_else(|| nobody_knows(cid, cpi))
+    undecided.ok_or_else(|| no_vm(cid, cpi))
 }
 
-fn nobody_knows(cid: &VmCid, cpi: Option<&str>) -> Error {
+fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
     let who = match cpi {
         None => "no CPI knows a VM".to_owned(),
         Some(cpi) => format!("{} knows no VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
@@ -193,6 +197,27 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
             records::find(known, &cid, cpi).map(|handle| vec![handle])
         }
     }
+}
+
+/// Rejects the deletion of the VM of this environment if the CPI denies it and its agent answers, because the
+/// CPI then looks in the wrong place, and its success would mean nothing.
+fn refuse_denied(
+    environment: &Environment,
+    cpi_parts: &OwnedParts,
+    executor: &Executor<'_>,
+    resource: &Resource,
+) -> Result<()> {
+    let Resource::Vm(vm) = resource else { return Ok(()) };
+    if executor.state().vm_handle().as_ref() != Some(vm) {
+        return Ok(());
+    }
+    let asking = environment.reporter.stage(format!("Asking for VM {vm}"));
+    if executor.presence(&asking, resource)? == Presence::Gone {
+        let agent = connect(environment, endpoint(environment, &cpi_parts.provider)?, executor.state());
+        Contradiction::refuse(executor, &agent, vm, &asking)?;
+    }
+    asking.finish();
+    Ok(())
 }
 
 /// Rejects the deletion of a resource that the VM uses.

@@ -1,4 +1,4 @@
-//! `stemcells`, `disks` and `snapshots`: list the records. They take no lock and call no CPI.
+//! `state show --only`: lists the stemcells, disks or snapshots on record. Takes no lock and calls no CPI.
 
 use serde::Serialize;
 

@@ -59,7 +59,8 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
 
 fn current(state: &State) -> Result<DiskHandle> {
     state.current_disk().map(Disk::handle).ok_or_else(|| {
-        Error::invalid("the environment has no persistent disk").with_hint("name a disk: `monopile disks`")
+        Error::invalid("the environment has no persistent disk")
+            .with_hint("name a disk: `monopile state show --only disks`")
     })
 }
 

@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::call_rules::{self, Evidence, FileState};
 use super::storage::JOURNAL;
 use crate::protocol::RequestId;
 use base::files::durable::{
@@ -139,17 +140,17 @@ impl CallFiles {
     /// Returns the progress of the process.
     pub(super) fn progress(&self) -> io::Result<Progress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
-        if let Some(prepared) = open_if_there(&self.prepared_path())?
-            && is_held(&prepared)?
-        {
-            // The process was forked and is about to become the CPI.
-            return Ok(Progress::Pending);
-        }
-        let Some(file) = open_if_there(&self.answer_path())? else { return Ok(Progress::NeverAsked) };
-        if is_held(&file)? {
-            return Ok(Progress::Pending);
-        }
-        written(&file).map(Progress::Ended)
+        let prepared = file_state(open_if_there(&self.prepared_path())?.as_ref())?;
+        let file = open_if_there(&self.answer_path())?;
+        let answer = file_state(file.as_ref())?;
+        Ok(match call_rules::progress(Evidence::Files { prepared, answer }) {
+            call_rules::Progress::Pending => Progress::Pending,
+            call_rules::Progress::Ended => {
+                Progress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
+            }
+            // Files show no call of another machine.
+            call_rules::Progress::NeverAsked | call_rules::Progress::Elsewhere => Progress::NeverAsked,
+        })
     }
 
     /// Opens the file of the call. Only for a caller that knows that the run which announced it has ended.
@@ -230,6 +231,14 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn file_state(file: Option<&File>) -> io::Result<FileState> {
+    Ok(match file {
+        None => FileState::Missing,
+        Some(file) if is_held(file)? => FileState::Held,
+        Some(_) => FileState::Free,
+    })
 }
 
 fn is_held(file: &File) -> io::Result<bool> {

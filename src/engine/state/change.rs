@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::file::{Disk, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm};
+use super::credentials::Credentials;
+use super::file::{
+    AbsentMethod, AgentTask, Disk, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm,
+};
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
+use super::place::Place;
 use super::salted::{Leaves, VmSpec, VmSpecDigests};
 use crate::protocol::{DiskHint, RequestId, VmCid};
 
@@ -82,6 +86,8 @@ pub enum Change {
     /// The CPI answered a creating call with an error. It may have created something, which stays on record
     /// as a suspect.
     CreationFailed(Suspect),
+    /// A CPI said that it does not implement an optional method.
+    MethodAbsent(AbsentMethod),
     /// The operator confirmed that nothing is left of the suspect with this request id.
     SuspectForgotten {
         /// The request id.
@@ -103,8 +109,17 @@ pub enum Change {
         /// True if the VM on record stays, with its disks mounted.
         in_place: bool,
     },
+    /// The first deploy begins with these values of declared variables. Without effect if values are on
+    /// record.
+    CredentialsChosen(Credentials),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
+    /// A CPI made something in this place.
+    PlaceUsed(Place),
+    /// The VM's agent began a task that takes long, or the run that waited for it saw its end.
+    AgentTask(Option<AgentTask>),
+    /// An update of the VM in place failed.
+    UpdateFailed,
     /// The metadata of the VM was set again.
     MetadataSet(Box<VmSpec>),
     /// A deploy succeeded.
@@ -115,6 +130,8 @@ pub enum Change {
         releases: Vec<Release>,
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
+        /// The values of declared variables.
+        credentials: Option<Credentials>,
         /// The durations of its steps and stages, by name.
         durations: BTreeMap<String, Duration>,
     },
@@ -303,6 +320,11 @@ impl State {
                     self.monopile.suspects.push(suspect);
                 }
             }
+            Change::MethodAbsent(absent) => {
+                if !self.monopile.absent_methods.contains(&absent) {
+                    self.monopile.absent_methods.push(absent);
+                }
+            }
             Change::SuspectForgotten { request_id } => {
                 self.monopile.suspects.retain(|known| known.request_id != request_id);
             }
@@ -339,18 +361,29 @@ impl State {
                     vm.ready = false;
                 }
             }
+            Change::CredentialsChosen(credentials) => {
+                self.monopile.credentials.get_or_insert(credentials);
+            }
             Change::VmReady => {
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.ready = true;
                 }
             }
+            Change::PlaceUsed(place) => {
+                self.monopile.places.retain(|known| known.cpi != place.cpi);
+                self.monopile.places.push(place);
+            }
+            Change::AgentTask(task) => self.monopile.agent_task = task,
+            Change::UpdateFailed => self.monopile.update_failed.clone_from(&self.current_vm_cid),
             Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.made_of = Some(VmSpecDigests::of(&spec));
                 }
             }
-            Change::Deployed { manifest_sha, releases, manifest, durations } => {
+            Change::Deployed { manifest_sha, releases, manifest, credentials, durations } => {
                 self.monopile.durations.record(durations);
+                self.monopile.update_failed = None;
+                self.monopile.credentials = credentials;
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;
@@ -388,6 +421,8 @@ impl State {
     /// Removes the record of the VM of this environment.
     fn forget_vm(&mut self) {
         self.current_vm_cid = None;
+        self.monopile.update_failed = None;
+        self.monopile.agent_task = None;
         self.monopile.vm = None;
         self.monopile.bare_vm = None;
     }
@@ -420,6 +455,11 @@ impl State {
             one.resource = one.resource.at_cpi(Some(to));
         }
         self.monopile.suspects.iter_mut().for_each(|one| adopt(&mut one.cpi));
+        self.monopile.absent_methods.iter_mut().for_each(|one| adopt(&mut one.cpi));
+        if self.place(from).is_some() {
+            self.monopile.places.retain(|place| place.cpi.as_deref() != Some(to));
+            self.monopile.places.iter_mut().for_each(|place| adopt(&mut place.cpi));
+        }
         let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
         if let Some(vm) = vm {
             self.own_vm(Handle::new(vm.cid, Some(to)));

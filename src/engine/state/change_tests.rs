@@ -69,8 +69,16 @@ fn suspects_stay_until_they_are_forgotten() {
     assert_eq!(read, state);
     state.apply(Change::SuspectForgotten { request_id: "other".parse().unwrap() }).unwrap();
     assert_eq!(state, read);
+    let absent = AbsentMethod { method: "snapshot_disk".into(), cpi: Some("old".into()) };
+    for _ in 0..2 {
+        state.apply(Change::MethodAbsent(absent.clone())).unwrap();
+    }
+    assert_eq!(state.monopile.absent_methods, [absent]);
+    assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
     state.apply(Change::CpiRenamed { from: Some("old".into()), to: "new".into() }).unwrap();
     assert_eq!(state.monopile.suspects[0].cpi.as_deref(), Some("new"));
+    assert_eq!(state.monopile.absent_methods[0].cpi.as_deref(), Some("new"));
+    state.monopile.absent_methods.clear();
     state.apply(Change::SuspectForgotten { request_id: "r".parse().unwrap() }).unwrap();
     assert_eq!(state, before);
 }
@@ -113,6 +121,7 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
             manifest_sha: "sha".into(),
             releases: Vec::new(),
             manifest: None,
+            credentials: None,
             durations: BTreeMap::new(),
         })
         .unwrap();
@@ -195,6 +204,7 @@ fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
             manifest_sha: "abc".into(),
             releases: Vec::new(),
             manifest: None,
+            credentials: None,
             durations: BTreeMap::new(),
         })
         .unwrap();

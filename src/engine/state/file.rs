@@ -10,8 +10,10 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::credentials::Credentials;
 use super::durations::Durations;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
+use super::place::Place;
 use super::salted::{Leaves, VmSpecDigests};
 use super::storage::{BACKUP, Storage};
 use crate::protocol::{
@@ -217,9 +219,25 @@ pub struct Extension {
     /// Suspects: resources that failed calls may have created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Suspect>,
+    /// Optional methods that a CPI said not to implement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent_methods: Vec<AbsentMethod>,
+    /// The places of the resources, one per CPI.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
+    /// A task of the VM's agent that a run waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_task: Option<AgentTask>,
+    /// The VM on which the last update in place failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_failed: Option<VmCid>,
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
+    /// The values of declared variables with which the environment was deployed, as digests. After a first
+    /// deploy that failed, those of that deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
     /// The durations of steps and stages of earlier deploys.
     #[serde(default, skip_serializing_if = "Durations::is_empty")]
     pub durations: Durations,
@@ -237,11 +255,27 @@ impl Default for Extension {
             snapshots: Vec::new(),
             undeleted: Vec::new(),
             suspects: Vec::new(),
+            absent_methods: Vec::new(),
+            places: Vec::new(),
+            agent_task: None,
+            update_failed: None,
             manifest: None,
+            credentials: None,
             durations: Durations::default(),
             unknown: Map::new(),
         }
     }
+}
+
+/// A task of an agent that may still be at work after the run that started it was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTask {
+    /// The VM.
+    pub vm: VmCid,
+    /// The message that started it.
+    pub method: String,
+    /// The id that the agent gave to it.
+    pub id: String,
 }
 
 /// A failed deletion, which the next run tries again.
@@ -278,6 +312,16 @@ pub struct Suspect {
     pub said: String,
     /// The time of the call, RFC 3339 UTC.
     pub since: String,
+}
+
+/// An optional method that a CPI said not to implement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbsentMethod {
+    /// The method.
+    pub method: String,
+    /// The name of the CPI; none for the default CPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
 }
 
 impl Suspect {
@@ -537,6 +581,21 @@ impl State {
         self.monopile.suspects.iter().find(|one| one.agent_id.as_deref() == Some(agent_id))
     }
 
+    /// Returns true if the last update of the VM in place failed.
+    pub fn update_failed(&self) -> bool {
+        self.monopile.update_failed.is_some() && self.monopile.update_failed.as_ref() == self.vm_cid()
+    }
+
+    /// Returns the task of the VM's agent that an earlier run waited for.
+    pub fn agent_task(&self) -> Option<&AgentTask> {
+        self.monopile.agent_task.as_ref().filter(|task| Some(&task.vm) == self.vm_cid())
+    }
+
+    /// Returns where the resources of a CPI live, if that is on record.
+    pub fn place(&self, cpi: Option<&str>) -> Option<&Place> {
+        self.monopile.places.iter().find(|place| place.cpi.as_deref() == cpi)
+    }
+
     /// Returns the mark on a resource whose deletion failed.
     pub fn undeleted(&self, resource: &Resource) -> Option<&Undeleted> {
         self.monopile.undeleted.iter().find(|one| one.resource == *resource)
@@ -562,6 +621,25 @@ impl State {
         let disks = self.disks.iter().map(|disk| Resource::Disk(disk.handle()));
         let stemcells = self.stemcells.iter().map(|stemcell| Resource::Stemcell(stemcell.handle()));
         vms.chain(snapshots).chain(disks).chain(stemcells)
+    }
+
+    /// Describes a resource, with the size of a disk, and with name and version of a stemcell.
+    pub fn describe(&self, resource: &Resource) -> String {
+        let details = match resource {
+            Resource::Vm(_) | Resource::Snapshot(_) => None,
+            Resource::Disk(handle) => {
+                let disk = self.disks.iter().find(|disk| disk.handle() == *handle);
+                disk.map(|disk| format!("{} MiB", disk.size))
+            }
+            Resource::Stemcell(handle) => {
+                let stemcell = self.stemcells.iter().find(|stemcell| stemcell.handle() == *handle);
+                stemcell.map(|stemcell| format!("{}/{}", stemcell.name, stemcell.version))
+            }
+        };
+        match details {
+            Some(details) => format!("{resource} ({details})"),
+            None => resource.to_string(),
+        }
     }
 
     /// Returns true if the resource is on record.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::call_rules::{self, Evidence, Published};
 use super::calls::{self, ANSWER, CallFiles, INTENT, Progress, UNASKED};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
@@ -65,7 +66,7 @@ pub struct Journal {
     holder: Option<Holder>,
 }
 
-/// A call that is announced and not yet settled.
+/// A call that is about to be announced, or announced and not yet settled.
 #[derive(Debug)]
 pub struct OpenCall {
     storage: Storage,
@@ -98,20 +99,23 @@ impl Journal {
         Journal { storage: storage.clone(), holder: Some(holder.clone()) }
     }
 
+    /// Returns the call with this request id, which is not announced yet.
+    pub fn call(&self, request_id: &RequestId) -> OpenCall {
+        self.open(request_id, false)
+    }
+
     /// Announces a call. The announcement is durable when this returns.
-    pub fn begin<E: Serialize>(&self, intent: &Intent<E>) -> Result<OpenCall> {
+    pub fn announce<E: Serialize>(&self, call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let failed =
             |error| Error::io(format!("announcing a call in '{}'", self.storage.name(JOURNAL)), error);
         let announcement = Announcement { intent, by: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
         self.storage.prove_lock()?;
-        let call = self.open(&intent.request_id, false);
         if self.storage.answers_apart() {
             call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
-        self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)?;
-        Ok(call)
+        self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)
     }
 
     fn open(&self, request_id: &RequestId, inherited: bool) -> OpenCall {
@@ -241,12 +245,16 @@ impl OpenCall {
 
     /// Reads from the journal what another machine recorded about the call.
     fn answer_elsewhere(&self) -> io::Result<Answer> {
-        if let Some(found) = self.storage.read(&self.document(ANSWER))? {
-            return Ok(Answer::Ended(found.bytes));
-        }
-        Ok(match self.storage.read(&self.document(UNASKED))? {
-            Some(_) => Answer::NeverAsked,
-            None => Answer::Elsewhere,
+        let answer = self.storage.read(&self.document(ANSWER))?;
+        let published = match &answer {
+            Some(_) => Some(Published::Answer),
+            None => self.storage.read(&self.document(UNASKED))?.map(|_| Published::NeverAsked),
+        };
+        Ok(match call_rules::progress(Evidence::Journal(published)) {
+            call_rules::Progress::NeverAsked => Answer::NeverAsked,
+            call_rules::Progress::Pending => Answer::Pending,
+            call_rules::Progress::Ended => Answer::Ended(answer.map_or_else(Vec::new, |found| found.bytes)),
+            call_rules::Progress::Elsewhere => Answer::Elsewhere,
         })
     }
 
@@ -273,8 +281,10 @@ impl OpenCall {
     }
 
     /// Removes the intent and the files of the call. The outcome must be in the state.
-    pub fn settle(self) -> Result<()> {
+    pub fn settle(&self) -> Result<()> {
         let failed = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
+        // Another run that has the lock may be about to make the call.
+        self.storage.check_lock()?;
         self.storage.remove(&self.document(INTENT)).map_err(failed)?;
         if self.inherited && self.storage.answers_apart() {
             // An answer may hold secrets.
@@ -307,7 +317,8 @@ mod tests {
             registry: None,
             by: None,
         };
-        let call = journal.begin(&intent).unwrap();
+        let call = journal.call(&intent.request_id);
+        journal.announce(&call, &intent).unwrap();
         (journal, call)
     }
 
@@ -326,7 +337,7 @@ mod tests {
         let (journal, call) = call(directory.path());
         assert!(matches!(call.answer().unwrap(), Answer::NeverAsked), "announced only");
         let file = call.answer_file().unwrap();
-        assert!(matches!(call.answer().unwrap(), Answer::Pending), "somebody is about to start it");
+        assert!(matches!(call.answer().unwrap(), Answer::Pending), "another process is about to start it");
         drop(file);
         eventually("killed before it started", || matches!(call.answer().unwrap(), Answer::NeverAsked));
 

@@ -90,7 +90,40 @@ impl Lock {
 #[derive(Debug)]
 pub(super) struct FileLock {
     _file: Locked,
+    held: HeldFile,
+}
+
+/// A lock file that this run holds: its path, and the device and inode of the locked file.
+#[derive(Debug, Clone)]
+pub(super) struct HeldFile {
     path: PathBuf,
+    file: (u64, u64),
+}
+
+impl HeldFile {
+    /// Returns true if the path still leads to the locked file.
+    fn is_in_place(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
+    }
+
+    /// Fails if the lock file was removed or replaced, so that another run may have taken the lock.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_in_place() {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(Error::new(
+            ErrorKind::Locked,
+            format!(
+                "the lock '{path}' was removed during this run, so another run may be using the environment"
+            ),
+        )
+        .with_hint(
+            "this run changes nothing more; wait until no run is left, then run the same command again: it \
+             reads the answers of calls that were under way",
+        )
+        .with_hint("leave the lock file alone: it goes away with the run that made it"))
+    }
 }
 
 impl FileLock {
@@ -127,16 +160,25 @@ impl FileLock {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(&text))
                 .map_err(failed)?;
-            return Ok(FileLock { _file: file, path });
+            return Ok(FileLock { _file: file, held: HeldFile { path, file: (ours.dev(), ours.ino()) } });
         }
+    }
+}
+
+impl FileLock {
+    /// Returns the file that is held.
+    pub(super) fn file(&self) -> HeldFile {
+        self.held.clone()
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
         // Removed while it is still locked, so that no other run locks a file that is about to vanish; see
-        // `take`.
-        let _ = std::fs::remove_file(&self.path);
+        // `take`. The lock of another run stays.
+        if self.held.is_in_place() {
+            let _ = std::fs::remove_file(&self.held.path);
+        }
     }
 }
 

@@ -5,31 +5,39 @@
 //! something in the IaaS is announced in the [`Journal`] before it is made, and settled after its outcome is
 //! in the state.
 
+pub(crate) mod call_rules;
 mod calls;
 mod change;
+mod credentials;
 mod durations;
 mod file;
 mod handle;
 mod identity;
 mod journal;
 mod lock;
+mod place;
 mod salted;
 mod storage;
 mod store;
+mod suspect_group;
 mod versions;
 mod wait;
 
 pub use change::{Change, Rejected};
+pub use credentials::Credentials;
 pub use durations::Durations;
 pub use file::{
-    Disk, Extension, FORMAT, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm,
+    AbsentMethod, AgentTask, Disk, Extension, FORMAT, Release, ReplacedOn, Snapshot, State, Stemcell,
+    Suspect, Undeleted, Vm,
 };
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{Answer, Intent, Journal, OpenCall};
 pub use lock::{Holder, Waiting};
+pub use place::{Place, PlaceInUse};
 pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
-pub use storage::{Address, BUCKET_REQUEST, BUCKET_RETRIES, Document, Shared, Storage, keep};
+pub use storage::{Address, BESIDE, BUCKET_REQUEST, BUCKET_RETRIES, Document, Shared, Storage, keep};
 pub use store::Store;
+pub use suspect_group::SuspectGroup;
 pub use versions::{KEPT, Version, versions};
 pub use wait::wait_for_answer;

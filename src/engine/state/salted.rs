@@ -26,18 +26,20 @@ impl Salt {
     }
 
     /// Returns the HMAC-SHA-256 of a name and its value, shortened to 128 bits, as hex.
-    fn digest(&self, name: &str, value: &str) -> String {
+    pub(super) fn digest(&self, name: &str, value: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
         let tag = hmac::sign(&key, format!("{name}\0{value}").as_bytes());
         hex::encode(tag.as_ref().get(..KEPT).unwrap_or_default())
     }
 }
 
-/// The leaves of the deployed manifest: path to digest.
+/// The leaves of the deployed manifest: path to digest, and what a plan shows of values that are not secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaves {
     salt: Salt,
     digests: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shown: BTreeMap<String, String>,
 }
 
 impl Leaves {
@@ -46,7 +48,18 @@ impl Leaves {
         let salt = Salt::fresh();
         let digests =
             leaves.into_iter().map(|(path, value)| (path.to_owned(), salt.digest(path, value))).collect();
-        Leaves { salt, digests }
+        Leaves { salt, digests, shown: BTreeMap::new() }
+    }
+
+    /// Records descriptions of values that are not secret, by path.
+    #[must_use]
+    pub fn showing(self, shown: impl IntoIterator<Item = (String, String)>) -> Self {
+        Leaves { shown: shown.into_iter().collect(), ..self }
+    }
+
+    /// Returns the description of the value at this path, if it was not secret.
+    pub fn shown(&self, path: &str) -> Option<&str> {
+        self.shown.get(path).map(String::as_str)
     }
 
     /// Returns true if the leaf at this path had this value, `None` if there was no such leaf.

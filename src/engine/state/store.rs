@@ -253,6 +253,7 @@ mod tests {
                 manifest_sha: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
+                credentials: None,
                 durations: Default::default(),
             })
             .unwrap();
@@ -270,6 +271,7 @@ mod tests {
                 manifest_sha: "def".into(),
                 releases: Vec::new(),
                 manifest: None,
+                credentials: None,
                 durations: Default::default(),
             })
             .unwrap();
@@ -295,6 +297,7 @@ mod tests {
                 manifest_sha: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
+                credentials: None,
                 durations: Default::default(),
             })
             .unwrap();
@@ -362,7 +365,8 @@ mod tests {
             by: None,
         };
         let file = PathBuf::from(store.journal().registry().to_string());
-        let call = store.journal().begin(&intent).unwrap();
+        let call = store.journal().call(&intent.request_id);
+        store.journal().announce(&call, &intent).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -410,7 +414,7 @@ mod tests {
             registry: None,
             by: None,
         };
-        store.journal().begin(&intent).unwrap();
+        store.journal().announce(&store.journal().call(&intent.request_id), &intent).unwrap();
         assert!(store.remove().is_err());
         assert!(path.exists());
     }

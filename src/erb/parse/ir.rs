@@ -42,6 +42,8 @@ pub(crate) enum Node {
     /// `self`
     Myself,
     Int(i64),
+    /// `__LINE__`
+    Line,
     /// An integer beyond 64 bits, in decimal digits.
     BigInt(Arc<str>),
     Float(f64),

@@ -5,18 +5,57 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
-use super::ir::{Node, Pair, Part};
+use super::ir::{Expr, Node, Pair, Part};
 use super::lower::{Lowered, Lowerer, construct_name, unsupported};
+
+/// Returns true if both expressions are the same literal.
+fn same_literal(one: &Expr, other: &Expr) -> bool {
+    match (&one.node, &other.node) {
+        (Node::Int(one), Node::Int(other)) => one == other,
+        (Node::BigInt(one), Node::BigInt(other)) => one == other,
+        (Node::Float(one), Node::Float(other)) => one == other,
+        (Node::Symbol(one), Node::Symbol(other)) => one == other,
+        (Node::Str(one), Node::Str(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn is_literal(value: &Expr) -> bool {
+    match &value.node {
+        Node::Nil
+        | Node::True
+        | Node::False
+        | Node::Int(_)
+        | Node::BigInt(_)
+        | Node::Float(_)
+        | Node::Symbol(_)
+        | Node::Str(_) => true,
+        Node::Array(items) => items.iter().all(is_literal),
+        _ => false,
+    }
+}
 
 impl Lowerer {
     pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {
-        let mut pairs = Vec::new();
+        let mut pairs: Vec<Pair> = Vec::new();
         for ast in list {
-            pairs.push(match ast {
+            let pair = match ast {
                 Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
                 Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
                 other => return unsupported(other, construct_name(other)),
-            });
+            };
+            // Of literal keys that are repeated, Ruby keeps the last one in its place.
+            if let Pair::Entry(key, _) = &pair
+                && let Some(repeated) = pairs
+                    .iter()
+                    .position(|pair| matches!(pair, Pair::Entry(known, _) if same_literal(known, key)))
+            {
+                if !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {
+                    return unsupported(ast, "a hash with a repeated key whose first value is computed");
+                }
+                pairs.remove(repeated);
+            }
+            pairs.push(pair);
         }
         Ok(pairs)
     }

@@ -179,7 +179,18 @@ impl Lowerer {
             }
             Ast::Dsym(symbol) => Node::InterpolatedSymbol(self.parts(&symbol.parts)?),
             Ast::Regexp(regexp) => self.regexp(regexp)?,
-            Ast::Array(array) => Node::Array(self.exprs(&array.elements)?),
+            Ast::Array(array) => {
+                let pairs = match array.elements.last() {
+                    Some(Ast::Kwargs(hash)) => &hash.pairs[..],
+                    Some(Ast::Hash(hash)) if hash.begin_l.is_none() => &hash.pairs[..],
+                    _ => &[],
+                };
+                if !pairs.is_empty() && pairs.iter().all(|pair| matches!(pair, Ast::Kwsplat(_))) {
+                    // If all of them are empty, Ruby adds no hash.
+                    return unsupported(ast, "an array that ends with '**' and no other keys");
+                }
+                Node::Array(self.exprs(&array.elements)?)
+            }
             Ast::Splat(splat) => match &splat.value {
                 Some(value) => Node::Splat(self.boxed(value)?),
                 None => return unsupported(ast, "an anonymous splat"),
@@ -335,7 +346,7 @@ impl Lowerer {
                 }
                 Node::MatchAssign { regexp, value, names }
             }
-            Ast::Line(_) => Node::Int(0),
+            Ast::Line(_) => Node::Line,
             Ast::File(_) => Node::Str(Arc::from("(erb)")),
             Ast::Lvasgn(_)
             | Ast::Ivasgn(_)

@@ -127,6 +127,8 @@ pub struct CloudProvider {
     pub cpi: CpiSource,
     /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
+    /// Its credentials and certificates before rotations that are not deployed yet, the latest first.
+    pub previous: Vec<PreviousAgent>,
     /// The certificate that the agent presents, with its CA.
     pub cert: Certificate,
     /// Properties of the CPI.
@@ -135,6 +137,17 @@ pub struct CloudProvider {
     pub registry: Option<RegistryConfig>,
     /// The SSH tunnel of contract v1, if configured.
     pub ssh_tunnel: Option<SshTunnel>,
+}
+
+/// The agent's credentials and certificate before a rotation.
+#[derive(Debug, Clone)]
+pub struct PreviousAgent {
+    /// The agent's URL, with credentials.
+    pub mbus: Secret,
+    /// The CA, as PEM.
+    pub ca: Option<String>,
+    /// The certificate, as PEM.
+    pub certificate: Option<String>,
 }
 
 /// A certificate with its CA and private key, each as PEM.

@@ -359,7 +359,8 @@ fn cloud_provider(
         properties.extend(own);
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
-    Some(CloudProvider { cpi: cpi?, mbus: mbus?, cert, properties, registry, ssh_tunnel })
+    let (mbus, previous) = (mbus?, Vec::new());
+    Some(CloudProvider { cpi: cpi?, mbus, previous, cert, properties, registry, ssh_tunnel })
 }
 
 /// The arguments of an executable. `args` is another name for them.

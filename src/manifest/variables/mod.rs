@@ -11,12 +11,17 @@ mod declared;
 mod definitions;
 mod descend;
 mod missing;
+mod previous_mbus;
 mod resolver;
 mod sources;
 pub mod syntax;
+mod values;
 
 pub use declared::Declared;
 pub use definitions::{Definition, Definitions, UpdateMode};
 pub use missing::Missing;
+pub(crate) use previous_mbus::{MbusOutline, PreviousMbus};
 pub use resolver::Resolver;
 pub use sources::Sources;
+pub use values::VariableValue;
+pub(crate) use values::values;

@@ -33,6 +33,8 @@ pub struct Resolver<'a> {
     budget: usize,
     read_only: bool,
     notes: Vec<String>,
+    /// Stored values that were made again.
+    replaced: Vec<(String, Node)>,
 }
 
 impl<'a> Resolver<'a> {
@@ -57,6 +59,7 @@ impl<'a> Resolver<'a> {
             budget: BUDGET,
             read_only: false,
             notes: Vec::new(),
+            replaced: Vec::new(),
         }
     }
 
@@ -100,6 +103,7 @@ impl<'a> Resolver<'a> {
             .iter()
             .try_for_each(|definition| self.resolve(&definition.name, &definition.position).map(drop));
         let Some(store) = self.store.as_deref_mut() else { return result };
+        store.keep_previous(&self.replaced);
         let saved = store.save();
         store.unlock();
         result.and(saved)
@@ -168,6 +172,7 @@ impl<'a> Resolver<'a> {
                 definition.name,
                 mismatches.join(" and ")
             ));
+            self.replaced.push((definition.name.clone(), stored));
         }
         let value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         if let Some(store) = self.store.as_deref_mut() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Inputs;
 use crate::files;
+use crate::vars_store::previous;
 use crate::words::a_kind;
 use base::encryption::Encryption;
 use base::{Error, Result};
@@ -15,6 +16,8 @@ use yaml::{self, Data, Mapping, Node, Position};
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     values: BTreeMap<String, Node>,
+    /// The list of values that rotations replaced, if a vars file is a vars store.
+    previous: Option<Node>,
 }
 
 impl Sources {
@@ -29,13 +32,29 @@ impl Sources {
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
         let mut given: Vec<(String, Node)> = Vec::new();
         let outcome = read_all(inputs, &mut given);
-        let set = given.into_iter().try_for_each(|(name, value)| self.set(&name, value));
+        let set = given.into_iter().try_for_each(|(name, value)| {
+            if name == previous::KEY {
+                self.previous = Some(value);
+                return Ok(());
+            }
+            self.set(&name, value)
+        });
         outcome.and(set)
     }
 
     /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.values.get(name)
+    }
+
+    /// Returns the list of values that rotations replaced, see [`previous`].
+    pub(crate) fn previous(&self) -> Option<&Node> {
+        self.previous.as_ref()
+    }
+
+    /// Replaces the value of a variable as a whole.
+    pub(crate) fn replace(&mut self, name: &str, value: Node) {
+        self.values.insert(name.to_owned(), value);
     }
 
     /// Returns all variables with their values, by name.

@@ -8,8 +8,10 @@ use time::OffsetDateTime;
 
 use super::report::{self, Row};
 use super::rotate::{self, Rotated};
+use crate::vars_store::previous;
 use crate::vars_store::store::Store;
 use crate::{Inputs, load, ops};
+use base::encoding::rfc3339;
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::{Error, Result};
@@ -61,7 +63,7 @@ pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &R
             if *json {
                 let text = serde_json::to_string_pretty(&rows)
                     .map_err(|error| Error::environment("the list has no JSON form").with_source(error))?;
-                return Ok(format!("{text}\n"));
+                return Ok(format!("{}\n", base::text::escape_json(&text)));
             }
             Ok(table(&rows))
         }
@@ -102,16 +104,28 @@ fn check(
     let lines: Vec<String> =
         checked.findings.iter().map(|finding| format!("{}: {}", finding.name, finding.problem)).collect();
     let count = counted(lines.len(), "problem");
-    Err(Error::invalid(format!(
+    let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
         lines.join("\n  ")
     ))
-    .with_hint("monopile vars rotate STORE NAME makes a new value"))
+    .with_hint("monopile vars rotate STORE NAME makes a new value");
+    Err(match checked.has_invalid_dates {
+        true => {
+            error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))
+        }
+        false => error,
+    })
 }
 
 fn rotated(done: &Rotated, path: &Path) -> String {
-    let mut text = format!("New values in '{}': {}\n", path.display(), done.renewed.join(", "));
+    let mut text = format!(
+        "New values in '{}': {}\nThe old ones are kept under '{}' until create-env has deployed the new \
+         ones, so that the agent of the old VM can be reached.\n",
+        path.display(),
+        done.renewed.join(", "),
+        previous::KEY,
+    );
     if let Some(first) = done.authorities.first() {
         let _ = write!(
             text,
@@ -134,6 +148,9 @@ fn table(rows: &[Row]) -> String {
     cells.extend(rows.iter().map(|row| {
         [row.name.clone(), row.kind.to_owned(), dash(&row.expires), dash(&row.signed_by), row.detail.clone()]
     }));
+    for cell in cells.iter_mut().flatten() {
+        *cell = base::text::clean_line(cell);
+    }
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..4).map(width).collect();
     let mut text = String::new();

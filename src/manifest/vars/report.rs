@@ -51,6 +51,8 @@ pub struct Checked {
     pub certificates: usize,
     /// The problems found.
     pub findings: Vec<Finding>,
+    /// True if a certificate has expired or is not valid yet.
+    pub has_invalid_dates: bool,
     /// Checks that could not be made, with reasons.
     pub notes: Vec<String>,
 }
@@ -119,6 +121,10 @@ pub fn check(
         checked.variables += 1;
         let kind = ValueKind::of(value);
         checked.certificates += usize::from(kind.name() == "certificate");
+        if let ValueKind::Certificate(certificates) = &kind {
+            checked.has_invalid_dates |=
+                certificates.iter().any(|one| !(one.not_before..=one.not_after).contains(&now));
+        }
         let problems = match &kind {
             ValueKind::Certificate(certificates) => of_certificate(value, certificates, within, now),
             ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],

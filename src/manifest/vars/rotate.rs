@@ -36,9 +36,18 @@ pub struct Rotated {
 /// once, so that the rotation is complete or has no effect.
 pub fn rotate(store: &mut Store, declared: &Declared, name: &str, now: OffsetDateTime) -> Result<Rotated> {
     store.lock()?;
-    let mut rotation =
-        Rotation { declared, now, keys: KeyPool::default(), done: Rotated::default(), seen: BTreeSet::new() };
-    let result = rotation.renew(store, name).and_then(|()| store.save());
+    let mut rotation = Rotation {
+        declared,
+        now,
+        keys: KeyPool::default(),
+        done: Rotated::default(),
+        seen: BTreeSet::new(),
+        replaced: Vec::new(),
+    };
+    let result = rotation.renew(store, name).and_then(|()| {
+        store.keep_previous(&rotation.replaced);
+        store.save()
+    });
     store.unlock();
     result.map(|()| rotation.done)
 }
@@ -49,6 +58,8 @@ struct Rotation<'a> {
     keys: KeyPool,
     done: Rotated,
     seen: BTreeSet<String>,
+    /// The old values, by variable.
+    replaced: Vec<(String, Node)>,
 }
 
 impl Rotation<'_> {
@@ -71,6 +82,7 @@ impl Rotation<'_> {
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         self.done.renewed.push(name.to_owned());
+        self.replaced.push((name.to_owned(), old.clone()));
         let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
             store.set(name, keep_unknown(&old, new));
             return Ok(());

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use super::x509::Certificate;
 use yaml::{Data, Node};
 
-/// One sentence for each certificate in these variables that has expired or will within `within`.
+/// Returns a sentence for each certificate in these variables that has expired or expires within `within`.
 pub fn warnings<'n>(
     variables: impl Iterator<Item = (&'n str, &'n Node)>,
     now: OffsetDateTime,
@@ -22,17 +22,17 @@ pub fn warnings<'n>(
     sentences.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
-/// A certificate and the moment it stops being valid.
+/// A certificate and the end of its validity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dated {
     /// The end of its validity.
     pub not_after: OffsetDateTime,
-    /// Where it stands: the variable, or the first key, and what follows below that.
+    /// The path of the certificate: the variable or the first key, then the keys below it.
     pub path: String,
 }
 
-/// The certificates in these variables, the first to expire first. A CA stands in everything that it signed:
-/// it is named once, by the shortest path, its own.
+/// Returns the certificates in these variables, sorted by expiry. A CA, which is also part of the values that
+/// it signed, is listed once, with its shortest path.
 pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<Dated> {
     let mut found = Vec::new();
     for (name, value) in variables {
@@ -49,6 +49,20 @@ pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) ->
     dated
 }
 
+/// Describes the certificates in a text by the day on which the first of them expires; none if the text has
+/// no certificate.
+pub fn describe(text: &str) -> Option<String> {
+    if !text.contains("-----BEGIN CERTIFICATE-----") {
+        return None;
+    }
+    let certificates = Certificate::from_pem(text).unwrap_or_default();
+    let first = date(certificates.iter().map(|certificate| certificate.not_after).min()?);
+    Some(match certificates.len() {
+        1 => format!("certificate, expires {first}"),
+        count => format!("{count} certificates, the first expires {first}"),
+    })
+}
+
 fn sentence(path: &str, end: OffsetDateTime, now: OffsetDateTime) -> String {
     let date = date(end);
     if end < now {
@@ -62,7 +76,7 @@ fn sentence(path: &str, end: OffsetDateTime, now: OffsetDateTime) -> String {
     }
 }
 
-/// The day, as `2026-11-21`.
+/// Returns the day, as `2026-11-21`.
 pub fn date(moment: OffsetDateTime) -> String {
     moment.to_offset(time::UtcOffset::UTC).date().to_string()
 }

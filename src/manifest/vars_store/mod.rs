@@ -12,6 +12,7 @@ mod certificate_options;
 pub mod expiry;
 mod password;
 mod pem_text;
+pub(crate) mod previous;
 pub(crate) mod rsa_key;
 pub(crate) mod signing_key;
 pub(crate) mod spec;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::previous;
 use crate::files;
 use crate::words::a_kind;
 use base::encryption::{Encryption, StoredForm};
@@ -96,12 +97,13 @@ impl Store {
 
     /// Returns the names of all variables.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.values.iter().map(|(key, _)| key).filter_map(Node::as_str).collect::<Vec<_>>().into_iter()
+        self.iter().map(|(name, _)| name).collect::<Vec<_>>().into_iter()
     }
 
     /// Returns all variables with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
-        self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)))
+        let all = self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)));
+        all.filter(|(name, _)| *name != previous::KEY)
     }
 
     /// Returns all variables as one mapping.
@@ -113,6 +115,39 @@ impl Store {
     pub fn set(&mut self, name: &str, value: Node) {
         self.values.insert(Node::string(name), value);
         self.changed = true;
+    }
+
+    /// Returns the list of values that rotations replaced, see [`previous`].
+    pub(crate) fn previous(&self) -> Option<&Node> {
+        self.values.get(previous::KEY)
+    }
+
+    /// Keeps values that are replaced until [`Self::forget_previous`], which [`Self::save`] writes.
+    pub(crate) fn keep_previous(&mut self, replaced: &[(String, Node)]) {
+        if let Some(list) = previous::added(self.previous(), replaced) {
+            self.set(previous::KEY, list);
+        }
+    }
+
+    /// Removes the replaced values of these variables from the file.
+    pub fn forget_previous(&mut self, names: &[&str]) -> Result<()> {
+        if self.previous().is_none() || self.detached {
+            return Ok(());
+        }
+        self.lock()?;
+        let left = self.previous().map(|list| previous::without(list, names));
+        match left {
+            Some(left) if left.as_seq().is_some_and(|left| !left.is_empty()) => {
+                self.set(previous::KEY, left);
+            }
+            _ => {
+                self.values.remove(previous::KEY);
+                self.changed = true;
+            }
+        }
+        let saved = self.save();
+        self.unlock();
+        saved
     }
 
     /// Locks the store against other runs until [`Self::unlock`], and reads it again. The lock ends with the
@@ -232,6 +267,31 @@ mod tests {
         store.save().unwrap();
         let text = std::fs::read_to_string(store.path()).unwrap();
         assert_eq!(text, "12: twelve\na: 420\nb:\n  x:\n  - 1\n  - null\nc: new\n");
+    }
+
+    #[test]
+    fn replaced_values_are_kept_until_they_are_forgotten() {
+        let (_dir, mut store) = store(Some("a: new\nb: new\n"));
+        let tls =
+            yaml::load("{ca: one, certificate: two, private_key: three}", Path::new("tls.yml")).unwrap();
+        let pair = yaml::load("{public_key: one, private_key: two}", Path::new("rsa.yml")).unwrap();
+        store.keep_previous(&[("rsa".to_owned(), pair)]);
+        assert!(store.previous().is_none(), "keys are of no use");
+        store.keep_previous(&[("b".to_owned(), tls)]);
+        for number in 1..=5 {
+            store.keep_previous(&[("a".to_owned(), Node::string(format!("old-{number}")))]);
+        }
+        assert_eq!(store.names().collect::<Vec<_>>(), ["a", "b"]);
+        let rotations = previous::rotations(store.previous().unwrap());
+        let first = rotations[0][0].1.as_str();
+        assert_eq!((rotations.len(), first), (5, Some("old-5")), "the latest is the first");
+        store.save().unwrap();
+        let text = std::fs::read_to_string(store.path()).unwrap();
+        assert!(text.contains("monopile_previous:") && !text.contains("three"), "{text}");
+        store.forget_previous(&["b"]).unwrap();
+        assert_eq!(previous::rotations(store.previous().unwrap()).len(), 5);
+        store.forget_previous(&["a", "b"]).unwrap();
+        assert_eq!(std::fs::read_to_string(store.path()).unwrap(), "a: new\nb: new\n");
     }
 
     #[test]

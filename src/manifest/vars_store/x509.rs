@@ -1,4 +1,4 @@
-//! What a certificate says, read once.
+//! Parsed X.509 certificates.
 
 use std::net::IpAddr;
 
@@ -12,42 +12,42 @@ use base::{Error, Result};
 /// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// All of it.
+    /// The whole certificate.
     pub der: Vec<u8>,
-    /// Subject and issuer as they are encoded, for comparing and copying.
+    /// The encoded subject, for comparing and copying.
     pub subject: Vec<u8>,
-    /// See [`Self::subject`].
+    /// The encoded issuer.
     pub issuer: Vec<u8>,
     /// `CN` of the subject.
     pub common_name: Option<String>,
     /// `O` of the subject.
     pub organizations: Vec<String>,
-    /// Whether the subject has attributes that generated certificates lack.
+    /// True if the subject has other attributes than generated certificates.
     pub has_other_names: bool,
     /// DNS names and IP addresses of the subject alternative name.
     pub dns_names: Vec<String>,
-    /// See [`Self::dns_names`].
+    /// The IP addresses of the subject alternative name.
     pub addresses: Vec<IpAddr>,
-    /// When it begins to be valid.
+    /// The beginning of its validity.
     pub not_before: OffsetDateTime,
-    /// When it stops being valid.
+    /// The end of its validity.
     pub not_after: OffsetDateTime,
-    /// Whether the basic constraints say CA.
+    /// True if the basic constraints say CA.
     pub is_ca: bool,
     /// Bits of the key usage, digitalSignature being bit 0; none without the extension.
     pub key_usage: Option<u16>,
     /// The extended key usages this program knows, by the names of options.
     pub extended_key_usage: Vec<&'static str>,
-    /// The id of its key.
+    /// The subject key identifier.
     pub subject_key_id: Option<Vec<u8>>,
-    /// The public key as it stands in the BIT STRING of the SubjectPublicKeyInfo.
+    /// The public key, as in the BIT STRING of SubjectPublicKeyInfo.
     pub public_bits: Vec<u8>,
     /// The size of an RSA key in bits.
     pub rsa_bits: Option<usize>,
 }
 
 impl Certificate {
-    /// Reads one from DER.
+    /// Parses a certificate in DER.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
         let (rest, parsed) = X509Certificate::from_der(bytes).map_err(|error| {
             Error::invalid("the certificate cannot be read").with_source(error.to_string())
@@ -113,7 +113,7 @@ impl Certificate {
         }
     }
 
-    /// The certificates in a PEM text, in order.
+    /// Parses the certificates in a PEM text, in order.
     pub fn from_pem(text: &str) -> Result<Vec<Self>> {
         let found: Vec<Self> =
             pem_text::certificates(text).iter().map(|der| Self::from_der(der)).collect::<Result<_>>()?;
@@ -123,17 +123,17 @@ impl Certificate {
         Ok(found)
     }
 
-    /// In PEM form.
+    /// Returns the certificate in PEM.
     pub fn to_pem(&self) -> String {
         pem_text::encode("CERTIFICATE", &self.der)
     }
 
-    /// Whether `authority` issued it: the names fit, and so does the signature.
+    /// Returns true if `authority` issued the certificate: the names and the signature fit.
     pub fn is_signed_by(&self, authority: &Certificate) -> bool {
         self.issuer == authority.subject && self.verify(authority).unwrap_or(false)
     }
 
-    /// Whether it is its own issuer.
+    /// Returns true if the certificate is its own issuer.
     pub fn is_self_signed(&self) -> bool {
         self.is_signed_by(self)
     }
@@ -143,7 +143,7 @@ impl Certificate {
         let (_, other) = X509Certificate::from_der(&authority.der).ok()?;
         Some(match this.verify_signature(Some(other.public_key())) {
             Ok(()) => true,
-            // The parser does not know P-521; the library below it does.
+            // The parser does not support P-521, but the library below it does.
             Err(X509Error::SignatureUnsupportedAlgorithm)
                 if this.signature_algorithm.algorithm.to_id_string() == "1.2.840.10045.4.3.4" =>
             {

@@ -160,7 +160,7 @@ fn large_messages_are_refused_and_broken_off_blobs_leave_nothing() {
 }
 
 #[test]
-fn slow_clients_hold_nobody_up_and_are_shown_the_door() {
+fn slow_clients_delay_no_others_and_are_disconnected() {
     let world = World::new();
     let mut mute: Vec<TcpStream> =
         (0..50).map(|_| TcpStream::connect(("127.0.0.1", world.port)).unwrap()).collect();
@@ -168,7 +168,7 @@ fn slow_clients_hold_nobody_up_and_are_shown_the_door() {
     trickle.write_all(b"POST /agent HTTP/1.1\r\nHo").unwrap();
     let start = Instant::now();
     assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
-    assert!(start.elapsed() < Duration::from_secs(8), "nobody waits until the others have to go");
+    assert!(start.elapsed() < Duration::from_secs(8), "no script waits for the end of another");
     for stream in &mut mute {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(stream.read(&mut [0; 64]).is_ok_and(|count| count == 0), "the handshake has no deadline");

@@ -85,7 +85,7 @@ fn keystone_knows_who_asks_and_where_ironic_is() {
         [keystone.url(), "refuses the credentials".to_owned(), "project and domains".to_owned()];
     let credentials = credentials.each_ref().map(String::as_str);
     refused(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
-    refused(&[("OS_USERNAME", "nobody")], &list, &credentials);
+    refused(&[("OS_USERNAME", "no-such-user")], &list, &credentials);
     refused(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
     refused(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
     refused(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);

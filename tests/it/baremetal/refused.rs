@@ -41,13 +41,17 @@ fn what_does_not_exist() {
     let target =
         ["volume", "target", "create", "--type", "iscsi", "--volume-id", "v", "--boot-index", "0", "--node"];
     bench.refused(
-        &[&target[..], &["nobody"]].concat(),
+        &[&target[..], &["no-such-node"]].concat(),
         1,
-        &["(404)", "Node nobody could not be found", "node list"],
+        &["(404)", "Node no-such-node could not be found", "node list"],
     );
-    bench.refused(&["volume", "target", "list", "--node", "nobody"], 1, &["(404)", "Node nobody"]);
-    bench.refused(&["node", "show", "nobody"], 1, &["(404)", "Node nobody"]);
-    bench.refused(&["node", "validate", "nobody"], 1, &["(404)", "Node nobody"]);
+    bench.refused(
+        &["volume", "target", "list", "--node", "no-such-node"],
+        1,
+        &["(404)", "Node no-such-node"],
+    );
+    bench.refused(&["node", "show", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
+    bench.refused(&["node", "validate", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
     for kind in ["connector", "target"] {
         let words = ["(404)", &format!("Volume {kind} {NOWHERE} could not be found")];
         bench.refused(&["volume", kind, "show", NOWHERE], 1, &words);
@@ -128,7 +132,11 @@ fn what_cannot_be_changed_sorted_or_removed() {
         &["(400)", "invalid field for sorting"],
     );
     bench.refused(&["volume", "target", "show", &target, "--fields", "nothing"], 1, &["(400)", "nothing"]);
-    bench.refused(&["volume", "connector", "set", NOWHERE, "--node", "nobody"], 1, &["(404)", "Node nobody"]);
+    bench.refused(
+        &["volume", "connector", "set", NOWHERE, "--node", "no-such-node"],
+        1,
+        &["(404)", "Node no-such-node"],
+    );
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn an_agent_that_does_not_answer() {
 #[test]
 fn downloads_that_fail() {
     let server = Server::start(|request, _| match request.path().contains("found") {
-        true => answer("200 OK", &[], b"what nobody expects"),
+        true => answer("200 OK", &[], b"unexpected"),
         false => answer("401 Unauthorized", &[], format!("you asked for {}", request.path()).as_bytes()),
     });
     let mut canary = Canary::new();

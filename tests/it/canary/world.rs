@@ -362,7 +362,7 @@ fn is_closed(path: &Path, root: &Path) -> bool {
 fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
     let mut found = Vec::new();
     for (spelling, secret) in spellings {
-        if let Some(at) = text.find(spelling.as_str()) {
+        if let Some(at) = memchr::memmem::find(text.as_bytes(), spelling.as_bytes()) {
             let start = text.floor_char_boundary(at.saturating_sub(80));
             let end = text.ceil_char_boundary((at + spelling.len() + 60).min(text.len()));
             found.push(format!("{name}: '{secret}' as '{spelling}' in: {}", text[start..end].escape_debug()));

@@ -45,6 +45,7 @@ impl Shell {
         world.write("more.yml", "- {type: replace, path: /instance_groups/0/jobs/-, value: {name: uaa}}\n");
         world.write("two.yml", "name: x\ncpis: [{name: north, type: x}, {name: south, type: x}]\n");
         world.write("two-state.json", STATE);
+        world.write("two-state.json.versions/12.json", STATE);
         world.write("config.yml", "cpis: [{name: west, type: x, properties: {key: ((key))}}]\n");
         world.write("boot.txt", "");
         world.write("boot.json", "{}");
@@ -52,6 +53,7 @@ impl Shell {
             "sub/.monopile.yml",
             "manifest: ../boot.yml\nops_files: [../more.yml]\nvars: {token: t}\n",
         );
+        world.run(["trust", "sub/.monopile.yml"]).success();
         let wrapper = "#!/bin/sh\n[ -n \"$MONOPILE_COMPLETE\" ] && exec \"$REAL\" \"$@\"\n\
                        printf '%s\\n' \"$@\" >\"$HOME/ran.new\" && mv \"$HOME/ran.new\" \"$HOME/ran\"\n";
         let bin = world.root().join("bin");
@@ -219,8 +221,17 @@ fn completes(name: &str) {
         ("monopile delete-stemcell two.yml ubu\t", "delete-stemcell two.yml ubuntu/1.7"),
         ("monopile state forget two.yml --stemcell sc\t", "state forget two.yml --stemcell sc-1"),
         ("monopile status two-\t", "status two-state.json"),
+        ("monopile vars rotate boo\tinst\t", "vars rotate boot.yml instance_groups"),
+        ("monopile state backup two.yml --restore 1\t", "state backup two.yml --restore 12"),
+        ("monopile state show two.yml --only sn\t", "state show two.yml --only snapshots"),
     ] {
         assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
+    }
+    // Full names come without aliases and hidden names, and without flags.
+    let offered = shell.offered("monopile ", "upload-stemcell");
+    assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
+    for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
+        assert!(!offered.contains(absent), "{name}: {absent}: {offered}");
     }
     // An env file is read, too.
     shell.run("cd sub");
@@ -243,4 +254,26 @@ fn zsh() {
 #[test]
 fn fish() {
     completes("fish");
+}
+
+/// The answers to an empty word and to the beginning of an alias, as each shell gets them.
+#[test]
+fn an_empty_word_is_answered_with_full_names_alone() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let answer = |word: &str| {
+            let mut command = world.monopile(["--", "monopile", word]);
+            command.env("MONOPILE_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "1").env("_CLAP_IFS", "\n");
+            world.finish(command).success().stdout
+        };
+        let all = answer("");
+        let names: Vec<&str> =
+            all.lines().filter_map(|line| line.split([':', '\t']).next()).map(str::trim).collect();
+        assert!(names.contains(&"interpolate") && names.contains(&"cloud-check"), "{shell}: {all}");
+        for absent in ["int", "cck", "cloudcheck", "snapshots", "cpis"] {
+            assert!(!names.contains(&absent), "{shell}: {absent}: {all}");
+        }
+        assert!(!names.iter().any(|name| name.starts_with('-')), "{shell}: {all}");
+        assert!(answer("cck").starts_with("cck") && answer("--js").starts_with("--json"), "{shell}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The handling of each type of error, and of missing methods.
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Deed, Script, Speaks};
 
 #[test]
 fn each_type_of_error_says_what_to_do_and_is_not_retried() {
@@ -73,4 +73,47 @@ fn a_missing_method_is_named_with_who_calls_it_unless_it_may_be_missing() {
     hello.script(local());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
+    let hello = Hello::new();
+    let fails = [
+        Deed::Fail { error_type: "X".into(), message: "unknown method info".into(), ok_to_retry: false },
+        Deed::Instead("echo 'cpi.rb:7: undefined method' >&2; exit 1".to_owned()),
+    ];
+    for deed in fails {
+        hello.script(Script::speaking(Speaks::Version(1)).first("info", usize::MAX, deed.clone()));
+        for flags in [&[][..], &["--cpi-api-version", "2"]] {
+            let run = hello.create(flags).failure(1);
+            assert!(run.stderr.contains("pass --cpi-api-version 1"), "{}", run.stderr);
+            assert!(!hello.world.exists("state.json"));
+        }
+        hello.requests();
+        let run = hello.create(&["--cpi-api-version", "1"]).success();
+        let told = format!("{}{}", run.stdout, run.stderr);
+        assert!(told.contains("goes on with API version 1 and contract v1"), "{told}");
+        let requests = hello.requests();
+        let created = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+        assert_eq!(created["api_version"], 1);
+        assert_eq!(hello.state()["monopile"]["vm"]["contract"], "v1");
+        hello.delete(&["--cpi-api-version", "1"]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+    // A CPI that does not run is no CPI without `info`.
+    hello.world.write("scripted", "#!/no/such/interpreter\n");
+    let run = hello.create(&["--cpi-api-version", "1"]).failure(1);
+    assert!(run.stderr.contains("cannot be run") && !run.stdout.contains("goes on"), "{}", run.stderr);
+}
+
+#[test]
+fn a_debug_property_caps_the_built_in_cpi() {
+    let mut hello = Hello::new();
+    hello.ops(
+        "debug.yml",
+        "- {type: replace, path: '/cloud_provider/cpi/properties?/debug?/cpi/api_version', value: 1}\n",
+    );
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "info", "--json"], &[])).success();
+    let shown: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(shown["info"]["api_version"], 1, "{shown}");
 }

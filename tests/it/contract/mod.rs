@@ -1,8 +1,10 @@
 //! The contract between the program, CPIs of every version and stemcells of every version.
 
+mod answer_log;
 mod answers;
 mod errors;
 mod matrix;
+mod restarting;
 mod retries;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -104,14 +104,15 @@ fn a_compilation_that_was_killed_is_begun_again() {
     std::fs::write(&stop, "").unwrap();
     let script = &mut release.packages[0].files[0].1;
     *script = format!(
-        "{}\nwhile [ -e {} ]; do sleep 0.1; done\ntouch $BOSH_INSTALL_TARGET/last\necho recorded >> {}\n",
-        script,
-        stop.display(),
-        machine.path("compiled").display()
+        "{script}\necho waiting >> {compiled}\nwhile [ -e {stop} ]; do sleep 0.1; done\n\
+         touch $BOSH_INSTALL_TARGET/last\necho recorded >> {compiled}\n",
+        compiled = machine.path("compiled").display(),
+        stop = stop.display(),
     );
     let env = Env::new(&machine, &release);
     let mut child = env.command("create-env", &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
-    machine.wait_for("recorder");
+    // The next run removes the source of the killed one, which the script does not need any more.
+    machine.wait_for("waiting");
     child.kill().unwrap();
     child.end();
     // The script of the killed run goes on. The next run must not take its output for a complete package, nor
@@ -119,11 +120,12 @@ fn a_compilation_that_was_killed_is_begun_again() {
     std::thread::scope(|scope| {
         let run = scope.spawn(|| env.create(&[]).success());
         std::thread::sleep(std::time::Duration::from_secs(2));
-        assert_eq!(machine.compiled().len(), 4);
+        assert_eq!(machine.compiled().len(), 5);
         std::fs::remove_file(&stop).unwrap();
         run.join().unwrap();
     });
-    assert_eq!(machine.compiled()[3..], ["recorder", "recorded", "recorder", "recorded"]);
+    let both = ["recorder", "waiting", "recorded"].repeat(2);
+    assert_eq!(machine.compiled()[3..], both);
     assert_eq!(env.hello.ask().1, 1);
     env.delete(&[]).success();
 }
@@ -187,7 +189,7 @@ fn package_dir_holds_the_packages_themselves() {
 }
 
 #[test]
-fn package_dir_is_not_taken_from_somebody_else() {
+fn package_dir_of_another_user_is_not_used() {
     let machine = Machine::new();
     let directory = machine.path("packages");
     std::fs::create_dir_all(directory.join("left")).unwrap();

@@ -160,7 +160,8 @@ fn agent_that_never_answers(fault: &str) -> String {
         "tls" => certify(hello, &ip),
         _ => address("mbus:wrong", &format!("{ip}:6869")),
     }
-    let run = stage.env.create(&["--agent-timeout", "500ms"]).failure(5);
+    // The stage's agent listens before the VM is created.
+    let run = stage.env.create(&["--agent-timeout", "500ms", "--ignore-untracked-vm"]).failure(5);
     let said = stage.traffic.take().text(&stage.env);
     // The VM is on record, and is deleted.
     assert_eq!(stage.env.hello.state()["disks"].as_array().map_or(0, Vec::len), 0);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::gate::Side;
 use super::life::Life;
-use super::machine;
 use crate::support::Run;
+use crate::support::gate::Side;
+use crate::support::machine;
 use crate::support::process::{Ending, PATIENCE, prepare};
 use crate::support::scripted::When;
 

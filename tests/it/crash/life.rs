@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::disturbance::Disturbance;
-use super::gate::{Ear, Gate};
-use super::machine::Bystander;
 use super::sweep::{Tally, full};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
+use crate::support::gate::{Ear, Gate};
 use crate::support::hello::Hello;
+use crate::support::machine::Bystander;
 use crate::support::proxy::Proxy;
 use crate::support::scripted::{Script, Speaks, until};
 

@@ -46,7 +46,7 @@ fn an_agent_that_is_killed_or_started_again_with_its_vm_loses_nothing() {
 }
 
 #[test]
-fn a_machine_that_restarts_loses_nothing_and_harms_nobody() {
+fn a_machine_that_restarts_loses_nothing() {
     let mut sweep = Sweep::new("machine restarts and VMs switched off");
     let acts = [Act::Restart { booted: true }, Act::SwitchOff, Act::Restart { booted: false }];
     sweep.add(Contract::V2, 1, |stage| points(reference(Contract::V2), stage, &acts));

@@ -14,17 +14,15 @@
 mod disturbance;
 mod faults;
 mod full_disk;
-mod gate;
 mod kills;
 mod life;
-mod machine;
 mod machines;
 mod moves;
 mod shared;
 mod signals;
 mod sweep;
 
+use crate::support::gate::Side;
 use disturbance::{Act, ConversationPoint, Disturbance};
-use gate::Side;
 use life::Contract;
 use sweep::{Reference, Sweep, full, reference};

@@ -69,7 +69,7 @@ fn no_node_that_is_wanted() {
 }
 
 #[test]
-fn a_target_that_somebody_else_made() {
+fn a_target_that_was_made_by_other_means() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let foreign = json!({
@@ -98,7 +98,7 @@ fn a_storage_that_does_not_answer() {
     let stemcell = metal.stemcell();
     let working = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
     let mut broken: Value = serde_json::from_str(&working).unwrap();
-    broken["storage"]["ipc_socket"] = json!(metal.world.path("nobody"));
+    broken["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
     metal.world.write("ironic.json", broken.to_string());
     let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
     // It cannot be undone either, and the error names the next step.

@@ -26,8 +26,32 @@ fn where_nothing_is_wrong_nothing_is_done() {
     let before = hello.state();
     let told = run(&hello, "cck", &["--auto"]).success();
     assert_eq!(told.stdout, "No problem found with VM, agent and disks.\n");
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_disk", "has_vm", "get_disks"]);
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), before);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_disk_that_the_agent_has_mounted_is_attached_whatever_the_cpi_says() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let before = hello.state();
+    // Some CPIs never implemented `get_disks`.
+    hello.answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
+    hello.requests();
+    let told = run(&hello, "cck", &["--auto"]).success();
+    assert_eq!(told.stdout, "No problem found with VM, agent and disks.\n");
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
+
+    // The CPI denies the disk, too. Its record stays, and no repair is offered.
+    hello.answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
+    let more = ["--resolution", "delete_disk_reference", "--json"];
+    let problems = document(&run(&hello, "cck", &more).failure(6));
+    assert_eq!(kinds(&problems), ["contradiction"]);
+    assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
+    assert_eq!(hello.state(), before);
+    hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -43,7 +67,12 @@ fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
     hello.requests();
 
     // Without a terminal nothing is done unless flags ask for it.
-    for more in [&["--report", "--json"][..], &["--json"], &["-n", "--json"]] {
+    let told = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
+    let findings = document(&told);
+    let drifted = findings.as_array().unwrap().iter().find(|one| one["status"] == "drifted").unwrap();
+    assert_eq!((&drifted["what"], &drifted["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
+    assert_eq!(drifted["repairs"], json!(["reboot_vm", "recreate_vm"]));
+    for more in [&["--json"][..], &["-n", "--json"]] {
         let told = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
         let problems = document(&told);
         assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
@@ -127,6 +156,47 @@ fn at_a_terminal_each_repair_is_asked_for() {
     assert_eq!(pty.end(), 0, "{}", pty.text());
     assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
     assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn lost_directories_of_the_built_in_cpi_are_reported_and_replaced() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let (vm, disk) = cid(&hello);
+    // The VM's processes stay, and the data of its disk is in its directory.
+    std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
+    let problems = document(&run(&hello, "cck", &["--auto", "--json"]).failure(6));
+    assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
+    assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
+
+    let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
+    let problems = document(&run(&hello, "cloud-check", &more).success());
+    assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
+    assert_eq!(hello.ask().1, 1, "the disk is a new one");
+    hello.call("delete_disk", json!([disk]));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_vm_that_cannot_be_made_is_no_repair() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, "Busy", false).fail(
+        "create_vm",
+        9,
+        "Bosh::Clouds::VMCreationFailed",
+        false,
+    ));
+    let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).failure(6);
+    assert!(told.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", told.stdout);
+    hello.script(Script::speaking(Speaks::Local));
+    hello.forget_suspects();
+    hello.create(&[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -68,6 +68,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
 
     // An env file names the environment as well.
     hello.world.write("named/.monopile.yml", "manifest: ../hello/manifest.yml\nstate: ../state.json\n");
+    hello.world.run(["trust", "named/.monopile.yml"]).success();
     let in_there = |words: &[&str]| {
         let mut command = hello.world.monopile(words);
         command.current_dir(hello.world.path("named"));

@@ -69,10 +69,12 @@ fn an_environment_that_is_well() {
     run(&hello, "stop-env", &[]).success();
     let stopped = run(&hello, "status", &["--no-cpi"]).failure(1);
     assert!(
-        stopped.stderr.contains("not 'running'") && stopped.stdout.contains("\t1024 MiB\t"),
+        stopped.stderr.contains("stop-env stopped the jobs") && stopped.stdout.contains("\t1024 MiB\t"),
         "{}",
         stopped.stderr
     );
+    assert!(stopped.stderr.contains("`monopile start-env`"), "{}", stopped.stderr);
+    assert!(stopped.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

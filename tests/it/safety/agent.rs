@@ -64,13 +64,13 @@ fn a_dead_environment_is_never_called_unchanged() {
 }
 
 #[test]
-fn an_agent_that_nobody_vouches_for_is_spoken_to_only_on_request() {
+fn an_agent_without_a_ca_is_used_only_on_request() {
     let mut hello = Hello::new();
-    hello.ops("nobody.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
+    hello.ops("no-ca.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
     hello.ops("cert.yml", "[]\n");
     // The certificate itself stays, because the VM needs it.
     hello.world.write(
-        "nobody.yml",
+        "no-ca.yml",
         "- type: replace\n  path: /cloud_provider/cert\n  value:\n    certificate: \
          ((mbus_bootstrap_ssl.certificate))\n    private_key: ((mbus_bootstrap_ssl.private_key))\n",
     );

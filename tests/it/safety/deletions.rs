@@ -84,12 +84,18 @@ fn an_untyped_not_found_is_confirmed_where_it_can_be() {
 }
 
 #[test]
-fn a_not_found_that_nobody_can_confirm_stays_on_record_until_it_is_said_again() {
+fn an_unconfirmed_not_found_stays_on_record_until_it_is_repeated() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
+    let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("cannot be confirmed"), "{}", run.stderr);
+    let forget = format!(
+        "`monopile state forget --stemcell {stemcell} --state {}` drops it",
+        hello.world.path("state.json").display()
+    );
+    assert!(run.stderr.contains(&forget), "{forget}: {}", run.stderr);
     assert!(run.stdout.contains("stays on record"), "{}", run.stdout);
     assert_eq!(undeleted(&hello)[0]["not_found"], true);
     for gone in ["state.json.lock", "state.json.journal"] {

@@ -61,7 +61,7 @@ fn at_every_command_it_is_left_alone() {
             harmless(&proxy);
         }
         let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
-        assert!(run.stdout.contains("another agent answers") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&told), "{}", run.stdout);
         harmless(&proxy);
 
         let before = hello.state()["current_vm_cid"].clone();

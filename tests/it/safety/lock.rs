@@ -61,6 +61,63 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
 }
 
 #[test]
+fn a_run_whose_lock_file_was_deleted_makes_no_further_call() {
+    let hello = Hello::new();
+    for second in [false, true] {
+        hello.script(Script::at(3, When::Hold));
+        let mut command = hello.command("create-env", &[]);
+        let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        hello.wait_until_held();
+        std::fs::remove_file(hello.world.path("state.json.lock")).unwrap();
+        let other = second.then(|| {
+            let mut command = hello.command("create-env", &[]);
+            let other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            crate::support::scripted::until("the other run has the lock", || {
+                hello.world.exists("state.json.lock")
+            });
+            other
+        });
+        hello.go();
+        let first = first.end_with_output();
+        let told = String::from_utf8_lossy(&first.stderr).into_owned();
+        assert_eq!(first.status.code(), Some(4), "{told}");
+        assert!(told.contains("was removed during this run"), "{told}");
+        match other {
+            Some(mut other) => assert!(other.end().success()),
+            None => {
+                assert_eq!(hello.calls(""), 3, "no call after `create_vm`");
+                hello.script(Script::speaking(Speaks::Local));
+                hello.create(&[]).success();
+            }
+        }
+        assert_eq!(hello.cloud(), hello.recorded());
+        assert!(!hello.world.exists("state.json.lock"));
+        hello.delete(&[]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_state_that_is_hard_linked_from_elsewhere_is_refused() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.create(&["--recreate"]).success();
+    let (state, other) = (hello.world.path("state.json"), hello.world.path("other.json"));
+    std::fs::hard_link(&state, &other).unwrap();
+    for run in [hello.create(&[]), hello.delete(&[])] {
+        let run = run.failure(3);
+        assert!(run.stderr.contains("is hard-linked from elsewhere (1 other names)"), "{}", run.stderr);
+    }
+    std::fs::remove_file(&other).unwrap();
+    // The backup may be a link to the state if a run was killed between two steps of a write.
+    std::fs::remove_file(hello.world.path("state.json.bak")).unwrap();
+    std::fs::hard_link(&state, hello.world.path("state.json.bak")).unwrap();
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn a_wait_for_the_lock_can_be_interrupted() {
     let hello = Hello::new();
     hello.script(Script::at(2, When::Hold));

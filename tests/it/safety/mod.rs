@@ -1,12 +1,19 @@
 //! Protection of environments: lock, log, the check before "nothing changed", failed deletions, an agent that
-//! stalls or belongs to another VM, and the commands for records.
+//! stalls or belongs to another VM, the commands for records, and input that never ends or that would control
+//! the terminal.
 
 mod agent;
+mod contradiction;
 mod deletions;
+mod hostile_text;
 mod impostor;
+mod inputs;
 mod lock;
 mod log;
+mod private;
 mod records;
 mod stalls;
 mod state_files;
 mod suspects;
+mod tasks;
+mod untracked;

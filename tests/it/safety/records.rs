@@ -65,7 +65,11 @@ fn shown_and_verified() {
         .map(|one| (one["what"].as_str().unwrap(), one["status"].as_str().unwrap()))
         .collect();
     assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
+    let report = hello.world.finish(hello.command("cloud-check", &["--report", "--json"])).success();
+    assert_eq!(report.stdout, run.stdout, "`state verify` is another name of it");
+    hello.requests();
+    verify(&hello, &[]).success();
+    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), recorded, "looking changes nothing");
 
     // An unknown result is no drift; a resource known to be missing is.
@@ -82,7 +86,7 @@ fn shown_and_verified() {
     text["monopile"]["vm"]["agent_id"] = json!("another");
     hello.world.write("state.json", text.to_string());
     let run = verify(&hello, &[]).failure(6);
-    assert!(run.stdout.contains("another agent answers"), "{}", run.stdout);
+    assert!(run.stdout.contains("another VM answers"), "{}", run.stdout);
     hello.world.write("state.json", recorded.to_string());
     hello.delete(&[]).success();
 }
@@ -230,7 +234,7 @@ fn a_record_is_dropped_only_when_agreed() {
         (after["current_disk_id"].clone(), after["current_manifest_sha"].clone()),
         (json!(""), json!(""))
     );
-    assert!(hello.requests().is_empty(), "forgetting calls nobody");
+    assert!(hello.requests().is_empty(), "forgetting calls no CPI");
     // The record was a mistake.
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::hello::Hello;
+use crate::support::pty::Pty;
 use crate::support::scripted::{Deed, Script, Speaks};
 
 fn after(method: &str, kind: &str) -> Script {
@@ -21,7 +22,7 @@ fn state(hello: &Hello, words: &[&str]) -> Run {
 }
 
 #[test]
-fn a_vm_that_nobody_has_the_cid_of_is_met_by_its_agent() {
+fn a_vm_without_a_known_cid_is_found_by_its_agent() {
     let hello = Hello::new();
     hello.script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
     hello.create(&[]).failure(1);
@@ -60,7 +61,7 @@ fn a_vm_that_nobody_has_the_cid_of_is_met_by_its_agent() {
 }
 
 #[test]
-fn a_failure_stops_nobody_and_stays_in_sight() {
+fn a_failed_call_stops_no_run_and_stays_visible() {
     let hello = Hello::new();
     for method in ["create_stemcell", "create_vm", "create_disk"] {
         hello.script(Script::speaking(Speaks::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
@@ -72,18 +73,122 @@ fn a_failure_stops_nobody_and_stays_in_sight() {
     let kinds: Vec<Value> = suspects(&hello).iter().map(|one| one["what"].clone()).collect();
     assert_eq!(kinds, ["stemcell", "vm", "disk", "disk"]);
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed") && run.stderr.contains("and 1 more"), "{}", run.stderr);
-    for suspect in suspects(&hello) {
-        state(&hello, &["forget", "--yes", "--call", suspect["request_id"].as_str().unwrap()]).success();
-    }
+    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    // Calls of the same kind are one item, and one command drops all of them.
+    assert!(run.stderr.contains("4 calls of earlier runs failed"), "{}", run.stderr);
+    assert!(run.stderr.contains("up to 2 times an unattached disk of"), "{}", run.stderr);
+    let path = hello.world.path("state.json");
+    let command = format!("`monopile state forget --failed-calls --state {}`", path.display());
+    assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
+    let shown = state(&hello, &["show"]).success().stdout;
+    assert!(shown.contains("2 failed calls for a disk"), "{shown}");
+    let run = state(&hello, &["forget", "--failed-calls"]).failure(2);
+    assert!(run.stderr.contains("4 failed calls") && run.stderr.contains("--yes"), "{}", run.stderr);
+    state(&hello, &["forget", "--failed-calls", "--yes"]).success();
+    let run = state(&hello, &["forget", "--failed-calls", "--yes"]).failure(3);
+    assert!(run.stderr.contains("no failed call is on record"), "{}", run.stderr);
     assert_eq!(hello.create(&[]).success().stderr, "");
-
-    // A CPI that lacks the method has created nothing.
-    hello.script(Script::speaking(Speaks::Local).fail("create_vm", 1, "Bosh::Clouds::NotSupported", false));
-    hello.create(&["--recreate"]).failure(1);
-    assert_eq!(suspects(&hello), Vec::<Value>::new());
-    hello.script(Script::speaking(Speaks::Local));
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json"));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn delete_env_asks_once_about_an_environment_with_nothing_but_suspects() {
+    let hello = Hello::new();
+    for _ in 0..2 {
+        let script = Script::speaking(Speaks::Local);
+        hello.script(script.fail("create_stemcell", 1, "Bosh::Clouds::CloudError", false));
+        hello.create(&[]).failure(1);
+    }
+    hello.script(Script::speaking(Speaks::Local));
+    // Without a terminal, nothing confirms that the operator has looked.
+    let run = hello.delete(&[]).success();
+    assert!(
+        run.stdout.contains("the state stays") && run.stdout.contains("--failed-calls"),
+        "{}",
+        run.stdout
+    );
+    for (key, code) in [("n", 2), ("y", 0)] {
+        let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 40));
+        pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+        pty.press(key);
+        assert_eq!(pty.end(), code, "{}", pty.text());
+        let text = pty.text();
+        assert!(text.contains("Only 2 failed calls on record: up to 2 times an image of"), "{text}");
+        assert!(!text.contains("including its persistent disks"), "{text}");
+        assert_eq!(hello.world.exists("state.json"), key == "n", "{text}");
+    }
+}
+
+#[test]
+fn an_error_after_the_deed_leaves_a_suspect_whatever_its_type() {
+    for kind in ["Bosh::Clouds::NotSupported", "Bosh::Clouds::NotImplemented"] {
+        let hello = Hello::new();
+        hello.script(after("create_vm", kind));
+        let run = hello.create(&[]).failure(1);
+        let found = suspects(&hello);
+        let [suspect] = found.as_slice() else { panic!("{kind}: {found:?}") };
+        assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
+        hello.script(Script::speaking(Speaks::Local));
+        crate::support::scripted::until("its agent answers", || {
+            hello.create(&[]).stderr.contains("a VM that is not on record is there")
+        });
+        assert_eq!(hello.calls("create_vm"), 0, "{kind}: a second VM");
+        let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();
+        hello.call("delete_vm", json!([vm]));
+        hello.forget_suspects();
+        hello.delete(&[]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn only_a_built_in_cpi_is_believed_that_it_made_nothing() {
+    let hello = Hello::new();
+    let error = json!({"type": "X", "message": "no", "ok_to_retry": false, "made_nothing": true});
+    let answer = json!({"result": null, "error": error, "log": ""});
+    hello.script(Script::speaking(Speaks::Local).first(
+        "create_stemcell",
+        1,
+        Deed::Instead(format!("printf '%s' '{answer}'")),
+    ));
+    hello.create(&[]).failure(1);
+    assert_eq!(suspects(&hello).len(), 1);
+    hello.forget_suspects();
+
+    // The built-in CPI finds the agent's port taken before it makes anything.
+    let taken = std::net::TcpListener::bind((hello.ip(), 6868)).unwrap();
+    let run = hello.world.finish(hello.builtin_command(&["create-env"], &[])).failure(1);
+    assert!(run.stderr.contains("in use") && !run.stderr.contains("state forget"), "{}", run.stderr);
+    assert_eq!(suspects(&hello), Vec::<Value>::new());
+    drop(taken);
+    hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
+    assert!(!hello.world.exists("state.json"));
+}
+
+#[test]
+fn an_optional_method_that_is_known_to_be_absent_leaves_no_suspect() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.script(Script::speaking(Speaks::Local).without("snapshot_disk", 1));
+    let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    assert!(run.stderr.contains("state forget"), "{}", run.stderr);
+    assert_eq!(suspects(&hello).len(), 1);
+    hello.forget_suspects();
+    let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
+    assert_eq!(suspects(&hello), Vec::<Value>::new());
+    // Another error may come after the deed.
+    hello.script(Script::speaking(Speaks::Local).fail(
+        "snapshot_disk",
+        1,
+        "Bosh::Clouds::NotSupported",
+        false,
+    ));
+    hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    assert_eq!(suspects(&hello).len(), 1);
+    hello.forget_suspects();
+    hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

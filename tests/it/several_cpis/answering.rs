@@ -20,7 +20,7 @@ fn the_availability_zone_chooses_the_cpi_for_a_whole_life() {
         clouds.delete(az).success();
         assert_eq!(clouds.inhabited(), Vec::<&str>::new());
     }
-    assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "nobody asked the foreign CPI");
+    assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "the foreign CPI was not called");
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 

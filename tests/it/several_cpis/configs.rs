@@ -102,8 +102,8 @@ fn cpis_in_the_manifest_and_a_look_at_one_of_them() {
         assert_eq!(info["info"]["api_version"].to_string(), version, "{name}");
         assert!(info["info"]["stemcell_formats"].to_string().contains(formats), "{info}");
     }
-    let unknown = own(&["cpi", "info"], &["--cpi", "nobody"]).failure(3);
-    assert_said(&unknown, "--cpi names CPI 'nobody', which the CPI config does not have");
+    let unknown = own(&["cpi", "info"], &["--cpi", "no-such-cpi"]).failure(3);
+    assert_said(&unknown, "--cpi names CPI 'no-such-cpi', which the CPI config does not have");
     // Without the CPI config, the CPI on record is unknown.
     own(&["delete-env"], &["-n"]).success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());

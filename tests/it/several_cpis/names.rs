@@ -12,11 +12,13 @@ fn a_renamed_cpi_keeps_its_resources() {
     let run = clouds.create("z-east", &[]).success();
     assert_said(&run, "what is on record of CPI 'east' is of CPI 'orient' from now on");
     assert_said(&run, "Nothing changed");
-    let after = clouds.hello.state();
+    let mut after = clouds.hello.state();
     assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
     for record in [&after["monopile"]["vm"], &after["disks"][0], &after["stemcells"][0]] {
         assert_eq!(record["cpi"], "orient");
     }
+    // The values of the manifest are those of the last deploy.
+    after["monopile"].as_object_mut().unwrap().remove("manifest");
     assert!(!after.to_string().contains("\"east\""));
     let run = clouds.create("z-east", &[]).success();
     assert!(!said(&run).contains("migrated_from"), "once is enough: {}", said(&run));

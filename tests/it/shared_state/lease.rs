@@ -1,6 +1,6 @@
 //! The lease: the lock of a shared state, which must be renewed.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
+use crate::support::process::Ending;
 use crate::support::scripted::{Script, Speaks, When, until};
 
 const LEASE: &str = "6s";
@@ -63,6 +64,58 @@ fn while_one_run_is_on_another_is_told_who_and_may_wait() {
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn while_the_agent_is_at_work_the_lease_is_renewed() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
+    let script = "hello/release/jobs/hello/templates/pre-start.erb";
+    let text = hello.world.read(script).replacen('\n', "\nsleep 12\n", 1);
+    hello.world.write(script, text);
+    let mut command = hello.command("create-env", &[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the lease is taken", || bucket.keys().contains(&LOCK.to_owned()));
+    hello.change_machine();
+    // The lease would have run out twice during the task.
+    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
+    hello.create(&[]).failure(4);
+    assert!(child.end().success());
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
+    hello.create(&["-n"]).success();
+    let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+    hello.ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
+    let command = hello.command("create-env", &[]);
+    let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
+    let mut script = crate::support::process::prepare("bash");
+    hello.world.enter(&mut script);
+    bucket.let_in(&mut script);
+    // Ten times the length of the lease is half a minute.
+    let answered = "(sleep 42; printf y; sleep 15) | \
+                    timeout 60 script --quiet --return --command \"$0\" /dev/null";
+    script.env("TERM", "xterm").args(["-c", answered, &line]);
+    let run = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| hello.world.finish(script));
+        until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
+        hello.change_machine();
+        hello.create(&["-n"]).failure(4);
+        let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
+        assert!(!run.stdout.contains("run out"), "it was given back: {}", run.stdout);
+        asked.join().unwrap()
+    });
+    let told = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("it was given back after 30 s"), "{told}");
+    assert_eq!(run.code, 4);
+    assert_eq!(hello.ask().0, "Ahoy");
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
 }
 
 #[test]

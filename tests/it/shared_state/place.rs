@@ -107,9 +107,9 @@ fn what_does_not_lead_there_is_told() {
     assert!(absent.stderr.contains("the bucket 'no-such-bucket' does not exist"), "{}", absent.stderr);
     let kept = run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
     assert!(kept.failure(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
-    let nobody = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).failure(1);
+    let unreachable = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).failure(1);
     for part in [&url, "cannot be reached", "HTTPS_PROXY"] {
-        assert!(nobody.stderr.contains(part), "{part}: {}", nobody.stderr);
+        assert!(unreachable.stderr.contains(part), "{part}: {}", unreachable.stderr);
     }
     let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).failure(2);
     assert!(plain.stderr.contains("whole network"), "{}", plain.stderr);

@@ -55,7 +55,7 @@ fn live(service: Service) {
     assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
     let before = bucket.read("state.json");
     hello.create(&["--wait-for-lock", "30s"]).success();
-    assert_ne!(bucket.read("state.json"), before, "whoever had it cannot write over it");
+    assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
     hello.script(Script::at(3, When::HoldDone));

@@ -1,11 +1,17 @@
 //! A failing bucket server: the run waits for temporary failures, and reports others with advice.
 
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LOCK, foreign};
 use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
+use crate::support::process::{Ending, until};
 
 /// A server before the bucket's own. `answer` turns each request into an answer; it gets the number of
 /// earlier requests and the bucket's answer.
@@ -87,7 +93,35 @@ fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
 }
 
 #[test]
-fn a_removal_that_arrives_late_takes_nothing_from_whoever_came_next() {
+fn a_lease_that_was_taken_over_is_left_to_lapse_if_the_state_cannot_be_written() {
+    let mut hello = Hello::new();
+    let direct = hello.share_in(Bucket { lease: "6s", ..Bucket::new() });
+    hello.create(&[]).success();
+    let state = direct.read("state.json");
+    direct.put(LOCK, foreign(2).as_bytes());
+    let port = direct.port();
+    let server = Server::start(move |request, _| {
+        if request.line.starts_with("PUT ") && request.path().ends_with("/state.json") {
+            return error("403 Forbidden", "AccessDenied");
+        }
+        request.forward(port)
+    });
+    hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
+    let run = hello.create(&["--wait-for-lock", "30s"]).failure(1);
+    assert!(run.stderr.contains("taking over 's3://"), "{}", run.stderr);
+    assert_eq!(direct.read("state.json"), state);
+    // If it were given back, the next run would not know that an earlier holder may still write.
+    assert!(direct.keys().contains(&LOCK.to_owned()), "{:?}", direct.keys());
+    hello.share_in(direct.clone());
+    let run = hello.create(&["--wait-for-lock", "30s"]).success();
+    assert!(run.stderr.contains("has run out"), "{}", run.stderr);
+    assert_ne!(direct.read("state.json"), state, "an earlier holder can write no more");
+    hello.delete(&[]).success();
+    assert_eq!(direct.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn a_removal_that_arrives_late_does_not_remove_the_next_lock() {
     for service in [Service::S3, Service::Google] {
         let mut hello = Hello::new();
         let direct = hello.share_in(Bucket::of(service));
@@ -112,4 +146,46 @@ fn a_removal_that_arrives_late_takes_nothing_from_whoever_came_next() {
         assert_eq!(hello.leftovers(), Vec::<String>::new());
         direct.delete(LOCK);
     }
+}
+
+/// Starts `create-env`, interrupts it when `reached`, and checks that it ends soon.
+fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
+    let mut command = hello.command("create-env", &[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("a request waits", reached);
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.end().code(), Some(130));
+    // A second for the request, and three to give the lease back.
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_bucket() {
+    let mut hello = Hello::new();
+    let direct = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
+    for stalled in 0..3 {
+        let (reached, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (stalls, goes_on) = (Arc::clone(&reached), Arc::clone(&over));
+        let (_server, bucket) = front(&direct, move |before, forward| {
+            if before >= stalled {
+                stalls.store(true, Ordering::SeqCst);
+                while !goes_on.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+            forward()
+        });
+        hello.share_in(bucket);
+        interrupt(&hello, || reached.load(Ordering::SeqCst));
+        over.store(true, Ordering::SeqCst);
+    }
+    // The library waits between attempts to connect.
+    hello.share_in(Bucket { front: Some("http://127.0.0.1:1".to_owned()), ..direct.clone() });
+    let begun = Instant::now();
+    interrupt(&hello, || begun.elapsed() > Duration::from_secs(2));
+
+    hello.share_in(direct);
+    hello.create(&["--wait-for-lock", "60s"]).success();
+    hello.delete(&[]).success();
 }

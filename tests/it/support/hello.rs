@@ -32,23 +32,24 @@ pub(crate) struct Hello {
     machine: AtomicUsize,
 }
 
+/// The number of networks below 127.0.0.0/8 for tests.
+const NETWORKS: u32 = 51200;
+
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
 
-/// Returns a network below 127.0.0.0/8 that no other test on this machine uses.
-fn subnet() -> String {
-    let number = number();
-    format!("127.{}.{}", 16 + number / 256 % 200, number % 256)
+/// Returns a network below 127.0.0.0/8 that no other test on this machine uses, and no VM that was left
+/// behind by a killed one.
+pub(crate) fn subnet() -> String {
+    let subnet = |number: u32| format!("127.{}.{}", 16 + number / 256 % 200, number % 256);
+    let is_free = |number| TcpListener::bind(format!("{}.2:6868", subnet(number))).is_ok();
+    subnet(claim("network", NETWORKS, is_free))
 }
 
 /// Returns a network of the benchmarking range (RFC 2544), for VMs outside this machine's network.
 pub(crate) fn far_subnet() -> String {
-    let number = number();
+    let number = claim("network", NETWORKS, |_| true);
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
-}
-
-fn number() -> u32 {
-    claim("network", 51200, |_| true)
 }
 
 impl Hello {
@@ -203,6 +204,12 @@ impl Hello {
         )
     }
 
+    /// Replaces a flag and its value in all following commands by these flags.
+    pub(crate) fn replace_flag(&mut self, flag: &str, by: &[&str]) {
+        let at = self.flags.iter().position(|one| one == flag).unwrap();
+        self.flags.splice(at..at + 2, by.iter().map(ToString::to_string));
+    }
+
     /// Adds an ops file to all following commands.
     pub(crate) fn ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
@@ -345,8 +352,13 @@ impl Hello {
 
     /// Calls the CPI like [`Self::call`], and returns errors to the test.
     pub(crate) fn answer_of(&self, method: &str, arguments: Value) -> Value {
+        self.answer_at("local.json", method, arguments)
+    }
+
+    /// Calls the CPI like [`Self::answer_of`], with this configuration.
+    pub(crate) fn answer_at(&self, config: &str, method: &str, arguments: Value) -> Value {
         let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
-        cpi.arg(self.world.path("local.json"));
+        cpi.arg(self.world.path(config));
         let request = serde_json::json!({
             "method": method, "arguments": arguments, "api_version": 2,
             "context": {"director_uuid": "test", "request_id": "test",

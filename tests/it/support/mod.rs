@@ -13,6 +13,7 @@
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
 pub(crate) mod bucket;
+pub(crate) mod gate;
 pub(crate) mod hello;
 pub(crate) mod hostile;
 pub(crate) mod http;
@@ -21,6 +22,7 @@ pub(crate) mod island;
 pub(crate) mod keys;
 pub(crate) mod keystone;
 mod leftovers;
+pub(crate) mod machine;
 pub(crate) mod network;
 mod normalise;
 pub(crate) mod process;

@@ -59,6 +59,11 @@ pub(crate) trait Listener: Send + Sync {
         0
     }
 
+    /// Returns the answer to forward in place of the agent's.
+    fn replace(&self, _exchange: &Exchange) -> Option<Value> {
+        None
+    }
+
     /// Called before the agent's answer is forwarded.
     fn heard(&self, asked: usize, exchange: Exchange);
 }
@@ -173,6 +178,10 @@ fn serve(
                 exchange.answer["value"]["agent_id"] = id.into();
                 body = exchange.answer.to_string().into_bytes();
             }
+        }
+        if let Some(other) = hear.replace(&exchange) {
+            body = other.to_string().into_bytes();
+            exchange.answer = other;
         }
         hear.heard(asked, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());

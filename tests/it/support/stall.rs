@@ -18,6 +18,8 @@ pub(crate) enum Point {
     Accepted,
     /// In the TLS handshake.
     Handshake,
+    /// Before its answer, with one `100 Continue` after the other.
+    Continue,
     /// In the headers of its answer.
     Headers,
     /// In its headers too, which it sends at one byte a second.
@@ -34,8 +36,8 @@ pub(crate) enum Point {
 
 impl Point {
     /// The points that any message reaches.
-    pub(crate) const MESSAGE: [Point; 5] =
-        [Point::Accepted, Point::Handshake, Point::Headers, Point::Drip, Point::Body];
+    pub(crate) const MESSAGE: [Point; 6] =
+        [Point::Accepted, Point::Handshake, Point::Continue, Point::Headers, Point::Drip, Point::Body];
 }
 
 /// Serves an agent whose id is `id`. Returns where it says that it has reached its point.
@@ -90,6 +92,11 @@ fn answer(
         stream.read_exact(&mut body)?;
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         match point {
+            Point::Continue => loop {
+                send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
+                let _ = reached.send(());
+                std::thread::sleep(Duration::from_millis(100));
+            },
             Point::Headers => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Le")?;
                 stall(reached);

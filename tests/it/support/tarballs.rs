@@ -256,6 +256,8 @@ pub(crate) struct PackageTarball {
     pub files: Vec<(String, String)>,
     /// `os/version` of a compiled package.
     pub compiled_for: Option<String>,
+    /// A fingerprint other than the digest of the archive.
+    pub fingerprint: Option<String>,
 }
 
 impl PackageTarball {
@@ -266,6 +268,7 @@ impl PackageTarball {
             dependencies: dependencies.iter().map(|name| (*name).into()).collect(),
             files: vec![("packaging".into(), packaging.into())],
             compiled_for: None,
+            fingerprint: None,
         }
     }
 
@@ -347,7 +350,8 @@ impl ReleaseTarball {
             writeln!(manifest, "{section}:").unwrap();
             for package in packages {
                 let archive = package.build();
-                self.entry(&mut manifest, "package", &package.name, &archive);
+                let fingerprint = package.fingerprint.clone().unwrap_or_else(|| sha1(&archive));
+                self.entry(&mut manifest, &format!("package/{}", package.name), &archive, &fingerprint);
                 writeln!(manifest, "  dependencies: [{}]", package.dependencies.join(", ")).unwrap();
                 if let Some(stemcell) = &package.compiled_for {
                     writeln!(manifest, "  stemcell: {stemcell}").unwrap();
@@ -358,7 +362,7 @@ impl ReleaseTarball {
         manifest.push_str("jobs:\n");
         for job in &self.jobs {
             let archive = job.build();
-            self.entry(&mut manifest, "job", &job.name, &archive);
+            self.entry(&mut manifest, &format!("job/{}", job.name), &archive, &sha1(&archive));
             files.push((format!("./jobs/{}.tgz", job.name), archive));
         }
         manifest.push_str(&self.extra);
@@ -371,11 +375,10 @@ impl ReleaseTarball {
         tar.tgz()
     }
 
-    fn entry(&self, manifest: &mut String, kind: &str, name: &str, archive: &[u8]) {
-        let of = format!("{kind}/{name}");
+    fn entry(&self, manifest: &mut String, of: &str, archive: &[u8], fingerprint: &str) {
+        let name = of.split_once('/').unwrap().1;
         let wrong = self.sha1.iter().find(|(wrong, _)| *wrong == of).map(|(_, sha1)| sha1.clone());
         let digest = wrong.unwrap_or_else(|| (self.digest)(archive));
-        let fingerprint = sha1(archive);
         writeln!(
             manifest,
             "- name: {name}\n  version: {fingerprint}\n  fingerprint: {fingerprint}\n  sha1: {digest}"

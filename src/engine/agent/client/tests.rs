@@ -11,11 +11,12 @@ mod stall;
 
 /// Short, but long enough for a handshake on a busy machine.
 const SHORT: Limits = Limits {
-    connect: Duration::from_secs(2),
-    message: Duration::from_secs(3),
-    digest: Duration::from_secs(4),
-    stall: Duration::from_secs(2),
+    connect: Duration::from_millis(500),
+    message: Duration::from_secs(1),
+    digest: Duration::from_millis(1500),
+    stall: Duration::from_millis(500),
     parting: Duration::from_secs(1),
+    search: Duration::from_secs(1),
 };
 
 /// Time that a busy machine may add to a limit.
@@ -76,14 +77,14 @@ fn an_agent_that_stalls_is_left_at_the_limit() {
             let Stalled { agent, .. } = stalled_at(point, SHORT);
             let (method, problem, limit) = match point {
                 Point::Accepted | Point::Handshake => {
-                    ("get_state", "no TLS connection within 2s", SHORT.connect)
+                    ("get_state", "no TLS connection within 500ms", SHORT.connect)
                 }
-                Point::Headers | Point::Drip | Point::Body => {
-                    ("get_state", "no complete answer within 3s", SHORT.message)
+                Point::Continue | Point::Headers | Point::Drip | Point::Body => {
+                    ("get_state", "no complete answer within 1s", SHORT.message)
                 }
-                Point::Task => ("get_task", "no complete answer within 3s", SHORT.message),
-                Point::Upload => ("put blob", "no byte moved for 2s", SHORT.stall),
-                Point::Download => ("get blob", "no byte moved for 2s", SHORT.stall),
+                Point::Task => ("get_task", "no complete answer within 1s", SHORT.message),
+                Point::Upload => ("put blob", "no byte moved for 500ms", SHORT.stall),
+                Point::Download => ("get blob", "no byte moved for 500ms", SHORT.stall),
             };
             let begun = Instant::now();
             let error = reach(&agent, point);
@@ -120,9 +121,13 @@ fn a_signal_ends_the_wait_for_an_agent_that_stalls() {
 fn a_ping_takes_no_longer_than_the_agent_is_waited_for() {
     let Stalled { agent, .. } = stalled_at(Point::Headers, Limits { message: LIMITS.message, ..SHORT });
     let begun = Instant::now();
-    let error = agent.wait_until_ready(Duration::from_secs(2), &mut |_| {}).unwrap_err();
+    let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(2) + SHORT.connect * 2 + SLACK, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]

@@ -8,11 +8,12 @@ use sha2::{Digest as _, Sha256};
 use artifact::release::Package;
 
 /// The version of the cache layout.
-const FORMAT: &str = "monopile CPI package 1";
+const FORMAT: &str = "monopile CPI package 2";
 
 /// Returns the key of a package.
 ///
-/// The digest is part of it because a fingerprint is only a claim, and `root` because compiled packages
+/// The SHA-256 of the content is part of it because a fingerprint is only a claim, and the digest in
+/// `release.MF` may be a SHA-1, for which collisions can be made. `root` is, because compiled packages
 /// contain their path.
 pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &str, root: &Path) -> String {
     let mut hash = Sha256::new();
@@ -26,7 +27,7 @@ pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &st
     add(root.as_os_str().as_encoded_bytes());
     add(package.name.as_bytes());
     add(package.fingerprint.as_bytes());
-    add(package.digest.to_string().as_bytes());
+    add(package.content.to_string().as_bytes());
     add(package.compiled_for.as_deref().unwrap_or_default().as_bytes());
     let mut dependencies = dependencies.to_vec();
     dependencies.sort_unstable();
@@ -60,6 +61,7 @@ mod tests {
             version: "1".into(),
             fingerprint: fingerprint.into(),
             digest: "a".repeat(40).parse().unwrap(),
+            content: format!("sha256:{}", "a".repeat(64)).parse().unwrap(),
             dependencies: Vec::new(),
             archive: "/x.tgz".into(),
             compiled_for: None,
@@ -72,7 +74,7 @@ mod tests {
         let usual = of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
         assert_eq!(usual, of(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));
         let mut other_content = package("a", "f");
-        other_content.digest = "b".repeat(40).parse().unwrap();
+        other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [

@@ -119,7 +119,7 @@ fn install_in_cache(
     })?;
     let packages = workshop.work.join("packages");
     let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
-    std::fs::create_dir_all(&packages).map_err(failed)?;
+    base::files::durable::create_private_directory(&packages).map_err(failed)?;
     for package in needed::visible(&needed)? {
         symlink(package_store.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
     }

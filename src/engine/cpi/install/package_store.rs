@@ -13,8 +13,8 @@
 //!
 //! A directory named by `--package-dir` holds the packages under their names, and the rest in `.monopile`.
 
-use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -223,8 +223,8 @@ impl Lock {
         stage: &Stage,
     ) -> Result<Lock> {
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
-        let file =
-            Locked::from(File::options().create(true).read(true).append(true).open(path).map_err(failed)?);
+        let file = File::options().create(true).read(true).append(true).mode(0o600).open(path);
+        let file = Locked::from(file.map_err(failed)?);
         let mut told = false;
         loop {
             match attempt(&file) {
@@ -244,10 +244,7 @@ impl Lock {
 
 /// Creates a private directory, and its parents.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    files::durable::create_private_directory(path)
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::package_store::{Lock, Slot};
 use super::{Halt, Workshop};
-use crate::cpi::process::LogTail;
+use crate::cpi::log::CallLog;
 use artifact::release::Package;
 use base::events::Stage;
 use base::{Error, Result};
@@ -69,7 +69,7 @@ impl Run<'_> {
         let mut child = command.spawn().map_err(|error| {
             Error::environment("bash cannot be run").with_source(error).with_hint("install bash")
         })?;
-        let mut tail = LogTail::open(log_path);
+        let mut tail = CallLog::open(log_path);
         let mut show = |line: &str| {
             let line = self.workshop.redactor.show_line(line);
             tracing::debug!(target: "packaging", "{line}");

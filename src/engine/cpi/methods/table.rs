@@ -304,7 +304,7 @@ pub(super) static TABLE: [Facts; 25] = [
         v1: Shape::Anything,
         v2: Shape::Anything,
         absence: Absence::Tolerated,
-        callers: "nobody; a director knows it",
+        callers: "only directors",
         deprecated: true,
         ..COMMON
     },

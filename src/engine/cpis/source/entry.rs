@@ -31,6 +31,14 @@ impl<'a> Entry<'a> {
         Ok(Entry { cpi, entry_kind: entry_kind(cpi, parts)? })
     }
 
+    /// Returns the built-in CPI that it is, if it is one.
+    pub(super) fn builtin(&self) -> Option<BuiltinCpi> {
+        match &self.entry_kind {
+            EntryKind::Builtin => BuiltinCpi::named(&self.cpi.kind),
+            EntryKind::Executable(_) | EntryKind::Job(_) => None,
+        }
+    }
+
     /// Installs the CPI if needed, with its own files below `root`.
     pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
         let CpiEntry { kind, properties, .. } = self.cpi;

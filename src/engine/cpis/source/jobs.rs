@@ -126,6 +126,7 @@ pub(super) fn install(
         },
         // Its configuration is in its rendered files.
         context: Map::new(),
+        builtin: false,
         installed: Some(installed),
     })
 }

@@ -7,6 +7,7 @@
 mod entry;
 mod jobs;
 mod parts;
+mod place;
 
 use std::cell::RefCell;
 use std::fs;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use jobs::context as job_context;
 pub(crate) use parts::{OwnedParts, Parts};
+pub(crate) use place::PlaceSource;
 
 use crate::cpi::Executable;
 use crate::cpi::install::Installed;
@@ -33,6 +35,8 @@ use manifest::deployment::{CloudProvider, CpiSource};
 pub(crate) struct Located {
     pub(crate) executable: Executable,
     pub(crate) context: Map<String, Value>,
+    /// True if it ships inside this program.
+    pub(crate) builtin: bool,
     /// Keeps its packages in place.
     pub(crate) installed: Option<Arc<Installed>>,
 }
@@ -138,7 +142,8 @@ impl<'a> Sources<'a> {
             .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
-        Ok(self.plain(self.environment.paths.executable.clone(), arguments, context, root))
+        let program = self.environment.paths.executable.clone();
+        Ok(Located { builtin: true, ..self.plain(program, arguments, context, root) })
     }
 
     fn plain(
@@ -149,7 +154,8 @@ impl<'a> Sources<'a> {
         root: &Path,
     ) -> Located {
         let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
-        Located { executable: Executable { program, arguments, environment }, context, installed: None }
+        let executable = Executable { program, arguments, environment };
+        Located { executable, context, builtin: false, installed: None }
     }
 }
 
@@ -198,7 +204,7 @@ fn builtin_config(
 ) -> Value {
     let mut config = Map::new();
     if name == "local" {
-        config.insert("root".into(), json!(environment.paths.data.join("local")));
+        config.insert("root".into(), json!(place::local_root(environment, properties)));
     }
     config.extend(properties.clone());
     config.insert("agent".into(), agent(provider, properties));

@@ -59,7 +59,7 @@ impl OwnedParts {
             deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),
             manifest: inputs.manifest.clone(),
             releases,
-            renderer: templates::renderer(templates, &environment.variables)?,
+            renderer: templates::renderer_of(environment, templates)?,
         })
     }
 

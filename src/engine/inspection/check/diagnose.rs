@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::repair::CheckContext;
-use super::{Affected, Problem, ProblemKind, Repair};
-use crate::agent::{AgentError, ForeignAgent};
+use super::super::status::keep_untracked;
+use super::finding::{Finding, FindingStatus};
+use super::probe::Probe;
+use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
+use crate::agent::{AgentError, ForeignAgent, identity};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::{Presence, of_cpi};
+use crate::effects::Contradiction;
 use crate::protocol::DiskCid;
-use crate::state::{Disk, DiskHandle, Resource, VmHandle};
+use crate::recovery::suspects;
+use crate::state::{Disk, DiskHandle, Resource, Suspect, SuspectGroup, VmHandle};
 use base::Result;
 
 /// The disks that are attached and mounted.
@@ -21,72 +25,225 @@ struct DiskLocations {
     mounted: Vec<DiskCid>,
 }
 
-/// Checks VM, agent and disks.
-pub(super) fn diagnose(context: &CheckContext<'_>, patience: Duration) -> Result<Vec<Problem>> {
-    let state = context.executor.state();
-    let looking = context.environment.reporter.stage("Looking at VM and disks");
-    let mut problems = Vec::new();
-    let mut attachable = true;
-    for disk in &state.disks {
-        let handle = disk.handle();
-        if context.executor.presence(&looking, &Resource::Disk(handle.clone()))? == Presence::Gone {
-            attachable &= disk.id != state.current_disk_id;
-            problems.push(Problem {
-                kind: ProblemKind::MissingDisk,
-                description: format!("disk {handle} does not exist, and what was on it is lost"),
-                affected: Affected::Disk(handle),
-                repairs: vec![Repair::DeleteDiskReference],
-            });
-        }
+/// The result of a check.
+pub(super) struct Diagnosis {
+    /// Everything on record.
+    pub(super) findings: Vec<Finding>,
+    /// The problems, in the order in which they are repaired.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A resource on record, and the answer of its CPI.
+struct Seen {
+    resource: Resource,
+    presence: Presence,
+    /// True if it should be gone.
+    to_be_deleted: bool,
+}
+
+impl Seen {
+    /// Returns true if the CPI denies a resource that should exist.
+    fn is_denied(&self) -> bool {
+        self.presence == Presence::Gone && !self.to_be_deleted
     }
+}
+
+/// Checks everything on record.
+pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosis> {
+    let state = &probe.state;
+    let looking = probe.environment.reporter.stage("Looking at VM and disks");
+    let seen = state
+        .resources()
+        .map(|resource| {
+            let presence = probe.executor.presence(&looking, &resource)?;
+            let to_be_deleted = state.undeleted(&resource).is_some();
+            Ok(Seen { resource, presence, to_be_deleted })
+        })
+        .collect::<Result<Vec<Seen>>>()?;
+    let of = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
+    let disks = state.disks.iter().map(Disk::handle);
+    let denied: Vec<DiskHandle> =
+        disks.filter(|disk| of(disk.clone().into()).is_some_and(Seen::is_denied)).collect();
+    let attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
+    let mut claim = Claim::default();
+    let mut of_vm = Vec::new();
+    let mut untracked = Vec::new();
+    let mut agents = None;
     if let Some(vm) = state.vm_handle() {
-        let mut of_vm = match context.executor.presence(&looking, &Resource::Vm(vm.clone()))? {
-            Presence::Gone => vec![Problem {
-                kind: ProblemKind::MissingVm,
-                description: format!("VM {vm} does not exist"),
-                affected: Affected::Vm(vm),
-                repairs: vec![Repair::RecreateVm],
-            }],
-            Presence::There | Presence::Unknown(_) => match agent(context, &vm, patience)? {
-                Err(problem) => vec![problem],
+        let seen = of(vm.clone().into());
+        if seen.is_some_and(Seen::is_denied) {
+            match Contradiction::seek(&probe.executor, &probe.agent, &vm, &looking)? {
+                Some(found) => {
+                    claim.vm = true;
+                    agents = Some(answering(probe, &vm));
+                    of_vm.push(Problem {
+                        kind: ProblemKind::Contradiction,
+                        description: found.describe(),
+                        affected: Affected::Vm(vm),
+                        repairs: Vec::new(),
+                    });
+                }
+                None => {
+                    let detail = "it does not answer, because its VM does not exist".to_owned();
+                    let cid = vm.cid.to_string();
+                    agents = Some(Finding::new(AGENT, cid, vm.cpi(), FindingStatus::Drifted, detail));
+                    of_vm.push(Problem {
+                        kind: ProblemKind::MissingVm,
+                        description: format!("VM {vm} does not exist"),
+                        affected: Affected::Vm(vm),
+                        repairs: vec![Repair::RecreateVm],
+                    });
+                }
+            }
+        } else if seen.is_some_and(|seen| seen.presence != Presence::Gone) {
+            match agent(probe, &vm, patience)? {
+                Err(problem) => {
+                    agents = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
+                    of_vm.push(problem);
+                }
                 Ok(mounted) => {
-                    let locations = DiskLocations { attached: attached(context, &looking, &vm)?, mounted };
+                    agents = Some(answering(probe, &vm));
+                    claim.mounted.clone_from(&mounted);
+                    untracked = untracked_disks(&state.disks, &mounted, &vm);
+                    let locations = DiskLocations { attached: attached(probe, &looking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.current_disk().map(Disk::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
-                    disk.and_then(|disk| disk_problem(disk, &locations)).into_iter().collect()
+                    of_vm.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
                 }
-            },
-        };
+            }
+        }
         // Without its disk on record, a new VM cannot be deployed.
         of_vm.iter_mut().filter(|_| !attachable).for_each(|problem| {
             problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
         });
-        problems.extend(of_vm);
     }
     looking.finish();
-    Ok(problems)
+    let (of_calls, calls) = failed_calls(probe)?;
+    let of_disks = denied.into_iter().map(|disk| claim.problem(disk));
+    let problems: Vec<Problem> = of_disks.chain(untracked).chain(of_vm).chain(of_calls).collect();
+    let resources = seen.iter().map(|seen| finding(seen, &problems));
+    let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
+    let untracked = untracked.filter_map(|problem| {
+        let resource = problem.affected.resource()?;
+        Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
+    });
+    let findings = resources.chain(untracked).chain(agents).chain(calls).collect();
+    Ok(Diagnosis { findings, problems })
+}
+
+/// The kind of the findings about an agent.
+const AGENT: &str = "agent";
+
+fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
+    let detail = format!("answers at {}", probe.agent.address());
+    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::There, detail)
+}
+
+/// Returns the finding of a resource on record.
+fn finding(seen: &Seen, problems: &[Problem]) -> Finding {
+    let resource = &seen.resource;
+    let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
+    // The agent has a finding of its own.
+    let of_agent = [ProblemKind::UnresponsiveAgent, ProblemKind::ForeignAgent];
+    let mut own = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
+    if let Some(problem) = own.find(|problem| problem.affected.resource().as_ref() == Some(resource)) {
+        return Finding::of(problem, what, cid, cpi);
+    }
+    let (status, detail) = match &seen.presence {
+        // It was to be deleted, so this is the desired status.
+        Presence::Gone => {
+            (FindingStatus::There, "it was to be deleted and does not exist any more".to_owned())
+        }
+        Presence::There if seen.to_be_deleted => {
+            (FindingStatus::There, "it was to be deleted; the next run tries again".to_owned())
+        }
+        Presence::There => (FindingStatus::There, String::new()),
+        Presence::Unknown(reason) => (FindingStatus::Unknown, reason.clone()),
+    };
+    Finding::new(what, cid, cpi, status, detail)
+}
+
+/// Returns the failed calls that may have made something, and the problem of one whose VM answers.
+fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
+    let met = suspects::find(probe.environment, probe.endpoint, &probe.state)?;
+    let suspects = probe.state.monopile.suspects.iter();
+    let (here, elsewhere): (Vec<Suspect>, Vec<Suspect>) =
+        suspects.cloned().partition(|suspect| met.is_some_and(|met| met == suspect));
+    let problem = here.last().map(|suspect| Problem {
+        kind: ProblemKind::UntrackedVm,
+        description: format!(
+            "a VM that is not on record answers at {}: {}",
+            probe.agent.address(),
+            identity::met(suspect)
+        ),
+        affected: Affected::Call(FailedCall {
+            request_id: suspect.request_id.to_string(),
+            cpi: suspect.cpi.clone(),
+        }),
+        repairs: Vec::new(),
+    });
+    let mut findings = Vec::new();
+    for (suspects, problem) in [(&here, problem.as_ref()), (&elsewhere, None)] {
+        for group in SuspectGroup::all(suspects) {
+            let Some(newest) = group.suspects().last() else { continue };
+            let ids: Vec<&str> = group.suspects().iter().map(|one| one.request_id.as_str()).collect();
+            let (what, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
+            findings.push(match problem {
+                Some(problem) => Finding::of(problem, what, cid, cpi),
+                None => {
+                    let detail = format!("it may have made {} all the same", group.how_to_find());
+                    Finding::new(what, cid, cpi, FindingStatus::Unknown, detail)
+                }
+            });
+        }
+    }
+    Ok((problem, findings))
+}
+
+/// The agent's word against that of a CPI that denies a resource.
+#[derive(Default)]
+struct Claim {
+    /// True if the CPI denies the VM, and its agent answers.
+    vm: bool,
+    /// The disks that the agent has mounted.
+    mounted: Vec<DiskCid>,
+}
+
+impl Claim {
+    /// Returns the problem of a disk that the CPI denies. Its record may go only if the agent does not
+    /// disagree.
+    fn problem(&self, disk: DiskHandle) -> Problem {
+        let (kind, description, repairs) = if self.mounted.contains(&disk.cid) {
+            let description =
+                format!("the CPI says that disk {disk} does not exist, but the agent has it mounted");
+            (ProblemKind::Contradiction, description, Vec::new())
+        } else if self.vm {
+            let description = format!("the CPI says that disk {disk} does not exist, as it says of the VM");
+            (ProblemKind::Contradiction, description, Vec::new())
+        } else {
+            let description = format!("disk {disk} does not exist, and what was on it is lost");
+            (ProblemKind::MissingDisk, description, vec![Repair::DeleteDiskReference])
+        };
+        Problem { kind, description, affected: Affected::Disk(disk), repairs }
+    }
 }
 
 /// Asks the VM's own agent for its mounted disks.
-fn agent(
-    context: &CheckContext<'_>,
-    vm: &VmHandle,
-    patience: Duration,
-) -> Result<Result<Vec<DiskCid>, Problem>> {
-    let asking = context.environment.reporter.stage("Asking the agent");
-    let expected = context.executor.state().vm().map(|record| record.agent_id.clone());
-    let answer = context
+fn agent(probe: &Probe<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
+    let asking = probe.environment.reporter.stage("Asking the agent");
+    let expected = probe.state.vm().map(|record| record.agent_id.clone());
+    let answer = probe
         .agent
         .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
-        .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&context.agent, &expected)));
+        .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&probe.agent, &expected)));
     let problem = |kind, description, repairs| {
         let affected = Affected::Vm(vm.clone());
         Problem { kind, affected, description, repairs }
     };
     match answer {
         Ok(None) => {
-            let mounted = context.agent.list_disk()?;
+            let mounted = probe.agent.list_disk()?;
             asking.finish();
             Ok(Ok(mounted))
         }
@@ -94,7 +251,7 @@ fn agent(
             ProblemKind::ForeignAgent,
             format!(
                 "another VM answers at {}: {other}; find and remove it in the IaaS",
-                context.agent.address()
+                probe.agent.address()
             ),
             Vec::new(),
         ))),
@@ -105,19 +262,16 @@ fn agent(
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
             };
-            let description = format!("the agent of VM {vm} does not answer: {error}");
+            let what = if error.may_pass() { "does not answer" } else { "cannot be used" };
+            let description = format!("the agent of VM {vm} {what}: {error}");
             Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
         }
     }
 }
 
 /// Asks the CPI for the disks attached to the VM; none if it cannot tell.
-fn attached(
-    context: &CheckContext<'_>,
-    stage: &base::events::Stage,
-    vm: &VmHandle,
-) -> Result<Option<Vec<DiskCid>>> {
-    match context.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
+fn attached(probe: &Probe<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Result<Option<Vec<DiskCid>>> {
+    match probe.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
         Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
@@ -128,7 +282,20 @@ fn attached(
     }
 }
 
-/// Returns the problem of a disk that is not attached or not mounted.
+/// Returns a problem for each mounted disk that is not on record.
+fn untracked_disks(known: &[Disk], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
+    let untracked = mounted.iter().filter(|cid| known.iter().all(|disk| disk.cid != **cid));
+    let problem = |cid: &DiskCid| Problem {
+        kind: ProblemKind::UntrackedDisk,
+        description: format!("disk '{cid}' is mounted on the VM, and not on record; {}", keep_untracked(cid)),
+        affected: Affected::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
+        repairs: Vec::new(),
+    };
+    untracked.map(problem).collect()
+}
+
+/// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted is
+/// attached, whatever the CPI says: some CPIs answer `get_disks` with an empty list.
 fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> {
     let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
@@ -138,7 +305,8 @@ fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> 
         repairs: vec![repair],
     };
     match (locations.attached.as_deref().map(has), has(&locations.mounted)) {
-        (Some(false), _) => {
+        (_, true) => None,
+        (Some(false), false) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
         }
         // If the CPI cannot tell, the disk is only mounted: not every IaaS accepts the attachment of an
@@ -146,7 +314,6 @@ fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> 
         (Some(true) | None, false) => {
             Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))
         }
-        (Some(true) | None, true) => None,
     }
 }
 
@@ -168,7 +335,8 @@ mod tests {
         assert_eq!(of(None, &["d"]), None);
         let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
         assert_eq!(of(Some(&["e"]), &[]), detached);
-        assert_eq!(of(Some(&[]), &["d"]), detached);
+        assert_eq!(of(Some(&[]), &[]), detached);
+        assert_eq!(of(Some(&[]), &["d"]), None, "the agent has it mounted");
         let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
         assert_eq!(of(Some(&["d"]), &["e"]), unmounted);
         assert_eq!(of(None, &[]), unmounted);

@@ -1,9 +1,12 @@
-//! `cloud-check`: finds and repairs drift of VM, agent and disks.
+//! `cloud-check`: compares everything on record with the answers of CPI and agent, and repairs VM, agent and
+//! disks.
 //!
-//! It asks the CPI and the agent, and the caller chooses a repair for each problem that has one. After each
-//! repair it checks everything again, because one problem may have hidden another.
+//! [`report`] changes nothing. With [`cloud_check`] the caller chooses a repair for each problem that has
+//! one. After each repair it checks everything again, because one problem may have hidden another.
 
 mod diagnose;
+mod finding;
+mod probe;
 mod repair;
 
 use std::fmt;
@@ -11,11 +14,31 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::cpis;
 use crate::deploy::{CreateEnv, renew};
+use crate::effects::Effect;
 use crate::environment::{Environment, Paths, signals};
 use crate::prepare::obtain::create_directory;
-use crate::state::{DiskHandle, VmHandle};
+use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
+use erb::Mode;
+use manifest::Inputs;
+use probe::{CheckInputs, Probe};
+
+pub use finding::{Checked, Finding, FindingStatus};
+
+/// `cloud-check --report`.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// The manifest and what goes into it.
+    pub inputs: Inputs,
+    /// `--templates`: the renderer for the CPI's templates.
+    pub templates: Mode,
+    /// `--cpi-api-version`: the highest API version to use with the CPI.
+    pub cpi_api_version: Option<u32>,
+    /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
+    pub agent_timeout: Duration,
+}
 
 /// `cloud-check`.
 #[derive(Debug, Clone)]
@@ -24,6 +47,18 @@ pub struct CloudCheck {
     pub deploy: CreateEnv,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
+}
+
+impl CloudCheck {
+    /// Returns the request for a check that repairs nothing.
+    pub fn check(&self) -> Check {
+        Check {
+            inputs: self.deploy.inputs.clone(),
+            templates: self.deploy.templates,
+            cpi_api_version: self.deploy.cpi_api_version,
+            agent_timeout: self.agent_timeout,
+        }
+    }
 }
 
 /// The kind of a problem.
@@ -42,6 +77,12 @@ pub enum ProblemKind {
     DetachedDisk,
     /// A disk is attached and the agent has not mounted it.
     UnmountedDisk,
+    /// The CPI denies a VM or disk of which the agent shows that it is there. Nothing is repaired.
+    Contradiction,
+    /// The agent has mounted a disk that is not on record.
+    UntrackedDisk,
+    /// The VM of a failed call answers, and its CID is unknown.
+    UntrackedVm,
 }
 
 /// A repair for a problem. The names are those of `--resolution`.
@@ -108,7 +149,7 @@ impl Repair {
 pub struct Problem {
     /// The kind of a problem.
     pub kind: ProblemKind,
-    /// The affected VM or disk.
+    /// The affected VM, disk or call.
     #[serde(flatten)]
     pub affected: Affected,
     /// A description in words.
@@ -117,7 +158,7 @@ pub struct Problem {
     pub repairs: Vec<Repair>,
 }
 
-/// The VM or disk that a problem affects.
+/// The VM, disk or call that a problem affects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Affected {
@@ -125,6 +166,29 @@ pub enum Affected {
     Vm(VmHandle),
     /// A disk.
     Disk(DiskHandle),
+    /// A failed call.
+    Call(FailedCall),
+}
+
+/// A failed call that made something without a CID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedCall {
+    /// The id of the call.
+    pub request_id: String,
+    /// The name of the CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+}
+
+impl Affected {
+    /// Returns the resource, unless the problem affects a call.
+    fn resource(&self) -> Option<Resource> {
+        match self {
+            Affected::Vm(vm) => Some(vm.clone().into()),
+            Affected::Disk(disk) => Some(disk.clone().into()),
+            Affected::Call(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Affected {
@@ -132,6 +196,7 @@ impl fmt::Display for Affected {
         match self {
             Affected::Vm(vm) => vm.fmt(f),
             Affected::Disk(disk) => disk.fmt(f),
+            Affected::Call(call) => write!(f, "request {}", call.request_id),
         }
     }
 }
@@ -180,6 +245,27 @@ impl CloudChecked {
     }
 }
 
+/// Compares everything on record with the answers of CPI and agent. Changes nothing, not even the state.
+pub fn report(request: &Check, environment: &Environment) -> Result<Checked> {
+    let store = repair::open(environment)?;
+    let open_calls = store.journal().open_calls::<Effect>()?;
+    let validating = environment.reporter.stage("Validating");
+    let (check_inputs, _) = CheckInputs::load(request, environment, &validating)?;
+    // Renames by `migrated_from` apply here; the next run that changes something records them.
+    let (state, _) = cpis::renamed(check_inputs.cpi_parts.config.as_ref(), store.state())?;
+    let probe = Probe::open(request, environment, &check_inputs, state, store)?;
+    probe.executor.cpis().install_all_of(&probe.state, &validating)?;
+    validating.finish();
+    let mut findings = diagnose::diagnose(&probe, request.agent_timeout)?.findings;
+    findings.extend(open_calls.iter().map(|(intent, _)| {
+        let detail =
+            format!("an interrupted `{}`: the next create-env or delete-env settles it", intent.method);
+        let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
+        Finding::new("open call", cid, cpi, FindingStatus::Unknown, detail)
+    }));
+    Ok(Checked { findings })
+}
+
 /// Finds problems, and does the repairs that `choose` selects.
 pub fn cloud_check(
     request: &CloudCheck,
@@ -187,14 +273,19 @@ pub fn cloud_check(
     choose: Choose<'_>,
 ) -> Result<CloudChecked> {
     let mut checked = CloudChecked::default();
+    let mut renewed = false;
     for number in 1.. {
         signals::check(environment)?;
         let here = apart(environment, &format!("look-{number}"))?;
-        let (store, check_inputs) = repair::CheckInputs::open(request, &here)?;
-        let mut context = repair::CheckContext::open(request, &here, &check_inputs, store)?;
-        let problems = diagnose::diagnose(&context, request.agent_timeout)?;
+        let (store, check_inputs, deployment) = repair::prepare(request, &here)?;
+        let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
+        let problems = diagnose::diagnose(&context.probe, request.agent_timeout)?.problems;
         for treated in &mut checked.problems {
-            treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
+            // A new VM that could not be made leaves no VM on record, and so no problem with one.
+            let last = treated.tried.last();
+            let no_vm = context.probe.executor.state().vm_cid().is_none()
+                && last.is_some_and(|tried| tried.repair == Repair::RecreateVm && tried.error.is_some());
+            treated.solved = !no_vm && !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
         let mut chosen = None;
         for problem in problems {
@@ -211,7 +302,10 @@ pub fn cloud_check(
             };
             let treated = &checked.problems[index];
             let is_new = |repair: &Repair| !treated.tried.iter().any(|tried| tried.repair == *repair);
-            let left: Vec<Repair> = treated.problem.repairs.iter().copied().filter(is_new).collect();
+            // A new VM has another CID, and so another problem: without a limit, a CPI that denies every VM
+            // would get one after the other.
+            let possible = |repair: &Repair| is_new(repair) && !(renewed && *repair == Repair::RecreateVm);
+            let left: Vec<Repair> = treated.problem.repairs.iter().copied().filter(possible).collect();
             if left.is_empty() {
                 continue;
             }
@@ -221,9 +315,10 @@ pub fn cloud_check(
             }
         }
         let Some((index, repair)) = chosen else { break };
+        renewed |= repair == Repair::RecreateVm;
         let treated = &mut checked.problems[index];
         let outcome = context.repair(&treated.problem, repair);
-        let state = context.executor.state().clone();
+        let state = context.probe.executor.state().clone();
         drop(context);
         let outcome = match outcome {
             // A new VM is a run of its own, so the lock must be free again. The operator has already

@@ -2,36 +2,28 @@
 
 use serde_json::json;
 
+use super::probe::{CheckInputs, Probe};
 use super::{Affected, CloudCheck, Problem, Repair};
-use crate::agent::{Agent, Before, Endpoint, ForeignAgent, connect, endpoint};
+use crate::agent::{Before, ForeignAgent};
 use crate::cpi::Method;
-use crate::cpis::{self, Cpis, OwnedParts, of_cpi};
+use crate::cpis::{self, of_cpi};
 use crate::deploy::disk;
-use crate::effects::{Executor, Registry};
+use crate::effects::Registry;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::jobs::Jobs;
+use crate::recovery;
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
-use crate::{prepare, recovery};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
 
 /// A locked environment with everything needed to diagnose and repair it.
 pub(super) struct CheckContext<'a> {
-    pub(super) environment: &'a Environment,
-    pub(super) executor: Executor<'a>,
-    pub(super) agent: Agent,
+    pub(super) probe: Probe<'a>,
     request: &'a CloudCheck,
     deployment: &'a Deployment,
     registry: Option<Registry<'a>>,
-}
-
-/// The inputs of a check, read from the manifest.
-pub(super) struct CheckInputs {
-    deployment: Deployment,
-    endpoint: Endpoint,
-    cpi_parts: OwnedParts,
 }
 
 /// The outcome of a repair.
@@ -42,65 +34,58 @@ pub(super) enum Outcome {
     NeedsNewVm,
 }
 
-impl CheckInputs {
-    /// Locks the state, settles open calls, and reads the manifest.
-    pub(super) fn open(request: &CloudCheck, environment: &Environment) -> Result<(Store, Self)> {
-        let deploy = &request.deploy;
-        let mut store = lock::open(environment, "cloud-check")?;
-        if !store.exists() {
-            return Err(no_state(store.storage()));
-        }
-        recovery::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
-        let validating = environment.reporter.stage("Validating");
-        let loaded = prepare::load(environment, &deploy.inputs)?;
-        let deployment = loaded.deployment()?;
-        let cpi_parts =
-            OwnedParts::open(environment, &deploy.inputs, deploy.templates, &loaded, &validating)?;
-        let endpoint = endpoint(environment, &cpi_parts.provider)?;
-        cpis::rename(environment, cpi_parts.config.as_ref(), &mut store)?;
-        validating.finish();
-        Ok((store, CheckInputs { deployment, endpoint, cpi_parts }))
+/// Locks the state, settles open calls, and reads the manifest.
+pub(super) fn prepare(
+    request: &CloudCheck,
+    environment: &Environment,
+) -> Result<(Store, CheckInputs, Deployment)> {
+    let deploy = &request.deploy;
+    let mut store = open(environment)?;
+    recovery::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
+    let validating = environment.reporter.stage("Validating");
+    let (check_inputs, loaded) = CheckInputs::load(&request.check(), environment, &validating)?;
+    let deployment = loaded.deployment()?;
+    cpis::rename(environment, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
+    validating.finish();
+    Ok((store, check_inputs, deployment))
+}
+
+/// Locks the state, which must exist.
+pub(super) fn open(environment: &Environment) -> Result<Store> {
+    let store = lock::open(environment, "cloud-check")?;
+    match store.exists() {
+        true => Ok(store),
+        false => Err(no_state(store.storage())),
     }
 }
 
 impl<'a> CheckContext<'a> {
-    /// Connects the CPI of the VM; others follow when they are needed.
+    /// Connects the CPI of the VM and starts its registry.
     pub(super) fn open(
         request: &'a CloudCheck,
         environment: &'a Environment,
         check_inputs: &'a CheckInputs,
+        deployment: &'a Deployment,
         store: Store,
     ) -> Result<Self> {
-        let deploy = &request.deploy;
-        let cpis =
-            Cpis::find(environment, check_inputs.cpi_parts.parts(), store.state(), deploy.cpi_api_version)?;
+        let state = store.state().clone();
+        let mut probe = Probe::open(&request.check(), environment, check_inputs, state, store)?;
         // The CPI of the VM comes first.
-        let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
-        let first = first.as_deref();
-        let contract = cpis.get(first)?.contract();
-        let mut executor = Executor::new(environment, cpis, store);
-        let manifest = &deploy.inputs.manifest;
+        let first = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
+        let contract = probe.executor.cpis().get(first.as_deref())?.contract();
         let registry = Registry::start(
             environment,
             &check_inputs.cpi_parts.provider,
-            manifest,
+            &request.deploy.inputs.manifest,
             contract,
-            &mut executor,
+            &mut probe.executor,
         )?;
-        let agent = connect(environment, check_inputs.endpoint.clone(), executor.state());
-        Ok(CheckContext {
-            environment,
-            executor,
-            agent,
-            request,
-            deployment: &check_inputs.deployment,
-            registry,
-        })
+        Ok(CheckContext { probe, request, deployment, registry })
     }
 
     /// Does the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
-        let repairing = self.environment.reporter.stage(format!("Repairing: {}", problem.description));
+        let repairing = self.probe.environment.reporter.stage(format!("Repairing: {}", problem.description));
         match (repair, &problem.affected) {
             (Repair::RecreateVm, _) => {
                 repairing.finish();
@@ -111,12 +96,13 @@ impl<'a> CheckContext<'a> {
                 self.mount(disk, repair, &repairing)?;
             }
             (Repair::DeleteDiskReference, Affected::Disk(disk)) => {
-                self.executor.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
+                self.probe.executor.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
             }
             (Repair::RebootVm, Affected::Disk(_)) => return Err(not_for(repair, "disk")),
             (Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference, Affected::Vm(_)) => {
                 return Err(not_for(repair, "VM"));
             }
+            (_, Affected::Call(_)) => return Err(not_for(repair, "failed call")),
         }
         repairing.finish();
         Ok(Outcome::Done)
@@ -124,20 +110,21 @@ impl<'a> CheckContext<'a> {
 
     fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
         let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
-        let asked = self.executor.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
+        let asked = self.probe.executor.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
         asked.map_err(|error| of_cpi(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let patience = self.request.deploy.agent_timeout;
-        let tunnel = self.registry.as_ref().and_then(|known| known.begin(self.executor.state(), patience));
-        self.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+        let tunnel =
+            self.registry.as_ref().and_then(|known| known.begin(self.probe.executor.state(), patience));
+        self.probe.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
         self.check_own()?;
         waiting.finish();
         // Jobs must not start without their disk. That is a problem of its own, which is found next.
-        let disk = self.executor.state().current_disk().map(|disk| disk.cid.clone());
+        let disk = self.probe.executor.state().current_disk().map(|disk| disk.cid.clone());
         if let Some(disk) = disk
-            && !self.agent.list_disk()?.contains(&disk)
+            && !self.probe.agent.list_disk()?.contains(&disk)
         {
             return Ok(());
         }
@@ -151,16 +138,12 @@ impl<'a> CheckContext<'a> {
         self.jobs().stop(None, Before::Stop, stage)?;
         let patience = self.request.deploy.agent_timeout;
         if repair == Repair::ReattachDisk {
-            let (deployment, agent) = (self.deployment, &self.agent);
-            // An agent that still has the lost disk mounted would not mount it again.
-            if agent.list_disk()?.contains(&disk.cid) {
-                agent.unmount_disk(&disk.cid)?;
-            }
+            let (deployment, probe) = (self.deployment, &mut self.probe);
             let why = "it is not attached (cloud-check)";
-            disk::attach(deployment, patience, &mut self.executor, agent, disk, why, stage)?;
+            disk::attach(deployment, patience, &mut probe.executor, &probe.agent, disk, why, stage)?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
-            disk::mount(&self.executor, &self.agent, disk)?;
+            disk::mount(&self.probe.executor, &self.probe.agent, disk)?;
             mounting.finish();
         }
         self.jobs().start(self.deployment.update_watch_time, stage)
@@ -168,8 +151,10 @@ impl<'a> CheckContext<'a> {
 
     /// Checks that the agent is the VM's own, so that no other agent gets instructions.
     fn check_own(&self) -> Result<()> {
-        let Some(expected) = self.executor.state().vm().map(|vm| vm.agent_id.as_str()) else { return Ok(()) };
-        match ForeignAgent::ask(&self.agent, expected)? {
+        let Some(expected) = self.probe.executor.state().vm().map(|vm| vm.agent_id.as_str()) else {
+            return Ok(());
+        };
+        match ForeignAgent::ask(&self.probe.agent, expected)? {
             None => Ok(()),
             Some(other) => {
                 Err(Error::environment(format!("the agent that answers is not the VM's own: {other}")))
@@ -179,7 +164,11 @@ impl<'a> CheckContext<'a> {
 
     fn jobs(&self) -> Jobs<'_> {
         let instance = self.deployment.instance();
-        Jobs { environment: self.environment, agent: &self.agent, instance: format!("instance '{instance}'") }
+        Jobs {
+            environment: self.probe.environment,
+            agent: &self.probe.agent,
+            instance: format!("instance '{instance}'"),
+        }
     }
 }
 

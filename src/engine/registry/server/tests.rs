@@ -17,13 +17,18 @@ fn secret(text: &str) -> Secret {
 }
 
 fn serve_one() -> Served {
+    serve_with(HEADER_TIMEOUT)
+}
+
+fn serve_with(header_timeout: Duration) -> Served {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let credentials = Credentials { username: "registry".into(), password: secret("s3cret") };
+    let endpoint = RegistryEndpoint::new(free, "registry", secret("s3cret").expose());
     std::fs::create_dir(directory.path().join("journal")).unwrap();
     let content = directory.path().join("journal/registry.json");
-    let registry = Registry::start(runtime.handle(), free, &credentials, content.as_path().into()).unwrap();
+    let content = content.as_path().into();
+    let registry = Registry::start_with(runtime.handle(), endpoint, content, header_timeout).unwrap();
     Served { runtime, registry, address: free, directory }
 }
 
@@ -168,10 +173,13 @@ fn content_survives_the_server_and_a_port_in_use_is_reported() {
 
 #[test]
 fn an_incomplete_request_times_out() {
-    let served = serve_one();
+    let limit = Duration::from_millis(500);
+    let served = serve_with(limit);
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
-    stream.set_read_timeout(Some(HEADER_TIMEOUT * 2)).unwrap();
+    stream.set_read_timeout(Some(HEADER_TIMEOUT)).unwrap();
+    let begun = Instant::now();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
+    assert!(begun.elapsed() >= limit / 2, "{:?}", begun.elapsed());
 }

@@ -246,12 +246,12 @@ fn the_tunnel_waits_for_a_late_sshd_and_reconnects() {
     let tunnel = ends.open(sshd.server("good", None), LONG);
     let late = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(3));
+            std::thread::sleep(Duration::from_millis(600));
             sshd.start();
         });
         wait(&tunnel)
     });
-    assert!(begun.elapsed() >= Duration::from_secs(3));
+    assert!(begun.elapsed() >= Duration::from_millis(600));
     late.0.unwrap();
     assert!(late.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", late.1);
     assert_eq!(ends.ask(), "THROUGH\n");
@@ -267,21 +267,21 @@ fn the_tunnel_waits_for_a_late_sshd_and_reconnects() {
     assert!(tunnel.failure().is_none());
 }
 
+/// Returns the error of a tunnel that cannot be opened.
+fn failure(ends: &Ends, server: Server) -> SshError {
+    let tunnel = ends.open(server, Duration::from_millis(300));
+    let error = wait(&tunnel).0.unwrap_err();
+    assert_eq!(tunnel.failure().map(|error| error.to_string()), Some(error.to_string()));
+    error
+}
+
 #[test]
-fn each_failure_has_its_own_error() {
-    let short = Duration::from_millis(700);
-    let mut sshd = Sshd::prepare("");
-    shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
+fn each_failure_to_connect_has_its_own_error() {
+    let sshd = Sshd::prepare("");
     let ends = Ends::new();
-    let failure = |server: Server| {
-        let tunnel = ends.open(server, short);
-        let error = wait(&tunnel).0.unwrap_err();
-        assert_eq!(tunnel.failure().map(|error| error.to_string()), Some(error.to_string()));
-        error
-    };
-    let tcp = failure(sshd.server("good", None));
+    let tcp = failure(&ends, sshd.server("good", None));
     assert!(matches!(tcp, SshError::Tcp { .. }), "{tcp}");
-    let dns = failure(Server { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
+    let dns = failure(&ends, Server { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
     assert!(matches!(dns, SshError::Dns { .. }), "{dns}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -290,14 +290,20 @@ fn each_failure_has_its_own_error() {
             let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let handshake = failure(Server { port, ..sshd.server("good", None) });
+    let handshake = failure(&ends, Server { port, ..sshd.server("good", None) });
     assert!(matches!(handshake, SshError::Handshake { .. }), "{handshake}");
+}
 
+#[test]
+fn a_refused_login_names_the_credentials() {
+    let mut sshd = Sshd::prepare("");
+    shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     sshd.start();
-    let refused = failure(sshd.server("stranger", None));
+    let ends = Ends::new();
+    let refused = failure(&ends, sshd.server("stranger", None));
     assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
-    let refused =
-        failure(Server { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) });
+    let by_password = Server { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
+    let refused = failure(&ends, by_password);
     assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
     assert!(!refused.to_string().contains("s3cret"));
     let error = Error::from(TunnelError::Failed(refused));
@@ -332,7 +338,7 @@ fn a_server_that_refuses_forwarding_is_reported() {
     let mut sshd = Sshd::prepare("AllowTcpForwarding no");
     sshd.start();
     let ends = Ends::new();
-    let tunnel = ends.open(sshd.server("good", None), Duration::from_millis(700));
+    let tunnel = ends.open(sshd.server("good", None), Duration::from_millis(300));
     let refused = wait(&tunnel).0.unwrap_err();
     assert!(matches!(refused, SshError::ForwardingRefused { .. }), "{refused}");
     assert!(refused.to_string().contains(&ends.port.to_string()), "{refused}");
@@ -361,7 +367,7 @@ fn a_password_opens_it() {
     wait(&tunnel).0.unwrap();
     assert_eq!(ends.ask(), "THROUGH\n");
     drop(tunnel);
-    let refused = wait(&ends.open(with("wrong", stranger), Duration::from_millis(700))).0.unwrap_err();
+    let refused = wait(&ends.open(with("wrong", stranger), Duration::from_millis(300))).0.unwrap_err();
     let refused_both =
         matches!(refused, SshError::Refused { credentials: "the private key or the password", .. });
     assert!(refused_both, "{refused}");

@@ -47,6 +47,7 @@ impl Bucket {
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
+        self.objects.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
         let over = known.map_or(Over::Nothing, Over::This);
         match self.objects.put(document, bytes, &over)? {
@@ -59,6 +60,7 @@ impl Bucket {
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
+        self.objects.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
         if !self.objects.delete(document, known.as_ref())? {
             return Err(self.changed(document));
@@ -115,6 +117,13 @@ impl Bucket {
         match &*self.tenure() {
             Some(tenure) => tenure.check(),
             None => Ok(()),
+        }
+    }
+
+    /// Notes that the run begins to wait at a prompt, or that it has an answer.
+    pub(super) fn ask(&self, asking: bool) {
+        if let Some(tenure) = &*self.tenure() {
+            tenure.ask(asking);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,6 +11,7 @@ use base::files::durable::{
     give_directory_to_owner_of, parent, remove_durably, sweep_temporaries, sync_parent, temporary_path,
     write_atomically_beside,
 };
+use base::files::input;
 use base::{Error, Result};
 
 /// The directory of a state file.
@@ -34,16 +35,42 @@ impl Directory {
         name.into()
     }
 
-    /// Fails if the directory does not exist.
+    /// Fails if the directory does not exist, or if the state has a name that is not its own.
     pub(super) fn check(&self) -> Result<()> {
         let directory = parent(&self.state);
         match directory.is_dir() {
-            true => Ok(()),
+            true => self.check_links(),
             false => Err(Error::invalid(format!(
                 "the directory '{}' for the state file does not exist",
                 directory.display()
             ))),
         }
+    }
+
+    /// Fails if the state is hard-linked from elsewhere: a write replaces the file under one name only, and a
+    /// run that uses the other name has another lock.
+    fn check_links(&self) -> Result<()> {
+        let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let Ok(state) = fs::metadata(&self.state) else { return Ok(()) };
+        if state.nlink() <= 1 {
+            return Ok(());
+        }
+        let versions = self.list(VERSIONS).unwrap_or_default();
+        let versions = versions.into_iter().map(|(name, _)| self.path(VERSIONS).join(name));
+        let own = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
+        let own = own.into_iter().chain(versions).filter(|path| id(path) == Some((state.dev(), state.ino())));
+        let others = state.nlink().saturating_sub(own.count() as u64);
+        if others == 0 {
+            return Ok(());
+        }
+        let path = self.state.display();
+        Err(Error::invalid(format!(
+            "the state '{path}' is hard-linked from elsewhere ({others} other names)"
+        ))
+        .with_hint("nothing was changed; a run that uses the other name would not see what this one does")
+        .with_hint(format!(
+            "give the file back its own content: cp -p '{path}' '{path}.own' && mv '{path}.own' '{path}'"
+        )))
     }
 
     /// Follows symbolic links to the directory of the state file itself, which need not exist.
@@ -64,7 +91,7 @@ impl Directory {
     /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let path = self.path(document);
-        match fs::read(&path) {
+        match input::read(&path, input::FILE_LIMIT) {
             Ok(bytes) => {
                 // Only the time of a version is ever shown. A file that another run just removed has none.
                 let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
@@ -134,7 +161,9 @@ impl Directory {
                 remove_if_there(&staging)
             }
             // File systems without hard links get a copy.
-            Err(_) => write_atomically_beside(&backup, &fs::read(&self.state)?, &self.state),
+            Err(_) => {
+                write_atomically_beside(&backup, &input::read(&self.state, input::FILE_LIMIT)?, &self.state)
+            }
         }
     }
 

@@ -1,9 +1,12 @@
 //! Makes the requests of `object_store` with the HTTP client of the rest of the program, and so with its
 //! proxies and TLS settings.
 
+use std::cell::Cell;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use axum::body::{Body, to_bytes};
 use axum::http::header::IF_MATCH;
@@ -13,8 +16,11 @@ use object_store::client::{
     HttpService,
 };
 use object_store::{ClientOptions, UpdateVersion};
+use parking_lot::Mutex;
 
 use super::address::Service;
+use artifact::Interrupted;
+use base::Result as Checked;
 
 /// The largest body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
 const LIMIT: usize = 64 << 20;
@@ -46,9 +52,86 @@ pub(super) async fn on_condition<T>(
     CONDITION.scope(condition, deletes).await
 }
 
+/// The limit of a request that cleans up after a signal.
+const PARTING: Duration = Duration::from_secs(3);
+
+/// The phase of a run that decides what a signal does to requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The run has written nothing but the lock. A signal ends requests.
+    Reading,
+    /// The run records what it did. Requests go on to their end or their limit.
+    Writing,
+    /// The run ends after a signal. Requests have a short limit.
+    CleaningUp,
+}
+
+thread_local! {
+    /// True on a thread whose requests go on after a signal, because they keep the lease.
+    static KEEPS_LEASE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The reaction of requests to a signal.
+#[derive(Clone)]
+pub(super) struct Interruption {
+    interrupted: Interrupted,
+    phase: Arc<Mutex<Phase>>,
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Interruption").field(&*self.phase.lock()).finish()
+    }
+}
+
+impl Interruption {
+    pub(super) fn new(interrupted: Interrupted) -> Self {
+        Interruption { interrupted, phase: Arc::new(Mutex::new(Phase::Reading)) }
+    }
+
+    /// Excludes the requests of this thread, which keeps the lease.
+    pub(super) fn exclude_this_thread() {
+        KEEPS_LEASE.set(true);
+    }
+
+    /// Begins the phase in which a signal does not end requests.
+    pub(super) fn begin_writing(&self) {
+        *self.phase.lock() = Phase::Writing;
+    }
+
+    /// Begins the last phase if a signal ends the run.
+    pub(super) fn begin_cleaning_up(&self) {
+        let mut phase = self.phase.lock();
+        if *phase == Phase::Reading && (self.interrupted)().is_err() {
+            *phase = Phase::CleaningUp;
+        }
+    }
+
+    /// Fails if a signal came that ends the requests of this thread.
+    pub(super) fn check(&self) -> Checked<()> {
+        match *self.phase.lock() {
+            Phase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the limit of a request if it is shorter than the usual one.
+    fn limit(&self) -> Option<Duration> {
+        (*self.phase.lock() == Phase::CleaningUp).then_some(PARTING)
+    }
+
+    /// Returns true if a failed request is not sent again.
+    pub(super) fn is_last_attempt(&self) -> bool {
+        self.check().is_err() || self.limit().is_some()
+    }
+}
+
 /// Makes requests with this client.
 #[derive(Debug, Clone)]
-pub(super) struct Requests(pub(super) ureq::Agent);
+pub(super) struct Requests {
+    pub(super) client: ureq::Agent,
+    pub(super) interruption: Interruption,
+}
 
 impl HttpConnector for Requests {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -77,13 +160,13 @@ impl HttpService for Requests {
             if let Some((name, value)) = condition {
                 let mut parts = parts.clone();
                 parts.headers.insert(name, value);
-                let response = self.make(parts, &body).map_err(failed)?;
+                let response = self.make(parts, &body).map_err(|error| self.failed(error))?;
                 // Some servers do not support conditional deletion and say so.
                 if response.status() != StatusCode::NOT_IMPLEMENTED {
                     return Ok(response);
                 }
             }
-            self.make(parts, &body).map_err(failed)
+            self.make(parts, &body).map_err(|error| self.failed(error))
         })
     }
 }
@@ -92,10 +175,8 @@ impl Requests {
     fn make(&self, parts: ureq::http::request::Parts, body: &[u8]) -> Result<HttpResponse, ureq::Error> {
         let what = format!("{} {}", parts.method, parts.uri.path());
         let response = match body {
-            [] if !matches!(parts.method.as_str(), "PUT" | "POST") => {
-                self.0.run(ureq::http::Request::from_parts(parts, ()))
-            }
-            body => self.0.run(ureq::http::Request::from_parts(parts, body)),
+            [] if !matches!(parts.method.as_str(), "PUT" | "POST") => self.send(parts, ()),
+            body => self.send(parts, body),
         }?;
         tracing::debug!(status = response.status().as_u16(), "{what}");
         let (mut parts, mut body) = response.into_parts();
@@ -106,10 +187,28 @@ impl Requests {
         let body = body.with_config().limit(LIMIT as u64).read_to_vec()?;
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(body)))
     }
+
+    fn send(
+        &self,
+        parts: ureq::http::request::Parts,
+        body: impl ureq::AsSendBody,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+        let mut request = ureq::http::Request::from_parts(parts, body);
+        if let Some(limit) = self.interruption.limit() {
+            request = self.client.configure_request(request).timeout_global(Some(limit)).build();
+        }
+        self.client.run(request)
+    }
+
+    /// Returns the error for the library, which sends some requests again.
+    fn failed(&self, error: ureq::Error) -> HttpError {
+        let kind = if self.interruption.is_last_attempt() { HttpErrorKind::Unknown } else { kind(&error) };
+        HttpError::new(kind, error)
+    }
 }
 
-fn failed(error: ureq::Error) -> HttpError {
-    let kind = match &error {
+fn kind(error: &ureq::Error) -> HttpErrorKind {
+    match error {
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,
         ureq::Error::Io(source) => match source.kind() {
@@ -118,8 +217,7 @@ fn failed(error: ureq::Error) -> HttpError {
             _ => HttpErrorKind::Interrupted,
         },
         _ => HttpErrorKind::Unknown,
-    };
-    HttpError::new(kind, error)
+    }
 }
 
 /// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that servers send (RFC 9110, 5.6.7).

@@ -20,10 +20,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::LOCK;
+use super::http::Interruption;
 use super::keeper::Keeper;
 use super::objects::{Object, Objects, Over, Written};
-use crate::state::calls;
 use crate::state::lock::{Holder, Waiting, in_use};
+use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
 
@@ -31,6 +32,10 @@ use base::{Error, ErrorKind, Result, encoding};
 const GRAIN: Duration = Duration::from_secs(2);
 /// The allowed lengths of a lease, in seconds. They also limit the length that an object states.
 pub(super) const LENGTHS: RangeInclusive<u64> = 3..=3600;
+
+/// The number of lease lengths after which a run that waits at a prompt gives its lease back: 10 minutes for
+/// the usual lease of a minute.
+const PATIENCE: u32 = 10;
 
 /// The content of the object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,6 +50,9 @@ struct Text {
     renewals: u64,
     /// The time at which it expires by the holder's clock. For information only.
     expires: String,
+    /// True if it was taken over and its holder has not written the state yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unfenced: bool,
 }
 
 /// The lease, held until dropped.
@@ -78,6 +86,8 @@ struct Terms {
     good_until: Duration,
     /// The reason why the lease is lost, if it is.
     lost: Option<String>,
+    /// The time since which the run waits for an answer at a prompt, by [`uptime`].
+    asking_since: Option<Duration>,
     over: bool,
 }
 
@@ -107,6 +117,7 @@ impl Lease {
             };
             let begun = uptime();
             text.date();
+            text.is_unfenced = call_rules::must_fence(present.is_some());
             let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
                 continue;
             };
@@ -117,7 +128,7 @@ impl Lease {
                 text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
             });
             let good_until = begun + text.lasts();
-            let terms = Terms { text, version, good_until, lost: None, over: false };
+            let terms = Terms { text, version, good_until, lost: None, asking_since: None, over: false };
             let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
             let renewing = Some(tenure.renew_in_background().map_err(failed)?);
             let lease = Lease { tenure, renewing, taken_over };
@@ -135,7 +146,8 @@ impl Lease {
         let Some(mut text) = text else { return Ok(None) };
         text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
         let version = object.version;
-        let terms = Terms { text, version, good_until: Duration::ZERO, lost: None, over: false };
+        let terms =
+            Terms { text, version, good_until: Duration::ZERO, lost: None, asking_since: None, over: false };
         let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
         // The first attempt may collide with a last renewal by the run itself.
         let _ = tenure.renew() || tenure.renew();
@@ -156,6 +168,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let tenure = &self.tenure;
+        tenure.objects.interruption.begin_cleaning_up();
         tenure.terms().over = true;
         tenure.over.notify_all();
         if let Some(renewing) = self.renewing.take() {
@@ -166,7 +179,8 @@ impl Drop for Lease {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
             Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
             keeper => {
-                let ours = tenure.terms().lost.is_none() && tenure.still_good();
+                let may_give_back = call_rules::may_give_back(tenure.terms().text.is_unfenced);
+                let ours = tenure.terms().lost.is_none() && tenure.still_good() && may_give_back;
                 let version = tenure.terms().version.clone();
                 if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "the lease stays until it runs out");
@@ -214,7 +228,9 @@ impl Tenure {
         let url = self.objects.url("");
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
             .with_hint("this run does nothing more; what it did is on record, or announced in the journal")
-            .with_hint("see that nobody else works on this environment, then run the same command again"))
+            .with_hint(
+                "make sure that no other run works on this environment, then run the same command again",
+            ))
     }
 
     /// Like [`Tenure::check`], and also asks the server. If this succeeds, every later holder of the lease
@@ -285,6 +301,7 @@ impl Tenure {
     }
 
     fn keep_renewing(&self) {
+        Interruption::exclude_this_thread();
         let lasts = self.terms().text.lasts();
         let mut pause = lasts / 3;
         loop {
@@ -293,9 +310,37 @@ impl Tenure {
             if terms.over || terms.lost.is_some() {
                 return;
             }
+            let idle = terms.asking_since.is_some_and(|since| uptime() >= since + lasts * PATIENCE);
             drop(terms);
+            if idle {
+                return self.give_back();
+            }
             // A failed renewal is retried soon.
             pause = if self.renew() { lasts / 3 } else { lasts / 30 };
+        }
+    }
+
+    /// Notes that the run has written the state since it took over the lease.
+    pub(super) fn is_fenced(&self) {
+        self.terms().text.is_unfenced = false;
+    }
+
+    /// Notes that the run begins to wait at a prompt, or that it has an answer.
+    pub(super) fn ask(&self, asking: bool) {
+        self.terms().asking_since = asking.then(uptime);
+    }
+
+    /// Gives the lease back while the operator does not answer. The run then does nothing more.
+    fn give_back(&self) {
+        let (version, lasts) = {
+            let terms = self.terms();
+            (terms.version.clone(), terms.text.lasts())
+        };
+        let patience = base::text::duration(lasts * PATIENCE);
+        self.terms().lost =
+            Some(format!("it was given back after {patience} without an answer to a question"));
+        if let Err(error) = self.objects.delete(LOCK, Some(&version)) {
+            tracing::warn!(%error, "the lease stays until it runs out");
         }
     }
 
@@ -338,7 +383,8 @@ impl Tenure {
 impl Text {
     fn new(holder: &Holder, lasts: Duration) -> Self {
         let (owner, lasts_seconds) = (Uuid::new_v4(), lasts.as_secs());
-        Text { holder: holder.clone(), owner, lasts_seconds, renewals: 0, expires: String::new() }
+        let expires = String::new();
+        Text { holder: holder.clone(), owner, lasts_seconds, renewals: 0, expires, is_unfenced: false }
     }
 
     fn date(&mut self) {
@@ -357,11 +403,11 @@ impl Text {
 
 /// Checks that an object is the lease of this owner. The error says why it is not.
 fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
-    let Some(object) = present else { return Err("somebody removed it".to_owned()) };
+    let Some(object) = present else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<Text>(&object.bytes) {
         Ok(text) if text.owner == owner => Ok(()),
         Ok(text) => Err(format!("{} has it now", text.holder)),
-        Err(_) => Err("somebody wrote something else over it".to_owned()),
+        Err(_) => Err("it was overwritten".to_owned()),
     }
 }
 

@@ -24,7 +24,7 @@ mod settings;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 pub use address::Address;
@@ -32,7 +32,8 @@ pub use keeper::keep;
 pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, Shared};
 
-use super::lock::{FileLock, Holder, Lock, Waiting};
+use super::call_rules;
+use super::lock::{FileLock, HeldFile, Holder, Lock, Waiting};
 use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
 use bucket::Bucket;
@@ -50,6 +51,8 @@ struct Inner {
     /// True if that directory is not the journal, so that other machines cannot see the answers.
     apart: bool,
     encryption: Encryption,
+    /// The lock file that this run holds, if the state is in a directory.
+    held: OnceLock<HeldFile>,
 }
 
 /// The kind of storage.
@@ -83,6 +86,14 @@ pub(super) const VERSIONS: &str = ".versions";
 pub(super) const BACKUP: &str = ".bak";
 const LOCK: &str = ".lock";
 
+/// The suffixes of the files and folders beside a state, with their contents.
+pub const BESIDE: [(&str, &str); 4] = [
+    (BACKUP, "The state before the last change"),
+    (VERSIONS, "The states before each of the last 10 runs that changed it, a folder"),
+    (JOURNAL, "The CPI calls in flight with their answers and logs, a folder"),
+    (LOCK, "The lock, with the run that holds it"),
+];
+
 impl From<&Path> for Storage {
     /// Creates the storage of a state file, with the other documents beside it.
     fn from(state: &Path) -> Self {
@@ -99,8 +110,8 @@ impl std::fmt::Display for Storage {
 impl Storage {
     fn beside(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
-        let backend = Backend::Directory(directory);
-        Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default() }))
+        let (backend, held) = (Backend::Directory(directory), OnceLock::new());
+        Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default(), held }))
     }
 
     /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so they write their
@@ -111,8 +122,8 @@ impl Storage {
             Backend::Directory(directory) => {
                 let apart = encryption.seals();
                 let calls = if apart { calls } else { directory.path(JOURNAL) };
-                let backend = Backend::Directory(directory.clone());
-                Storage(Arc::new(Inner { backend, calls, apart, encryption }))
+                let (backend, held) = (Backend::Directory(directory.clone()), OnceLock::new());
+                Storage(Arc::new(Inner { backend, calls, apart, encryption, held }))
             }
             Backend::Bucket(_) => self,
         }
@@ -120,8 +131,8 @@ impl Storage {
 
     /// Opens the storage of a state in a bucket. CPI processes write their answers into `calls`.
     pub fn shared(shared: &Shared, encryption: Encryption, calls: PathBuf) -> Result<Self> {
-        let backend = Backend::Bucket(Bucket::open(shared)?);
-        Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption })))
+        let (backend, held) = (Backend::Bucket(Bucket::open(shared)?), OnceLock::new());
+        Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption, held })))
     }
 
     /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
@@ -344,23 +355,39 @@ impl Storage {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 directory.check()?;
-                FileLock::take(&directory.path(LOCK), directory.state(), holder, held).map(Lock::File)
+                let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, held)?;
+                // Each storage that is locked was resolved for that, so it is locked once.
+                let _ = self.0.held.set(lock.file());
+                Ok(Lock::File(lock))
             }
             Backend::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
-                if lease.taken_over.is_some() {
+                if call_rules::must_fence(lease.taken_over.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
+                    lease.tenure().is_fenced();
                 }
                 Ok(Lock::Lease(lease))
             }
         }
     }
 
+    /// Asks the operator. A run that has a lease gives it back if the answer takes long, and then does
+    /// nothing more: this fails with the reason.
+    pub fn while_asking<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Backend::Bucket(bucket) = &self.0.backend else { return ask() };
+        bucket.ask(true);
+        let answer = ask();
+        bucket.ask(false);
+        let answer = answer?;
+        self.check_lock()?;
+        Ok(answer)
+    }
+
     /// Fails if this run took the lock and has lost it, and so may change nothing any more. The lock of a
-    /// directory cannot be lost.
+    /// directory is lost if its file was removed or replaced.
     pub fn check_lock(&self) -> Result<()> {
         match &self.0.backend {
-            Backend::Directory(_) => Ok(()),
+            Backend::Directory(_) => self.0.held.get().map_or(Ok(()), HeldFile::check),
             Backend::Bucket(bucket) => bucket.check_lease(),
         }
     }
@@ -372,7 +399,7 @@ impl Storage {
     /// if the lock is lost meanwhile.
     pub fn confirm_lock(&self) -> Result<()> {
         match &self.0.backend {
-            Backend::Directory(_) => Ok(()),
+            Backend::Directory(_) => self.check_lock(),
             Backend::Bucket(bucket) => bucket.confirm_lease(),
         }
     }

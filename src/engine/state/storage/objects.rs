@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 
-use super::http::{ServerTime, on_condition};
+use super::http::{Interruption, ServerTime, on_condition};
 use super::settings::Shared;
 use base::{Error, Result};
+use net::http_client::SLICE;
 
 /// The number of attempts at a write or deletion with an unknown outcome.
 const ATTEMPTS: u32 = 3;
@@ -20,6 +21,7 @@ const ATTEMPTS: u32 = 3;
 pub(super) struct Objects {
     pub(super) shared: Shared,
     store: Arc<dyn ObjectStore>,
+    pub(super) interruption: Interruption,
 }
 
 /// An object as it was read.
@@ -56,7 +58,9 @@ impl fmt::Debug for Objects {
 
 impl Objects {
     pub(super) fn open(shared: &Shared) -> Result<Self> {
-        Ok(Objects { shared: shared.clone(), store: shared.store()? })
+        let interruption = shared.interruption();
+        let store = shared.store(&interruption)?;
+        Ok(Objects { shared: shared.clone(), store, interruption })
     }
 
     pub(super) fn url(&self, document: &str) -> String {
@@ -69,7 +73,7 @@ impl Objects {
 
     pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
         let path = self.path(document)?;
-        let read = wait(async {
+        let read = self.wait(async {
             let found = self.store.get(&path).await?;
             let version =
                 UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
@@ -92,9 +96,9 @@ impl Objects {
             Over::Nothing => PutMode::Create,
             Over::This(version) => PutMode::Update(version.clone()),
         };
-        let written = again("write", document, || {
+        let written = self.again("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
-            wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
+            self.wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
         })?;
         match written {
             Ok(result) => Ok(Written::Done(result.into())),
@@ -113,11 +117,11 @@ impl Objects {
     /// is given. Returns true if the object no longer exists.
     pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
-        let deleted = again("deletion", document, || {
+        let deleted = self.again("deletion", document, || {
             let deletion = self.store.delete(&path);
             match version {
-                Some(version) => wait(on_condition(self.shared.address.service, version, deletion)),
-                None => wait(deletion),
+                Some(version) => self.wait(on_condition(self.shared.address.service, version, deletion)),
+                None => self.wait(deletion),
             }
         })?;
         match deleted {
@@ -131,13 +135,64 @@ impl Objects {
     /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
-        let listed = wait(self.store.list_with_delimiter(Some(&path)))?;
+        let listed = self.wait(self.store.list_with_delimiter(Some(&path)))?;
         let listed = listed.map_err(|error| self.failed("listing", folder, &error))?;
         let names = listed
             .objects
             .into_iter()
             .filter_map(|object| Some((object.location.filename()?.to_owned(), object.last_modified.into())));
         Ok(names.collect())
+    }
+
+    /// Repeats a change until its outcome is known, a limited number of times. The caller must check whether
+    /// an earlier attempt succeeded although its answer was lost.
+    fn again<T>(
+        &self,
+        what: &str,
+        document: &str,
+        mut attempt: impl FnMut() -> io::Result<object_store::Result<T>>,
+    ) -> io::Result<object_store::Result<T>> {
+        let mut number = 0;
+        loop {
+            number += 1;
+            match attempt()? {
+                Err(error @ object_store::Error::Generic { .. })
+                    if number < ATTEMPTS && !self.interruption.is_last_attempt() =>
+                {
+                    tracing::warn!(document, %error, "a {what} in the bucket is tried again");
+                    std::thread::sleep(Duration::from_millis(300) * number);
+                }
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Runs requests to their end, or until a signal ends them. Each call has a runtime of its own, because
+    /// several threads may make requests at a time.
+    fn wait<T>(
+        &self,
+        requests: impl Future<Output = object_store::Result<T>>,
+    ) -> io::Result<object_store::Result<T>> {
+        let signal = async {
+            loop {
+                if let Err(error) = self.interruption.check() {
+                    return error;
+                }
+                // The library sleeps between attempts.
+                tokio::time::sleep(SLICE).await;
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                done = requests => match (done, self.interruption.check()) {
+                    (Err(_), Err(error)) => Err(io::Error::other(error)),
+                    (done, _) => Ok(done),
+                },
+                error = signal => Err(io::Error::other(error)),
+            }
+        })
     }
 
     fn failed(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
@@ -213,31 +268,6 @@ fn in_one_line(cause: &str) -> String {
     };
     let said: Vec<String> = [said("Code"), said("Message")].into_iter().flatten().collect();
     format!("{before}{}", said.join(": "))
-}
-
-/// Repeats a change until its outcome is known, a limited number of times. The caller must check whether an
-/// earlier attempt succeeded although its answer was lost.
-fn again<T>(
-    what: &str,
-    document: &str,
-    mut attempt: impl FnMut() -> io::Result<object_store::Result<T>>,
-) -> io::Result<object_store::Result<T>> {
-    let mut number = 0;
-    loop {
-        number += 1;
-        match attempt()? {
-            Err(error @ object_store::Error::Generic { .. }) if number < ATTEMPTS => {
-                tracing::warn!(document, %error, "a {what} in the bucket is tried again");
-                std::thread::sleep(Duration::from_millis(300) * number);
-            }
-            outcome => return Ok(outcome),
-        }
-    }
-}
-
-/// Runs requests to their end on a runtime of its own, because several threads may do so at a time.
-fn wait<F: Future>(requests: F) -> io::Result<F::Output> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(requests))
 }
 
 /// Returns true if the server says that the bucket does not exist.

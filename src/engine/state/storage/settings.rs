@@ -12,8 +12,9 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use serde::{Deserialize, Serialize};
 
 use super::address::{Address, Service};
-use super::http::Requests;
+use super::http::{Interruption, Requests};
 use super::lease::LENGTHS;
+use artifact::Interrupted;
 use base::redact::Redactor;
 use base::{Error, Result};
 
@@ -33,6 +34,13 @@ pub struct Shared {
     /// The path of this program, which is also the keeper; none to run without a keeper.
     pub(super) executable: Option<PathBuf>,
     pub(super) lease: Duration,
+    /// Fails if a signal ends the run. Not part of the instructions of a keeper, which ignores signals.
+    #[serde(skip, default = "never_interrupted")]
+    interrupted: Interrupted,
+}
+
+fn never_interrupted() -> Interrupted {
+    Arc::new(|| Ok(()))
 }
 
 impl fmt::Debug for Shared {
@@ -60,7 +68,9 @@ impl Shared {
         let of_use = variables.iter().filter(|(name, value)| {
             !value.is_empty() && (name.starts_with(own) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
-        let shared = Shared { address, variables: of_use.cloned().collect(), executable, lease: LEASE };
+        let variables = of_use.cloned().collect();
+        let interrupted = never_interrupted();
+        let shared = Shared { address, variables, executable, lease: LEASE, interrupted };
         shared.secrets().iter().for_each(|secret| redactor.add(secret));
         shared
     }
@@ -70,6 +80,17 @@ impl Shared {
     pub fn with_lease(self, lease: Duration) -> Self {
         let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
         Shared { lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)), ..self }
+    }
+
+    /// Sets the question whether a signal ends the run.
+    #[must_use]
+    pub fn with_interruption(self, interrupted: Interrupted) -> Self {
+        Shared { interrupted, ..self }
+    }
+
+    /// Returns the reaction of a new client's requests to a signal.
+    pub(super) fn interruption(&self) -> Interruption {
+        Interruption::new(Arc::clone(&self.interrupted))
     }
 
     /// Returns a text that identifies this state on this machine. It includes server and account, because
@@ -96,7 +117,8 @@ impl Shared {
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
-        let proxies = artifact::client(&self.variables, BUCKET_REQUEST).map(|(_, secrets)| secrets);
+        let proxies = artifact::client(&self.variables, BUCKET_REQUEST, never_interrupted())
+            .map(|(_, secrets)| secrets);
         own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
@@ -124,9 +146,10 @@ impl Shared {
     }
 
     /// Creates the client of the bucket. Makes no request.
-    pub(super) fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        let (client, _) = artifact::client(&self.variables, BUCKET_REQUEST)?;
-        let requests = Requests(client);
+    pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
+        let asked = interruption.clone();
+        let (client, _) = artifact::client(&self.variables, BUCKET_REQUEST, Arc::new(move || asked.check()))?;
+        let requests = Requests { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,
             retry_timeout: BUCKET_RETRIES,
@@ -269,6 +292,10 @@ impl Shared {
 mod tests {
     use super::*;
 
+    fn never() -> Interruption {
+        Interruption::new(never_interrupted())
+    }
+
     fn shared(url: &str, variables: &[(&str, &str)]) -> Shared {
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -314,19 +341,19 @@ mod tests {
     #[test]
     fn each_service_is_set_up_from_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
-        let store = shared("s3://bucket/k", &keys).store().unwrap();
+        let store = shared("s3://bucket/k", &keys).store(&never()).unwrap();
         assert_eq!(store.to_string(), "AmazonS3(bucket)");
         let keys = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
-        let store = shared("az://container/k", &keys).store().unwrap();
+        let store = shared("az://container/k", &keys).store(&never()).unwrap();
         assert!(store.to_string().contains("account: account, container: container"), "{store}");
         let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://127.0.0.1:1", "disable_oauth": true}"#;
-        let store = shared("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store().unwrap();
+        let store = shared("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store(&never()).unwrap();
         assert_eq!(store.to_string(), "GoogleCloudStorage(bucket)");
     }
 
     #[test]
     fn missing_or_unsafe_settings_are_reported() {
-        let error = shared("az://container/k", &[]).store().unwrap_err();
+        let error = shared("az://container/k", &[]).store(&never()).unwrap_err();
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [
             ("http://s3.example.com", "whole network"),
@@ -334,7 +361,7 @@ mod tests {
             ("ftp://s3.example.com", "neither https nor http"),
             ("https://me:secret@s3.example.com", "credentials in it"),
         ] {
-            let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store().unwrap_err();
+            let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
             let said = error.chain().join(" ");
             assert!(said.contains(part) && !said.contains("secret"), "{endpoint}: {error:?}");
         }
@@ -344,7 +371,7 @@ mod tests {
             ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
             ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
         ] {
-            let error = shared(url, &[(name, endpoint)]).store().unwrap_err();
+            let error = shared(url, &[(name, endpoint)]).store(&never()).unwrap_err();
             let said = error.chain().join(" ");
             assert!(said.contains(name) && said.contains("whole network"), "{error:?}");
         }
@@ -353,7 +380,7 @@ mod tests {
             vec![("AWS_ENDPOINT_URL", "http://s3.lan:9"), ("AWS_ALLOW_HTTP", "true")],
             vec![("AWS_ENDPOINT_URL", "https://s3.lan:9")],
         ] {
-            shared("s3://b/k", &variables).store().unwrap();
+            shared("s3://b/k", &variables).store(&never()).unwrap();
         }
         let profile = shared("s3://b/k", &[("AWS_PROFILE", "x")]);
         assert!(profile.advice().contains("export-credentials"));

@@ -130,7 +130,6 @@ impl Interp {
                 },
             }
         }
-        self.charge(hash.len() * 64)?;
         Ok(hash)
     }
 

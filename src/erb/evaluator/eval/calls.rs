@@ -8,13 +8,14 @@
 //! `bare` is true for a name alone, without receiver and arguments, which Ruby's error calls a "local
 //! variable or method".
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::arguments::Strictness;
-use super::{Args, Env, Flow, Frame, Interp, R};
-use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, Value, Visibility};
+use super::{Args, Env, FRAME_BYTES, Flow, Frame, Interp, R};
+use crate::evaluator::meter::{self, Charge};
+use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, VALUE_BYTES, Value, Visibility};
 use crate::parse::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Name, Node};
 
 impl Interp {
@@ -57,7 +58,7 @@ impl Interp {
             Some(BlockArgument::Literal(body)) => {
                 let tag = self.id();
                 let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
-                Ok((Some(Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(false), tag }))), tag))
+                Ok((Some(Value::Proc(RProc::new(kind, false, tag))), tag))
             }
             Some(BlockArgument::Pass(None)) => Ok((env.frame.block.clone(), 0)),
             Some(BlockArgument::Pass(Some(expr))) => {
@@ -74,7 +75,7 @@ impl Interp {
             Value::Proc(_) => Ok(Some(value)),
             Value::Symbol(name) => {
                 let kind = ProcKind::Symbol(name);
-                Ok(Some(Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(true), tag: 0 }))))
+                Ok(Some(Value::Proc(RProc::new(kind, true, 0))))
             }
             other if self.responds(&other, "to_proc") => {
                 let block = self.call(&other, "to_proc", Vec::new())?;
@@ -90,7 +91,7 @@ impl Interp {
     pub(super) fn lambda(&mut self, body: &Arc<Body>, env: &Rc<Env>) -> Value {
         let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
         let tag = self.id();
-        Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(true), tag }))
+        Value::Proc(RProc::new(kind, true, tag))
     }
 
     /// Calls a public method.
@@ -193,6 +194,8 @@ impl Interp {
     /// Calls the template's `method_missing`. Returns None if the receiver has none.
     fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
+        let _held = Charge::try_new(args.list.len() * VALUE_BYTES)?;
+        meter::step_bytes(args.list.len() * VALUE_BYTES)?;
         let mut list = vec![Value::symbol(name)];
         list.extend(args.list.iter().cloned());
         let args = Args { list, keywords: args.keywords, block: args.block.clone() };
@@ -243,25 +246,9 @@ impl Interp {
             }
             MethodBody::Code(body) => {
                 let id = self.id();
-                let frame = Rc::new(Frame {
-                    id,
-                    block: args.block.clone(),
-                    args: args.list.clone(),
-                    keywords: args.keywords,
-                    method: Some(Arc::clone(&method.name)),
-                    owner: Some(Rc::clone(&method.owner)),
-                    last_match: RefCell::new(None),
-                });
-                let module = Rc::clone(&method.owner);
-                let env = Rc::new(Env {
-                    vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
-                    parent: None,
-                    frame,
-                    this: receiver.clone(),
-                    module,
-                    tag: 0,
-                });
-                self.charge(128 + body.locals.len() * 16)?;
+                let (name, owner) = (Arc::clone(&method.name), Rc::clone(&method.owner));
+                let frame = Frame::new(id, &args, Some(name), Some(Rc::clone(&owner)));
+                let env = Env::new(body.locals.len(), None, frame, receiver.clone(), owner, 0);
                 self.bind(body, args, &env, Strictness::Method)?;
                 match self.eval_maybe(body.code.as_ref(), &env) {
                     Err(Flow::Return(frame, value)) if frame == id => Ok(value),
@@ -331,19 +318,14 @@ impl Interp {
                         method: outer.method.clone(),
                         owner: outer.owner.clone(),
                         last_match: RefCell::new(outer.last_match.borrow().clone()),
+                        _charge: Charge::new(FRAME_BYTES + outer.args.len() * VALUE_BYTES),
                     })
                 } else {
                     Rc::clone(&env.frame)
                 };
-                let inner = Rc::new(Env {
-                    vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
-                    parent: Some(Rc::clone(env)),
-                    frame,
-                    this: this.unwrap_or_else(|| env.this.clone()),
-                    module: module.unwrap_or_else(|| Rc::clone(&env.module)),
-                    tag: block.tag,
-                });
-                self.charge(96 + body.locals.len() * 16)?;
+                let this = this.unwrap_or_else(|| env.this.clone());
+                let module = module.unwrap_or_else(|| Rc::clone(&env.module));
+                let inner = Env::new(body.locals.len(), Some(Rc::clone(env)), frame, this, module, block.tag);
                 let strictness = if lambda { Strictness::Method } else { Strictness::Block };
                 self.bind(body, args, &inner, strictness)?;
                 match self.eval_maybe(body.code.as_ref(), &inner) {

@@ -1,12 +1,11 @@
 //! Evaluates definitions of classes, modules and methods, and looks up constants and variables.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Env, Flow, Frame, Interp, R};
 use crate::evaluator::methods::names::{self, ClassFact};
-use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
+use crate::evaluator::value::{Class, ENTRY_BYTES, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
 use crate::parse::ir::{Body, ConstScope, Expr, Name, Node};
 
 impl Interp {
@@ -207,7 +206,9 @@ impl Interp {
         if class.module_function.get() {
             class.singleton.borrow_mut().insert(Arc::clone(name), Rc::clone(&method));
         }
-        class.methods.borrow_mut().insert(Arc::clone(name), method);
+        if class.methods.borrow_mut().insert(Arc::clone(name), method).is_none() {
+            class.charge.grow(2 * ENTRY_BYTES);
+        }
     }
 
     /// Records that a class gets methods, if it is one of Ruby's own. See `Interp::patched`.
@@ -314,23 +315,9 @@ impl Interp {
     /// Evaluates the body of a class or module definition.
     pub(crate) fn run_body(&mut self, class: &Rc<Class>, body: &Arc<Body>, _env: &Rc<Env>) -> R<Value> {
         class.visibility.set(Visibility::Public);
-        let frame = Rc::new(Frame {
-            id: self.id(),
-            block: None,
-            args: Vec::new(),
-            keywords: false,
-            method: None,
-            owner: None,
-            last_match: RefCell::new(None),
-        });
-        let env = Rc::new(Env {
-            vars: RefCell::new(vec![Value::Nil; body.locals.len()]),
-            parent: None,
-            frame,
-            this: Value::Class(Rc::clone(class)),
-            module: Rc::clone(class),
-            tag: 0,
-        });
+        let frame = Frame::bare(self.id());
+        let this = Value::Class(Rc::clone(class));
+        let env = Env::new(body.locals.len(), None, frame, this, Rc::clone(class), 0);
         self.eval_maybe(body.code.as_ref(), &env)
     }
 
@@ -354,10 +341,14 @@ impl Interp {
         match this {
             Value::Object(object) if object.frozen.get() => return self.frozen_error(this),
             Value::Object(object) => {
-                object.variables.borrow_mut().insert(Arc::clone(name), value);
+                if object.variables.borrow_mut().insert(Arc::clone(name), value).is_none() {
+                    object.charge.grow(ENTRY_BYTES);
+                }
             }
             Value::Class(class) => {
-                class.variables.borrow_mut().insert(Arc::clone(name), value);
+                if class.variables.borrow_mut().insert(Arc::clone(name), value).is_none() {
+                    class.charge.grow(ENTRY_BYTES);
+                }
             }
             _ => return Err(self.unsupported("an instance variable of this value")),
         }

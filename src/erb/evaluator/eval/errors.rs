@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::{Flow, Interp, R, Stop};
 use crate::error::{RenderError, TemplateError};
+use crate::evaluator::meter::Exceeded;
 use crate::evaluator::value::{Class, Data, Exception, Object, Value};
 
 impl Interp {
@@ -72,7 +73,10 @@ impl Interp {
         match flow {
             Flow::Stop(stop) => match *stop {
                 Stop::Unsupported(construct) => RenderError::Unsupported { template, line: here, construct },
-                Stop::Limit(limit) => RenderError::Limit { template, line: here, limit },
+                Stop::Exceeded(Exceeded::Limit(limit)) => RenderError::Limit { template, line: here, limit },
+                Stop::Exceeded(Exceeded::Interrupted(signal)) => {
+                    RenderError::Interrupted { template, signal }
+                }
             },
             Flow::Raise(exception) => {
                 let (span, unknown_properties) = match &*exception.data.borrow() {

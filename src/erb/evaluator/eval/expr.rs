@@ -6,6 +6,7 @@ use std::sync::Arc;
 use num_bigint::BigInt;
 
 use super::{Env, Interp, R};
+use crate::evaluator::meter;
 use crate::evaluator::value::{RRange, RString, Value};
 use crate::parse::ir::{Expr, Node, Part, Slot};
 
@@ -19,14 +20,12 @@ impl Interp {
             Node::False => Ok(Value::Bool(false)),
             Node::Myself => Ok(env.this.clone()),
             Node::Int(int) => Ok(Value::Int(*int)),
+            Node::Line => Ok(Value::Int(self.template.line_at(expr.span.0).into())),
             Node::BigInt(digits) => {
                 Ok(Value::big(BigInt::parse_bytes(digits.as_bytes(), 10).unwrap_or_default()))
             }
             Node::Float(float) => Ok(Value::Float(*float)),
-            Node::Str(text) => {
-                self.charge(text.len() + 48)?;
-                Ok(Value::str(&**text))
-            }
+            Node::Str(text) => Ok(Value::str(&**text)),
             Node::Binary(bytes) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes)))),
             Node::Symbol(name) => Ok(Value::Symbol(Arc::clone(name))),
             Node::Local(slot) => Ok(self.local(*slot, env)),
@@ -140,7 +139,6 @@ impl Interp {
             }
             other => {
                 self.span = expr.span;
-                self.charge(text.len())?;
                 self.call(other, "<<", vec![Value::str(text)])?;
             }
         }
@@ -166,7 +164,6 @@ impl Interp {
 
     /// Concatenates the parts of an interpolated string.
     fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<RString> {
-        self.charge(48)?;
         let string = RString::new(String::new());
         for part in parts {
             match part {
@@ -190,7 +187,7 @@ impl Interp {
     /// Appends text or, if `binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
     /// ASCII is not supported.
     pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> R<()> {
-        self.charge(text.len())?;
+        meter::check_room(text.len())?;
         match string.append(text, binary) {
             true => Ok(()),
             false => Err(self.unsupported("a string that mixes bytes and characters beyond ASCII")),
@@ -222,7 +219,6 @@ impl Interp {
                 _ => items.push(self.eval(expr, env)?),
             }
         }
-        self.charge(items.len() * 16 + 48)?;
         Ok(Value::array(items))
     }
 
@@ -240,6 +236,6 @@ impl Interp {
         if !fits {
             return self.argument_error("bad value for range");
         }
-        Ok(Value::Range(Rc::new(RRange { from, to, exclusive })))
+        Ok(Value::Range(RRange::new(from, to, exclusive)))
     }
 }

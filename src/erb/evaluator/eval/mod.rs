@@ -1,7 +1,7 @@
 //! Evaluates a template by walking its tree.
 //!
-//! A template has no access to files, processes, network or environment. Its steps, memory and depth are
-//! limited by [`Limits`].
+//! A template has no access to files, processes, network or environment. Its steps, memory, time and depth
+//! are limited by [`Limits`], which `meter` accounts for.
 //!
 //! Exceptions, `break`, `return` and the like are the error type [`Flow`], so that `?` passes them on to the
 //! code that handles them. Unsupported Ruby and exceeded limits are `Flow::Stop`, which no template can
@@ -17,6 +17,7 @@ mod expr;
 mod pattern;
 
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,33 +25,13 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use arguments::Args;
 
+use super::meter::{self, Charge, Exceeded, Interrupted, Limits};
 use super::stdlib::regex::Regex;
-use super::value::{Class, Data, Object, RMatch, Value};
+use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, release, release_values};
 use crate::context::Context;
 use crate::error::RenderError;
 use crate::parse::Template;
 use crate::parse::ir::Name;
-
-/// The resources that one rendering may use.
-///
-/// A template that exceeds `steps` or `memory` fails with [`RenderError::Limit`].
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// The number of expressions evaluated and elements visited.
-    pub steps: u64,
-    /// The total bytes of all values that are created, including those no longer in use.
-    pub memory: u64,
-    /// The bytes of stack of the rendering thread. When three quarters are used, the template gets Ruby's
-    /// `SystemStackError`.
-    pub stack: usize,
-}
-
-impl Default for Limits {
-    /// 50 million steps, 512 MiB of memory and 256 MiB of stack.
-    fn default() -> Self {
-        Limits { steps: 50_000_000, memory: 512 << 20, stack: 256 << 20 }
-    }
-}
 
 /// A transfer of control that ends the current expression.
 pub(crate) enum Flow {
@@ -76,8 +57,15 @@ pub(crate) enum Flow {
 pub(crate) enum Stop {
     /// The name of the unsupported Ruby.
     Unsupported(String),
-    /// The exceeded limit, as a sentence.
-    Limit(String),
+    /// The exceeded limit or the signal.
+    Exceeded(Exceeded),
+}
+
+impl From<Exceeded> for Flow {
+    #[cold]
+    fn from(exceeded: Exceeded) -> Flow {
+        Flow::Stop(Box::new(Stop::Exceeded(exceeded)))
+    }
 }
 
 pub(crate) type R<T = Value> = Result<T, Flow>;
@@ -95,6 +83,7 @@ pub(crate) struct Frame {
     pub(super) owner: Option<Rc<Class>>,
     /// The value of `$~`.
     pub(super) last_match: RefCell<Option<Rc<RMatch>>>,
+    pub(super) _charge: Charge,
 }
 
 /// The variables of one scope, and its surroundings.
@@ -109,6 +98,7 @@ pub(crate) struct Env {
     pub(super) module: Rc<Class>,
     /// The tag of the current block, for `Flow::Break`.
     pub(super) tag: u64,
+    pub(super) _charge: Charge,
 }
 
 /// The state of one rendering.
@@ -116,10 +106,6 @@ pub(crate) struct Interp {
     pub(super) template: Arc<Template>,
     pub(super) context: Context,
     limits: Limits,
-    /// The steps taken so far.
-    steps: u64,
-    /// The bytes charged so far.
-    memory: u64,
     /// An address at the start of the thread's stack.
     stack_base: usize,
     /// The last id given out.
@@ -144,16 +130,32 @@ pub(crate) struct Interp {
     pub(super) showing: Vec<usize>,
 }
 
+/// The memory of an object without what its variables and data refer to.
+const OBJECT_BYTES: usize = 320;
+/// The memory of a frame or of a scope without its values.
+const FRAME_BYTES: usize = 160;
+
 /// Renders a template. The calling thread must have `limits.stack` bytes of stack.
 pub(crate) fn run(
     name: &str,
     template: &Arc<Template>,
     context: &Context,
     limits: Limits,
+    interrupted: Option<Interrupted>,
 ) -> Result<Vec<u8>, RenderError> {
     let base = 0u8;
+    meter::start(limits, interrupted);
     let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
-    let result = interp.render().map_err(|flow| interp.render_error(name, flow));
+    // Code without access to the interpreter unwinds to here when a limit is exceeded.
+    let result = match catch_unwind(AssertUnwindSafe(|| interp.render())) {
+        Ok(result) => result,
+        Err(payload) => match payload.downcast::<Exceeded>() {
+            Ok(exceeded) => Err(Flow::from(*exceeded)),
+            Err(panic) => resume_unwind(panic),
+        },
+    };
+    meter::end();
+    let result = result.map_err(|flow| interp.render_error(name, flow));
     interp.break_cycles();
     result
 }
@@ -164,8 +166,6 @@ impl Interp {
             template: Arc::clone(template),
             context: context.clone(),
             limits,
-            steps: 0,
-            memory: 0,
             stack_base,
             next_id: 8,
             span: (0, 0),
@@ -186,23 +186,9 @@ impl Interp {
 
     fn render(&mut self) -> R<Vec<u8>> {
         let template = Arc::clone(&self.template);
-        let frame = Rc::new(Frame {
-            id: self.id(),
-            block: None,
-            args: Vec::new(),
-            keywords: false,
-            method: None,
-            owner: None,
-            last_match: RefCell::new(None),
-        });
-        let env = Rc::new(Env {
-            vars: RefCell::new(vec![Value::Nil; template.body.locals.len()]),
-            parent: None,
-            frame,
-            this: self.main.clone(),
-            module: self.class("TemplateEvaluationContext"),
-            tag: 0,
-        });
+        let frame = Frame::bare(self.id());
+        let module = self.class("TemplateEvaluationContext");
+        let env = Env::new(template.body.locals.len(), None, frame, self.main.clone(), module, 0);
         let result = match &template.body.code {
             Some(code) => self.eval(code, &env),
             None => Ok(Value::Nil),
@@ -255,40 +241,21 @@ impl Interp {
             data: RefCell::new(data),
             frozen: Cell::new(false),
             singleton: RefCell::new(None),
+            charge: Charge::new(OBJECT_BYTES),
         })
     }
 
     /// Counts steps, and ends the rendering when the limit is exceeded.
     #[inline(always)]
     pub(super) fn step(&mut self, count: u64) -> R<()> {
-        self.steps += count;
-        if self.steps > self.limits.steps {
-            return Err(self.step_limit_exceeded());
-        }
-        Ok(())
+        Ok(meter::step(count)?)
     }
 
-    #[cold]
-    fn step_limit_exceeded(&self) -> Flow {
-        let text = format!("the template ran for more than {} steps", self.limits.steps);
-        Flow::Stop(Box::new(Stop::Limit(text)))
-    }
-
-    /// Counts bytes that are about to be allocated, and ends the rendering when the limit is exceeded.
+    /// Counts bytes that one of Ruby's own methods is about to allocate, until that method returns, and ends
+    /// the rendering when the limit is exceeded. Values count their memory themselves.
     #[inline(always)]
     pub(super) fn charge(&mut self, bytes: usize) -> R<()> {
-        self.memory = self.memory.saturating_add(bytes as u64);
-        if self.memory > self.limits.memory {
-            return Err(self.memory_limit_exceeded());
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn memory_limit_exceeded(&self) -> Flow {
-        let text =
-            format!("the template created more than {} MiB of values in total", self.limits.memory >> 20);
-        Flow::Stop(Box::new(Stop::Limit(text)))
+        Ok(meter::use_scratch(bytes)?)
     }
 
     /// Raises Ruby's error for deep recursion when three quarters of the stack are used.
@@ -309,7 +276,49 @@ impl Interp {
     }
 }
 
+impl Frame {
+    /// Creates the frame of code outside of methods.
+    pub(super) fn bare(id: u64) -> Rc<Frame> {
+        Frame::new(id, &Args::default(), None, None)
+    }
+
+    /// Creates the frame of a call with these arguments.
+    pub(super) fn new(id: u64, args: &Args, method: Option<Name>, owner: Option<Rc<Class>>) -> Rc<Frame> {
+        Rc::new(Frame {
+            id,
+            block: args.block.clone(),
+            args: args.list.clone(),
+            keywords: args.keywords,
+            method,
+            owner,
+            last_match: RefCell::new(None),
+            _charge: Charge::new(FRAME_BYTES + args.list.len() * VALUE_BYTES),
+        })
+    }
+}
+
 impl Env {
+    /// Creates a scope with this number of variables.
+    pub(super) fn new(
+        locals: usize,
+        parent: Option<Rc<Env>>,
+        frame: Rc<Frame>,
+        this: Value,
+        module: Rc<Class>,
+        tag: u64,
+    ) -> Rc<Env> {
+        let _charge = Charge::new(FRAME_BYTES + locals * VALUE_BYTES);
+        Rc::new(Env {
+            vars: RefCell::new(vec![Value::Nil; locals]),
+            parent,
+            frame,
+            this,
+            module,
+            tag,
+            _charge,
+        })
+    }
+
     /// Returns the scope `depth` levels outwards.
     pub(super) fn up(self: &Rc<Env>, depth: u32) -> &Rc<Env> {
         let mut env = self;
@@ -320,5 +329,20 @@ impl Env {
             }
         }
         env
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        release_values(std::mem::take(&mut self.args).into_iter().chain(self.block.take()));
+    }
+}
+
+impl Drop for Env {
+    fn drop(&mut self) {
+        let variables = self.vars.take().into_iter();
+        let this = std::mem::replace(&mut self.this, Value::Nil);
+        let parent = self.parent.take().map(Part::Env);
+        release(variables.chain([this]).map(Part::Value).chain(parent));
     }
 }

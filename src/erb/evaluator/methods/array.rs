@@ -1,27 +1,31 @@
 //! Array methods that leave the array unchanged.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
+
+use super::to_f64;
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::stdlib;
-use crate::evaluator::value::{RArray, RHash, Value};
+use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value, hash_code};
 
 impl Interp {
     pub(super) fn array_method(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
         let this = Value::Array(Rc::clone(array));
         let block = args.block.as_ref();
         if let Some(value) = self.array_edit(array, name, args)? {
+            array.count();
             return Ok(Some(value));
         }
         Ok(Some(match name {
             "[]" | "slice" => self.array_slice(array, args)?,
             "at" => {
-                let index = self.int_or(args, 0, 0)?;
+                let index = self.index_or(args, 0, 0)?;
                 at(array, index)
             }
             "dig" => self.dig(&this, &args.list)?,
             "fetch" => {
-                let index = self.int_or(args, 0, 0)?;
+                let index = self.index_or(args, 0, 0)?;
                 match position(index, array.len()) {
                     Some(found) => array.get(found).unwrap_or(Value::Nil),
                     None => match (block, args.get(1)) {
@@ -42,12 +46,22 @@ impl Interp {
                 let mut out = Vec::new();
                 for index in &args.list {
                     if let Value::Range(range) = index {
-                        if let Some((from, count)) = self.range_bounds(range, array.len())? {
-                            out.extend((from..from + count).map(|index| at(array, index as i64)));
+                        // The range may end behind the array.
+                        let length = array.len() as i64;
+                        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
+                        let from = if from < 0 { from + length } else { from };
+                        if from < 0 {
+                            let shown = self.inspect(index)?;
+                            return Err(self.error("RangeError", format!("{shown} out of range")));
                         }
+                        let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
+                        let to = if to < 0 { to + length } else { to };
+                        let to = if range.exclusive && !range.to.is_nil() { to } else { to + 1 };
+                        self.charge(((to - from).max(0) as usize).saturating_mul(VALUE_BYTES))?;
+                        out.extend((from..to).map(|index| at(array, index)));
                         continue;
                     }
-                    let index = self.int_arg(index)?;
+                    let index = self.index_arg(index)?;
                     out.push(at(array, index));
                 }
                 Value::array(out)
@@ -59,7 +73,7 @@ impl Interp {
             "last" => match args.get(0) {
                 None => at(array, -1),
                 Some(count) => {
-                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let count = self.count_arg(&count.clone())?;
                     let items = array.to_vec();
                     Value::array(items[items.len().saturating_sub(count)..].to_vec())
                 }
@@ -78,6 +92,7 @@ impl Interp {
                 }
                 None => self.enumerator(&this, "each", Vec::new())?,
             },
+            "each_index" if block.is_none() => self.enumerator(&this, name, Vec::new())?,
             "each_index" => {
                 let block = self.block(args)?;
                 for index in 0..array.len() {
@@ -99,8 +114,9 @@ impl Interp {
             "reverse" => Value::array(array.to_vec().into_iter().rev().collect()),
             "rotate" => {
                 let mut items = array.to_vec();
+                let by = self.index_or(args, 0, 1)?;
                 if !items.is_empty() {
-                    let by = self.int_or(args, 0, 1)?.rem_euclid(items.len() as i64) as usize;
+                    let by = by.rem_euclid(items.len() as i64) as usize;
                     items.rotate_left(by);
                 }
                 Value::array(items)
@@ -110,7 +126,7 @@ impl Interp {
                 let other = self.array_arg(&other)?;
                 let mut items = array.to_vec();
                 items.extend(other);
-                self.charge(items.len() * 16)?;
+                self.charge(items.len() * VALUE_BYTES)?;
                 Value::array(items)
             }
             "-" | "difference" => {
@@ -138,7 +154,9 @@ impl Interp {
             "|" | "union" => {
                 let mut items = array.to_vec();
                 for other in &args.list {
-                    items.extend(self.array_arg(other)?);
+                    let other = self.array_arg(other)?;
+                    self.charge(other.len() * VALUE_BYTES)?;
+                    items.extend(other);
                 }
                 Value::array(self.unique(items, None)?)
             }
@@ -150,12 +168,12 @@ impl Interp {
                     Value::str(out)
                 }
                 count => {
-                    let count = self.int_arg(&count)?;
+                    let count = self.index_arg(&count)?;
                     if count < 0 {
                         return self.argument_error("argument must be non-negative");
                     }
                     let items = array.to_vec();
-                    self.charge(items.len().saturating_mul(count as usize).saturating_mul(16))?;
+                    self.charge(items.len().saturating_mul(count as usize).saturating_mul(VALUE_BYTES))?;
                     Value::array(items.iter().cloned().cycle().take(items.len() * count as usize).collect())
                 }
             },
@@ -186,7 +204,7 @@ impl Interp {
             "flatten" => {
                 let depth = match args.get(0) {
                     None | Some(Value::Nil) => -1,
-                    Some(depth) => self.int_arg(&depth.clone())?,
+                    Some(depth) => self.index_arg(&depth.clone())?,
                 };
                 let mut out = Vec::new();
                 self.flatten(array, depth, &mut out)?;
@@ -209,6 +227,7 @@ impl Interp {
                 let mut columns: Vec<Vec<Value>> = Vec::new();
                 for (number, row) in array.to_vec().iter().enumerate() {
                     let row = self.array_arg(row)?;
+                    self.charge(row.len() * VALUE_BYTES)?;
                     if number == 0 {
                         columns = vec![Vec::new(); row.len()];
                     } else if row.len() != columns.len() {
@@ -230,7 +249,7 @@ impl Interp {
                     for row in &rows {
                         for item in &other {
                             self.step(1)?;
-                            self.charge(16 * (row.len() + 1))?;
+                            self.charge(2 * VALUE_BYTES * (row.len() + 1))?;
                             let mut row = row.clone();
                             row.push(item.clone());
                             next.push(row);
@@ -238,11 +257,19 @@ impl Interp {
                     }
                     rows = next;
                 }
-                Value::array(rows.into_iter().map(Value::array).collect())
+                match block {
+                    Some(block) => {
+                        for row in rows {
+                            self.yield_one(block, Value::array(row))?;
+                        }
+                        this
+                    }
+                    None => Value::array(rows.into_iter().map(Value::array).collect()),
+                }
             }
             "combination" | "permutation" => {
                 let items = array.to_vec();
-                let size = self.int_or(args, 0, items.len() as i64)?;
+                let size = self.index_or(args, 0, items.len() as i64)?;
                 let mut out = Vec::new();
                 if size >= 0 {
                     let mut chosen = Vec::new();
@@ -260,17 +287,40 @@ impl Interp {
                 }
             }
             "bsearch" => {
+                if block.is_none() {
+                    return self.enumerator(&this, name, Vec::new()).map(Some);
+                }
                 let block = self.block(args)?;
-                for item in array.to_vec() {
+                let (mut low, mut high) = (0, array.len());
+                let mut found = Value::Nil;
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    let item = array.get(middle).unwrap_or(Value::Nil);
                     match self.yield_one(&block, item.clone())? {
-                        Value::Bool(true) | Value::Int(0) => return Ok(Some(item)),
-                        _ => {}
+                        Value::Bool(true) => {
+                            found = item;
+                            high = middle;
+                        }
+                        Value::Bool(false) | Value::Nil => low = middle + 1,
+                        number @ (Value::Int(_) | Value::Float(_) | Value::Big(_)) => {
+                            match to_f64(&number).partial_cmp(&0.0) {
+                                Some(Ordering::Equal) => return Ok(Some(item)),
+                                Some(Ordering::Greater) => low = middle + 1,
+                                _ => high = middle,
+                            }
+                        }
+                        other => {
+                            let class = self.class_of(&other).label();
+                            let text =
+                                format!("wrong argument type {class} (must be numeric, true, false or nil)");
+                            return self.type_error(text);
+                        }
                     }
                 }
-                Value::Nil
+                found
             }
             "pack" => stdlib::pack::pack(self, &array.to_vec(), args)?,
-            "hash" => Value::Int(array.len() as i64),
+            "hash" => Value::Int(hash_code(&this)),
             "sum"
                 if args.is_empty()
                     && block.is_none()
@@ -296,14 +346,14 @@ impl Interp {
         chosen: &mut Vec<usize>,
         out: &mut Vec<Value>,
     ) -> R<()> {
-        self.step(1)?;
+        self.check_depth()?;
         if chosen.len() == size {
-            self.charge(16 * size)?;
             out.push(Value::array(chosen.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
         let start = if ordered { 0 } else { from };
         for index in start..items.len() {
+            self.step(1 + chosen.len() as u64 / 16)?;
             if ordered && chosen.contains(&index) {
                 continue;
             }
@@ -320,7 +370,9 @@ impl Interp {
             return self.argument_error("recursive array join");
         }
         for (index, item) in array.to_vec().iter().enumerate() {
+            self.step(1)?;
             if index > 0 {
+                self.charge(separator.len())?;
                 out.push_str(separator);
             }
             match item {
@@ -341,7 +393,10 @@ impl Interp {
             self.step(1)?;
             match &item {
                 Value::Array(inner) if depth != 0 => self.flatten(inner, depth - 1, out)?,
-                _ => out.push(item),
+                _ => {
+                    self.charge(2 * VALUE_BYTES)?;
+                    out.push(item);
+                }
             }
         }
         Ok(())
@@ -356,12 +411,12 @@ impl Interp {
                 None => Ok(Value::Nil),
             },
             (index, None) => {
-                let index = self.int_arg(&index)?;
+                let index = self.index_arg(&index)?;
                 Ok(at(array, index))
             }
             (from, Some(count)) => {
-                let from = self.int_arg(&from)?;
-                let count = self.int_arg(&count.clone())?;
+                let from = self.index_arg(&from)?;
+                let count = self.index_arg(&count.clone())?;
                 let from = if from < 0 { from + length as i64 } else { from };
                 if from < 0 || from > length as i64 || count < 0 {
                     return Ok(Value::Nil);
@@ -379,7 +434,8 @@ impl Interp {
         for key in keys {
             at = match &at {
                 Value::Nil => return Ok(Value::Nil),
-                Value::Array(_) | Value::Hash(_) => self.call(&at, "[]", vec![key.clone()])?,
+                Value::Array(_) => self.call(&at, "at", vec![key.clone()])?,
+                Value::Hash(_) => self.call(&at, "[]", vec![key.clone()])?,
                 Value::Object(_) if self.responds(&at, "dig") => self.call(&at, "dig", vec![key.clone()])?,
                 other => {
                     let class = self.class_of(other).label();

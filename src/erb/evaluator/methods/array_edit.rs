@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::array::position;
 use crate::evaluator::eval::{Args, Interp, R};
-use crate::evaluator::value::{RArray, Value};
+use crate::evaluator::value::{RArray, VALUE_BYTES, Value};
 
 const EDITS: &[&str] = &[
     "<<",
@@ -40,6 +40,9 @@ const EDITS: &[&str] = &[
     "shuffle!",
 ];
 
+/// The length that no array of Ruby reaches.
+const MAX_LENGTH: i64 = 1 << 60;
+
 impl Interp {
     pub(super) fn array_edit(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
         if !EDITS.contains(&name) {
@@ -57,14 +60,14 @@ impl Interp {
         }
         Ok(Some(match name {
             "<<" | "push" | "append" => {
-                self.charge(args.len() * 16)?;
+                self.charge(args.len() * VALUE_BYTES)?;
                 array.items.borrow_mut().extend(args.list.iter().cloned());
                 this
             }
             "pop" => match args.get(0) {
                 None => array.items.borrow_mut().pop().unwrap_or(Value::Nil),
                 Some(count) => {
-                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let count = self.count_arg(&count.clone())?;
                     let mut items = array.items.borrow_mut();
                     let from = items.len().saturating_sub(count);
                     Value::array(items.split_off(from))
@@ -76,7 +79,7 @@ impl Interp {
                     if items.is_empty() { Value::Nil } else { items.remove(0) }
                 }
                 Some(count) => {
-                    let count = self.int_arg(&count.clone())?.max(0) as usize;
+                    let count = self.count_arg(&count.clone())?;
                     let mut items = array.items.borrow_mut();
                     let to = count.min(items.len());
                     Value::array(items.drain(..to).collect())
@@ -86,8 +89,12 @@ impl Interp {
                 array.items.borrow_mut().splice(0..0, args.list.iter().cloned());
                 this
             }
+            "insert" if args.len() == 1 => {
+                self.index_or(args, 0, 0)?;
+                this
+            }
             "insert" => {
-                let index = self.int_or(args, 0, 0)?;
+                let index = self.index_or(args, 0, 0)?;
                 let length = array.len() as i64;
                 let at = if index < 0 { index + length + 1 } else { index };
                 if at < 0 {
@@ -102,7 +109,7 @@ impl Interp {
             "concat" => {
                 for other in &args.list {
                     let other = self.array_arg(other)?;
-                    self.charge(other.len() * 16)?;
+                    self.charge(other.len() * VALUE_BYTES)?;
                     array.items.borrow_mut().extend(other);
                 }
                 this
@@ -128,7 +135,7 @@ impl Interp {
                 }
             }
             "delete_at" => {
-                let index = self.int_or(args, 0, 0)?;
+                let index = self.index_or(args, 0, 0)?;
                 match position(index, array.len()) {
                     Some(index) => array.items.borrow_mut().remove(index),
                     None => Value::Nil,
@@ -189,19 +196,38 @@ impl Interp {
                 };
                 let (from, to) = match rest {
                     [] | [Value::Nil] => (0, length),
-                    [Value::Range(range)] => match self.range_bounds(range, length)? {
-                        Some((from, count)) => (from, from + count),
-                        None => (length, length),
-                    },
+                    [at @ Value::Range(range)] => {
+                        // The end of the range may lie behind the array, which then grows.
+                        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
+                        let from = if from < 0 { from + length as i64 } else { from };
+                        if from < 0 {
+                            let shown = self.inspect(at)?;
+                            return Err(self.error("RangeError", format!("{shown} out of range")));
+                        }
+                        let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
+                        let to = if to < 0 { to + length as i64 } else { to };
+                        let open = range.exclusive && !range.to.is_nil();
+                        let to = if open { to } else { to + 1 };
+                        (from as usize, to.max(from) as usize)
+                    }
                     [from, more @ ..] => {
-                        let from = self.int_arg(from)?;
+                        let from = if from.is_nil() { 0 } else { self.index_arg(from)? };
                         let from = (if from < 0 { from + length as i64 } else { from }).max(0) as usize;
                         match more.first() {
-                            Some(count) => (from, from.saturating_add(self.int_arg(count)?.max(0) as usize)),
-                            None => (from, length.max(from)),
+                            Some(Value::Nil) | None => (from, length),
+                            Some(count) => {
+                                let count = self.index_arg(count)?;
+                                if count < 0 {
+                                    return Ok(Some(this));
+                                }
+                                (from, from.saturating_add(count as usize))
+                            }
                         }
                     }
                 };
+                if to > MAX_LENGTH as usize {
+                    return self.argument_error("argument too big");
+                }
                 if to > length {
                     self.grow(array, to as i64)?;
                 }
@@ -225,14 +251,14 @@ impl Interp {
                     }
                     (Some(from), Some(_)) => {
                         if let Value::Array(removed) = &found {
-                            let from = self.int_arg(&from)?;
+                            let from = self.index_arg(&from)?;
                             let from = if from < 0 { from + length as i64 } else { from } as usize;
                             let count = removed.len();
                             array.items.borrow_mut().drain(from..from + count);
                         }
                     }
                     (Some(index), None) => {
-                        let index = self.int_arg(&index)?;
+                        let index = self.index_arg(&index)?;
                         if let Some(index) = position(index, length) {
                             array.items.borrow_mut().remove(index);
                         }
@@ -247,9 +273,13 @@ impl Interp {
 
     /// Extends an array with nils to at least this length.
     fn grow(&mut self, array: &Rc<RArray>, length: i64) -> R<()> {
+        if length > MAX_LENGTH {
+            let index = length.saturating_sub(1);
+            return Err(self.error("IndexError", format!("index {index} too big")));
+        }
         if length > array.len() as i64 {
             let more = (length as usize).saturating_sub(array.len());
-            self.charge(more.saturating_mul(16))?;
+            self.charge(more.saturating_mul(VALUE_BYTES))?;
             array.items.borrow_mut().resize(length as usize, Value::Nil);
         }
         Ok(())
@@ -262,25 +292,36 @@ impl Interp {
             [Value::Range(range), value] => match self.range_bounds(range, length)? {
                 Some((from, count)) => (from as i64, count, value.clone()),
                 None => {
-                    let from = self.int_arg(&range.from.clone())?;
+                    let from = self.index_arg(&range.from.clone())?;
+                    if from < 0 {
+                        let shown = self.inspect(&args.list[0])?;
+                        return Err(self.error("RangeError", format!("{shown} out of range")));
+                    }
                     (from, 0, value.clone())
                 }
             },
             [index, value] => {
-                let index = self.int_arg(index)?;
+                let index = self.index_arg(index)?;
                 let at = if index < 0 { index + length as i64 } else { index };
                 if at < 0 {
                     let text = format!("index {index} too small for array; minimum: -{length}");
                     return Err(self.error("IndexError", text));
+                }
+                if at >= MAX_LENGTH {
+                    let index = self.int_arg(&args.list[0])?;
+                    return Err(self.error("IndexError", format!("index {index} too big")));
                 }
                 self.grow(array, at + 1)?;
                 array.items.borrow_mut()[at as usize] = value.clone();
                 return Ok(value.clone());
             }
             [from, count, value] => {
-                let (from, count) = (self.int_arg(from)?, self.int_arg(count)?);
+                let (from, count) = (self.index_arg(from)?, self.index_arg(count)?);
+                if count < 0 {
+                    return Err(self.error("IndexError", format!("negative length ({count})")));
+                }
                 let from = if from < 0 { from + length as i64 } else { from };
-                (from, count.max(0) as usize, value.clone())
+                (from, count as usize, value.clone())
             }
             _ => {
                 let given = args.len();

@@ -1,13 +1,15 @@
 //! Methods called on a class or module: `new`, `name`, and the functions of Ruby's libraries.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use num_bigint::{BigInt, Sign};
+
+use super::to_big;
 use crate::evaluator::eval::{Args, Env, Interp, R};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{
-    Class, Data, Exception, MethodBody, RArray, RHash, RString, Value, Visibility,
+    Class, Data, Exception, MethodBody, RHash, RString, VALUE_BYTES, Value, Visibility,
 };
 
 impl Interp {
@@ -177,7 +179,7 @@ impl Interp {
                         return Err(self.unsupported("prepend"));
                     }
                     self.note_patch(class);
-                    class.included.borrow_mut().push(Rc::clone(module));
+                    Class::mix_in(&class.included, module);
                     let hook = module.find_singleton("included");
                     if let Some(hook) = hook {
                         let args = Args::new(vec![this.clone()]);
@@ -368,7 +370,7 @@ impl Interp {
                         if count < 0 {
                             return self.argument_error("negative array size");
                         }
-                        self.charge((count as usize).saturating_mul(16))?;
+                        self.charge((count as usize).saturating_mul(VALUE_BYTES))?;
                         let mut items = Vec::new();
                         for index in 0..count {
                             items.push(match block {
@@ -379,10 +381,7 @@ impl Interp {
                         items
                     }
                 };
-                Value::Array(Rc::new(RArray {
-                    items: RefCell::new(items),
-                    frozen: std::cell::Cell::new(false),
-                }))
+                Value::array(items)
             }
             ("Array", "[]") => Value::array(args.list.clone()),
             ("Hash", "new") => {
@@ -430,13 +429,16 @@ impl Interp {
             },
             ("Set", "[]") => self.new_set(args.list.clone()),
             ("Integer", "sqrt") => {
-                let value = self.int_or(args, 0, 0)?;
-                if value < 0 {
+                let value = match self.arg(args, 0)? {
+                    big @ Value::Big(_) => to_big(&big),
+                    other => BigInt::from(self.int_arg(&other)?),
+                };
+                if value.sign() == Sign::Minus {
                     return Err(
                         self.error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\"")
                     );
                 }
-                Value::Int(value.isqrt())
+                Value::big(value.sqrt())
             }
             ("Enumerator", "new") => return Err(self.unsupported("Enumerator.new")),
             ("Kernel", _) => {

@@ -15,8 +15,13 @@ impl Interp {
         self.step(1)?;
         self.check_depth()?;
         Ok(match (a, b) {
-            (Value::Str(x), Value::Str(y)) => Rc::ptr_eq(x, y) || *x.get() == *y.get(),
-            (Value::Int(x), Value::Float(y)) | (Value::Float(y), Value::Int(x)) => *x as f64 == *y,
+            (Value::Str(x), Value::Str(y)) => {
+                Rc::ptr_eq(x, y) || x.has_bytes() == y.has_bytes() && *x.get() == *y.get()
+            }
+            (Value::Int(_) | Value::Big(_), Value::Float(_))
+            | (Value::Float(_), Value::Int(_) | Value::Big(_)) => {
+                compare_numbers(a, b) == Some(Ordering::Equal)
+            }
             (Value::Float(x), Value::Float(y)) => x == y,
             (Value::Array(x), Value::Array(y)) => {
                 if Rc::ptr_eq(x, y) {
@@ -103,14 +108,14 @@ impl Interp {
         self.check_depth()?;
         Ok(match (a, b) {
             (Value::Int(x), Value::Int(y)) => Some(x.cmp(y)),
+            (Value::Str(x), Value::Str(y)) if x.has_bytes() != y.has_bytes() => {
+                return Err(self.unsupported("the comparison of bytes with text"));
+            }
             (Value::Str(x), Value::Str(y)) => Some(x.get().as_bytes().cmp(y.get().as_bytes())),
             (
                 Value::Int(_) | Value::Float(_) | Value::Big(_),
                 Value::Int(_) | Value::Float(_) | Value::Big(_),
-            ) => match (a, b) {
-                (Value::Float(_), _) | (_, Value::Float(_)) => to_f64(a).partial_cmp(&to_f64(b)),
-                _ => Some(to_big(a).cmp(&to_big(b))),
-            },
+            ) => compare_numbers(a, b),
             (Value::Symbol(x), Value::Symbol(y)) => Some(x.as_bytes().cmp(y.as_bytes())),
             (Value::Array(x), Value::Array(y)) => {
                 for (x, y) in x.to_vec().iter().zip(&y.to_vec()) {
@@ -186,6 +191,9 @@ impl Interp {
             Value::Range(range) => self.range_covers(range, value),
             Value::Regexp(regexp) => {
                 let text = match value {
+                    Value::Str(text) if text.has_bytes() => {
+                        return Err(self.unsupported("text that is not UTF-8"));
+                    }
                     Value::Str(text) => text.get().clone(),
                     Value::Symbol(name) => name.to_string(),
                     _ => {
@@ -259,9 +267,15 @@ impl Interp {
     /// Implements `clamp` with two bounds or a range.
     pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> R<Value> {
         let (low, high) = match args.get(0) {
+            Some(Value::Range(range)) if range.exclusive && !range.to.is_nil() => {
+                return self.argument_error("cannot clamp with an exclusive range");
+            }
             Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),
             _ => (self.arg(args, 0)?, self.arg(args, 1)?),
         };
+        if !low.is_nil() && !high.is_nil() && self.order(&low, &high)? == Ordering::Greater {
+            return self.argument_error("min argument must be smaller than max argument");
+        }
         if !low.is_nil() && self.order(receiver, &low)? == Ordering::Less {
             return Ok(low);
         }
@@ -310,6 +324,35 @@ impl Interp {
         }
         Ok(runs.pop().unwrap_or_default())
     }
+}
+
+/// Returns true for integers and floats.
+pub(crate) fn is_number(value: &Value) -> bool {
+    matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_))
+}
+
+/// Compares two numbers exactly, also an integer beyond the precision of floats with a float. Returns None
+/// for NaN.
+pub(crate) fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Float(x), Value::Float(y)) => x.partial_cmp(y),
+        (Value::Float(x), y) => compare_with_float(y, *x).map(Ordering::reverse),
+        (x, Value::Float(y)) => compare_with_float(x, *y),
+        _ => Some(to_big(a).cmp(&to_big(b))),
+    }
+}
+
+fn compare_with_float(integer: &Value, float: f64) -> Option<Ordering> {
+    if float.is_nan() {
+        return None;
+    }
+    if float.is_infinite() {
+        return 0.0.partial_cmp(&float);
+    }
+    let whole = BigInt::parse_bytes(format!("{:.0}", float.trunc()).as_bytes(), 10)?;
+    let order = to_big(integer).cmp(&whole);
+    // If the whole parts are equal, the fraction decides.
+    Some(order.then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal)))
 }
 
 /// Converts a number to a float. Other values become NaN.

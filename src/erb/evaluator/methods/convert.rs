@@ -34,6 +34,7 @@ impl Interp {
     /// Returns the text of a string or of an object with `to_str`. Other values raise `TypeError`.
     pub(crate) fn string_arg(&mut self, value: &Value) -> R<String> {
         match value {
+            Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
             Value::Object(_) if self.responds(value, "to_str") => {
                 let text = self.call(value, "to_str", Vec::new())?;
@@ -47,6 +48,7 @@ impl Interp {
     pub(crate) fn name_arg(&mut self, value: &Value) -> R<String> {
         match value {
             Value::Symbol(name) => Ok(name.to_string()),
+            Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
             other => {
                 let shown = self.inspect(other)?;
@@ -61,10 +63,36 @@ impl Interp {
         match value {
             Value::Int(int) => Ok(*int),
             Value::Float(float) if float.is_finite() && float.abs() < 9e18 => Ok(*float as i64),
-            Value::Float(_) => Err(self.error("FloatDomainError", "float out of range of integer")),
+            Value::Float(float) => {
+                let shown = super::show::float_to_s(*float);
+                Err(self.error("RangeError", format!("float {shown} out of range of integer")))
+            }
             Value::Big(_) => Err(self.error("RangeError", "bignum too big to convert into `long'")),
             Value::Nil => self.type_error("no implicit conversion from nil to integer"),
             other => self.no_conversion(other, "Integer"),
+        }
+    }
+
+    /// Returns an index, a position or a number of elements. Numbers beyond every length are brought within
+    /// ±2⁶², so that sums with a length do not overflow.
+    pub(crate) fn index_arg(&mut self, value: &Value) -> R<i64> {
+        const FARTHEST: i64 = 1 << 62;
+        Ok(self.int_arg(value)?.clamp(-FARTHEST, FARTHEST))
+    }
+
+    /// Returns a number of elements. A negative one raises `ArgumentError`.
+    pub(crate) fn count_arg(&mut self, value: &Value) -> R<usize> {
+        match usize::try_from(self.index_arg(value)?) {
+            Ok(count) => Ok(count),
+            Err(_) => self.argument_error("negative array size"),
+        }
+    }
+
+    /// Returns the index at a position of the arguments, or a default if it is missing.
+    pub(crate) fn index_or(&mut self, args: &Args, at: usize, default: i64) -> R<i64> {
+        match args.get(at) {
+            Some(value) => self.index_arg(&value.clone()),
+            None => Ok(default),
         }
     }
 

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use super::enumerable_fold::{first, second};
 use crate::evaluator::eval::{Args, Flow, Interp, R};
-use crate::evaluator::value::{Data, RHash, Value};
+use crate::evaluator::meter::Charge;
+use crate::evaluator::value::{Data, RHash, VALUE_BYTES, Value};
 
 impl Interp {
     /// Visits the elements of a collection until `visit` breaks. Other values raise `TypeError`.
@@ -79,9 +80,11 @@ impl Interp {
         // endless iteration.
         let collected = Rc::new(RefCell::new(Vec::new()));
         let sink = Rc::clone(&collected);
+        let held = Rc::new(Charge::default());
+        let counted = Rc::clone(&held);
         let block = Value::native(move |it, args| {
             it.step(1)?;
-            it.charge(32)?;
+            counted.grow(2 * VALUE_BYTES);
             let mut args = args;
             let value = if args.len() == 1 { args.swap_remove(0) } else { Value::array(args) };
             sink.borrow_mut().push(value);
@@ -120,7 +123,7 @@ impl Interp {
         }
         let mut items = Vec::new();
         self.each(over, &mut |it, item| {
-            it.charge(16)?;
+            it.charge(2 * VALUE_BYTES)?;
             items.push(item);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -156,13 +159,14 @@ impl Interp {
             "filter_map",
             "sum_by",
             "reverse_each",
-            "chunk_while",
-            "slice_when",
             "chunk",
             "uniq_by",
             "find_all",
         ];
         if block.is_none() && ENUMERATING.contains(&name) {
+            if matches!(name, "each_with_index" | "reverse_each") && !args.is_empty() {
+                return Err(self.unsupported(format!("{name} with arguments")));
+            }
             return self.enumerator(over, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
@@ -171,7 +175,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
                 self.each(over, &mut |it, item| {
-                    it.charge(16)?;
+                    it.charge(2 * VALUE_BYTES)?;
                     out.push(it.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
                 })?;
@@ -182,10 +186,15 @@ impl Interp {
                 let mut out = Vec::new();
                 for item in self.collect(over)? {
                     match self.yield_one(&block, item)? {
-                        Value::Array(list) => out.extend(list.to_vec()),
-                        other => out.push(other),
+                        Value::Array(list) => {
+                            self.charge(list.len() * 2 * VALUE_BYTES)?;
+                            out.extend(list.to_vec());
+                        }
+                        other => {
+                            self.charge(2 * VALUE_BYTES)?;
+                            out.push(other);
+                        }
                     }
-                    self.charge(16)?;
                 }
                 Value::array(out)
             }
@@ -216,6 +225,9 @@ impl Interp {
                     self.yield_one(&block, item)?;
                 }
                 over.clone()
+            }
+            "each_with_index" | "reverse_each" if !args.is_empty() => {
+                return Err(self.unsupported(format!("{name} with arguments")));
             }
             "each_with_index" | "each_with_object" => {
                 let block = self.block(args)?;
@@ -270,7 +282,7 @@ impl Interp {
                 for item in self.collect(over)? {
                     let key = self.yield_one(&block, item.clone())?;
                     match groups.get(&key) {
-                        Some(Value::Array(list)) => list.items.borrow_mut().push(item),
+                        Some(Value::Array(list)) => list.push(item),
                         _ => groups.insert(key, Value::array(vec![item])),
                     }
                 }
@@ -385,6 +397,9 @@ impl Interp {
                 self.new_set(items)
             }
             "each_index" => return Ok(None),
+            "chunk_while" | "slice_when" if block.is_none() => {
+                return self.argument_error("wrong number of arguments (given 0, expected 1)");
+            }
             "chunk_while" | "slice_when" => {
                 let block = self.block(args)?;
                 let mut chunks: Vec<Value> = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::compare::{is_number, to_f64};
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RHash, Value};
 
@@ -30,31 +31,35 @@ impl Interp {
     /// Implements `sum`.
     pub(super) fn sum(&mut self, over: &Value, args: &Args) -> R<Value> {
         let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
-        // Floats are added by the Kahan-Babuska algorithm, as in Ruby.
-        let mut compensation = 0.0;
-        let mut floating = matches!(total, Value::Float(_));
+        // Floats are added by the Kahan-Babuska algorithm, as in Ruby: the sum so far, and its compensation.
+        let mut floating = match total {
+            Value::Float(start) => Some((start, 0.0)),
+            _ => None,
+        };
+        let mut any = false;
         for item in self.collect(over)? {
+            any = true;
             let item = match &args.block {
                 Some(block) => self.yield_one(block, item)?,
                 None => item,
             };
-            match (&total, &item) {
-                (Value::Int(_) | Value::Float(_), Value::Float(_)) => floating = true,
-                (Value::Float(_), Value::Int(_)) => {}
-                _ => floating = false,
+            if let (Value::Int(_) | Value::Big(_), Value::Float(_), None) = (&total, &item, floating) {
+                floating = Some((to_f64(&total), 0.0));
             }
-            if floating {
-                let (sum, next) = (super::compare::to_f64(&total), super::compare::to_f64(&item));
-                let new = sum + next;
-                compensation += if sum.abs() >= next.abs() { (sum - new) + next } else { (next - new) + sum };
-                total = Value::Float(new);
-            } else {
-                total = self.call(&total, "+", vec![item])?;
+            match (&mut floating, is_number(&item)) {
+                (Some(sum), true) => add_float(sum, to_f64(&item)),
+                (Some((sum, _)), false) => {
+                    total = self.call(&Value::Float(*sum), "+", vec![item])?;
+                    floating = None;
+                }
+                (None, _) => total = self.call(&total, "+", vec![item])?,
             }
         }
-        match total {
-            Value::Float(float) if floating && compensation != 0.0 => Ok(Value::Float(float + compensation)),
-            other => Ok(other),
+        match floating {
+            Some((sum, compensation)) if any || !matches!(over, Value::Array(_)) => {
+                Ok(Value::Float(sum + compensation))
+            }
+            _ => Ok(total),
         }
     }
 
@@ -117,8 +122,15 @@ impl Interp {
                 _ => it.order(a, b),
             }
         };
-        if let Some(count) = args.get(0) {
-            let count = self.int_arg(&count.clone())?.max(0) as usize;
+        if let Some(count) = args.get(0).filter(|count| !count.is_nil()) {
+            let count = self.int_arg(&count.clone())?;
+            if count < 0 {
+                return self.argument_error(format!("negative size ({count})"));
+            }
+            if count == 0 {
+                return Ok(Value::array(Vec::new()));
+            }
+            let count = count as usize;
             let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
             let sorted = self.sort_with(pairs, |it, a, b| {
                 let found = order(it, &first(a), &first(b))?;
@@ -130,6 +142,7 @@ impl Interp {
         let mut max: Option<(Value, Value)> = None;
         for (key, item) in keyed {
             let replace = match &min {
+                _ if name.starts_with("max") => false,
                 None => true,
                 Some((best, _)) => order(self, &key, best)? == Ordering::Less,
             };
@@ -137,6 +150,7 @@ impl Interp {
                 min = Some((key.clone(), item.clone()));
             }
             let replace = match &max {
+                _ if !name.starts_with("max") && !name.starts_with("minmax") => false,
                 None => true,
                 Some((best, _)) => order(self, &key, best)? == Ordering::Greater,
             };
@@ -154,6 +168,24 @@ impl Interp {
             max
         })
     }
+}
+
+/// Adds a float to a sum and its compensation.
+fn add_float((sum, compensation): &mut (f64, f64), next: f64) {
+    if sum.is_nan() {
+        return;
+    }
+    if next.is_nan() || next.is_infinite() {
+        let opposite = sum.is_infinite() && sum.is_sign_negative() != next.is_sign_negative();
+        *sum = if opposite { f64::NAN } else { next };
+        return;
+    }
+    if sum.is_infinite() {
+        return;
+    }
+    let new = *sum + next;
+    *compensation += if sum.abs() >= next.abs() { (*sum - new) + next } else { (next - new) + *sum };
+    *sum = new;
 }
 
 pub(super) fn first(pair: &Value) -> Value {

@@ -23,7 +23,7 @@ impl Interp {
                 if block.is_none() && (args.is_empty() || name != "find_index") {
                     return self.enumerator(over, name, args.list.clone()).map(Some);
                 }
-                let mut found = Value::Nil;
+                let mut found = None;
                 let mut index = 0;
                 self.each(over, &mut |it, item| {
                     let hit = match (block, args.get(0)) {
@@ -32,13 +32,19 @@ impl Interp {
                         _ => false,
                     };
                     if hit {
-                        found = if name == "find_index" { Value::Int(index) } else { item };
+                        found = Some(if name == "find_index" { Value::Int(index) } else { item });
                         return Ok(ControlFlow::Break(()));
                     }
                     index += 1;
                     Ok(ControlFlow::Continue(()))
                 })?;
-                found
+                match (found, args.get(0).cloned()) {
+                    (Some(found), _) => found,
+                    (None, Some(missing)) if name != "find_index" && !missing.is_nil() => {
+                        self.call(&missing, "call", Vec::new())?
+                    }
+                    (None, _) => Value::Nil,
+                }
             }
             "any?" | "all?" | "none?" | "one?" => {
                 let mut hits = 0;
@@ -114,6 +120,7 @@ impl Interp {
                 }
                 Value::array(self.collect(over)?.into_iter().skip(count as usize).collect())
             }
+            "take_while" | "drop_while" if block.is_none() => self.enumerator(over, name, Vec::new())?,
             "take_while" | "drop_while" => {
                 let block = self.block(args)?;
                 let take = name == "take_while";

@@ -9,13 +9,26 @@ use crate::evaluator::value::Value;
 impl Interp {
     /// Applies an operator to two floats. Operators of integers only raise `NoMethodError`.
     pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> R<Value> {
+        if b == 0.0 && matches!(name, "%" | "modulo" | "remainder") {
+            return Err(self.error("ZeroDivisionError", "divided by 0"));
+        }
         Ok(match name {
             "+" => Value::Float(a + b),
             "-" => Value::Float(a - b),
             "*" => Value::Float(a * b),
             "/" | "fdiv" | "quo" => Value::Float(a / b),
             "%" | "modulo" => Value::Float(modulo(a, b)),
-            "remainder" => Value::Float(a % b),
+            "remainder" => {
+                // Ruby computes it from the modulus, with its error of rounding.
+                let rest = modulo(a, b);
+                let adjusted = rest != 0.0 && (a < 0.0) != (b < 0.0);
+                Value::Float(match adjusted {
+                    true if b.is_infinite() => a,
+                    true => rest - b,
+                    false => rest,
+                })
+            }
+            "**" | "pow" if a < 0.0 && b != b.round() => return Err(self.unsupported("a complex number")),
             "**" | "pow" => Value::Float(a.powf(b)),
             "div" => {
                 if b == 0.0 {
@@ -27,7 +40,9 @@ impl Interp {
                 if b == 0.0 {
                     return Err(self.error("ZeroDivisionError", "divided by 0"));
                 }
-                let quotient = self.float_to_int((a / b).floor())?;
+                let rest = a % b;
+                let whole = if a.is_infinite() { a } else { ((a - rest) / b).round() };
+                let quotient = self.float_to_int(if b * rest < 0.0 { whole - 1.0 } else { whole })?;
                 Value::array(vec![quotient, Value::Float(modulo(a, b))])
             }
             "<" => Value::Bool(a < b),
@@ -91,8 +106,9 @@ impl Interp {
             "between?" | "clamp" => return self.comparable_method(&this, name, args),
             "coerce" => {
                 let other = self.arg(args, 0)?;
-                Value::array(vec![Value::Float(super::compare::to_f64(&other)), this])
+                Value::array(vec![self.float_of(&other)?, this])
             }
+            "step" => self.number_step(&this, args)?,
             _ => return Ok(None),
         }))
     }

@@ -88,10 +88,14 @@ fn to_whole(float: f64, name: &str, half: Half) -> f64 {
         (_, Half::Up) => float.round(),
         (_, Half::Even) => float.round_ties_even(),
         (_, Half::Down) => {
-            if float.fract().abs() == 0.5 {
-                float.trunc()
+            // For floats that have no fraction, this is one less than the float, as in Ruby.
+            let whole = float.round();
+            if float > 0.0 && whole - 0.5 >= float {
+                whole - 1.0
+            } else if float <= 0.0 && whole + 0.5 <= float {
+                whole + 1.0
             } else {
-                float.round()
+                whole
             }
         }
     }

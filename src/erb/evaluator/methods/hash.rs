@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::evaluator::eval::{Args, Interp, R};
-use crate::evaluator::value::{RHash, Value};
+use crate::evaluator::value::{RHash, Value, hash_code};
 
 const EDITS: &[&str] = &[
     "[]=",
@@ -72,7 +72,7 @@ impl Interp {
             "each_with_index",
             "find_all",
         ];
-        if block.is_none() && ENUMERATING.contains(&name) {
+        if block.is_none() && (ENUMERATING.contains(&name) || name == "transform_keys" && args.is_empty()) {
             return self.enumerator(&this, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
@@ -160,8 +160,8 @@ impl Interp {
                 let block = self.block(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for (key, value) in hash.pairs() {
-                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.truthy();
                     let pair = Value::array(vec![key, value]);
+                    let hit = self.yield_one(&block, pair.clone())?.truthy();
                     if hit { yes.push(pair) } else { no.push(pair) }
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
@@ -169,7 +169,7 @@ impl Interp {
             "any?" if args.is_empty() => {
                 let Some(block) = block else { return Ok(Some(Value::Bool(hash.len() > 0))) };
                 for (key, value) in hash.pairs() {
-                    if self.yield_to(block, vec![key, value])?.truthy() {
+                    if self.yield_one(block, Value::array(vec![key, value]))?.truthy() {
                         return Ok(Some(Value::Bool(true)));
                     }
                 }
@@ -185,6 +185,9 @@ impl Interp {
             }
             "transform_keys" => {
                 let names = args.get(0).cloned();
+                if let Some(other) = names.as_ref().filter(|names| !matches!(names, Value::Hash(_))) {
+                    return self.no_conversion(other, "Hash");
+                }
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
                     let renamed = match &names {
@@ -201,7 +204,14 @@ impl Interp {
                 Value::hash(out)
             }
             "to_h" => match block {
-                Some(_) => return self.enumerable_method(&this, name, args),
+                Some(block) => {
+                    let mut pairs = Vec::new();
+                    for (key, value) in hash.pairs() {
+                        pairs.push(self.yield_to(block, vec![key, value])?);
+                    }
+                    let pairs = Value::array(pairs);
+                    self.call(&pairs, "to_h", Vec::new())?
+                }
                 None => this,
             },
             "to_hash" => this,
@@ -275,7 +285,7 @@ impl Interp {
                 Value::Bool(is_subset)
             }
             "compare_by_identity?" => Value::Bool(false),
-            "hash" => Value::Int(hash.len() as i64),
+            "hash" => Value::Int(hash_code(&this)),
             "to_proc" => {
                 let hash = Rc::clone(hash);
                 Value::native(move |it, args| it.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
@@ -361,8 +371,7 @@ impl Interp {
             "replace" => {
                 let other = self.arg(args, 0)?;
                 let Value::Hash(other) = &other else { return self.no_conversion(&other, "Hash") };
-                let map = other.map.borrow().clone();
-                *hash.map.borrow_mut() = map;
+                hash.replace(other);
                 this
             }
             "clear" => {
@@ -377,8 +386,7 @@ impl Interp {
                 let plain = name.trim_end_matches('!');
                 let before = hash.len();
                 if let Some(Value::Hash(new)) = self.hash_method(hash, plain, args)? {
-                    let map = new.map.borrow().clone();
-                    *hash.map.borrow_mut() = map;
+                    hash.replace(&new);
                 }
                 if name == "compact!" && hash.len() == before { Value::Nil } else { this }
             }

@@ -1,11 +1,13 @@
 //! Methods of Integer, and arithmetic between numbers.
 
-use num_bigint::BigInt;
+use std::cmp::Ordering;
 
-use super::compare::{to_big, to_f64};
+use num_bigint::{BigInt, Sign};
+
+use super::compare::{compare_numbers, to_big, to_f64};
 use super::float_round::Half;
-use crate::evaluator::eval::{Args, Interp, R};
-use crate::evaluator::value::Value;
+use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::value::{VALUE_BYTES, Value};
 
 /// Maximum size of an integer, in bits.
 const MAX_BITS: u64 = 1 << 20;
@@ -37,8 +39,20 @@ impl Interp {
             "to_f" => Value::Float(to_f64(receiver)),
             "chr" => {
                 let code = self.int_arg(receiver)?;
+                match args.get(0).cloned() {
+                    None => {}
+                    Some(Value::Str(name)) if name.get().eq_ignore_ascii_case("UTF-8") => {}
+                    Some(encoding @ Value::Object(_)) if encoding.same(&self.encoding("UTF-8")?) => {}
+                    Some(Value::Str(_) | Value::Object(_)) => {
+                        return Err(self.unsupported("Integer#chr in another encoding than UTF-8"));
+                    }
+                    Some(other) => return self.no_conversion(&other, "String"),
+                }
                 match (u32::try_from(code).ok().and_then(char::from_u32), args.is_empty()) {
-                    (Some(character), _) if code < 128 => Value::str(character.to_string()),
+                    // Control characters are shown as those of a binary string.
+                    (Some(character), _) if code < 128 && !character.is_ascii_control() => {
+                        Value::str(character.to_string())
+                    }
                     (Some(_), true) if code < 256 => {
                         Value::Str(std::rc::Rc::new(crate::evaluator::value::RString::from_bytes(&[
                             code as u8
@@ -48,69 +62,11 @@ impl Interp {
                     _ => return Err(self.error("RangeError", format!("{code} out of char range"))),
                 }
             }
-            "times" => match &args.block {
-                None => self.enumerator(&this, "times", Vec::new())?,
-                Some(block) => {
-                    let block = block.clone();
-                    let count = self.int_arg(receiver)?;
-                    for index in 0..count.max(0) {
-                        self.yield_one(&block, Value::Int(index))?;
-                    }
-                    this
-                }
-            },
-            "upto" | "downto" => match &args.block {
-                None => self.enumerator(&this, name, args.list.clone())?,
-                Some(block) => {
-                    let block = block.clone();
-                    let from = self.int_arg(receiver)?;
-                    let to = self.int_or(args, 0, 0)?;
-                    let mut at = from;
-                    while if name == "upto" { at <= to } else { at >= to } {
-                        self.yield_one(&block, Value::Int(at))?;
-                        at += if name == "upto" { 1 } else { -1 };
-                    }
-                    this
-                }
-            },
-            "step" => {
-                let mut limit = args.get(0).cloned().unwrap_or(Value::Nil);
-                let mut by = args.get(1).cloned().unwrap_or(Value::Int(1));
-                if let Some(options) = args.options() {
-                    limit = options.get_symbol("to").unwrap_or(Value::Nil);
-                    by = options.get_symbol("by").unwrap_or(Value::Int(1));
-                }
-                let mut items = Vec::new();
-                let down = to_f64(&by) < 0.0;
-                let mut at = this.clone();
-                loop {
-                    self.step(1)?;
-                    let past = match &limit {
-                        Value::Nil => false,
-                        limit if down => to_f64(&at) < to_f64(limit),
-                        limit => to_f64(&at) > to_f64(limit),
-                    };
-                    if past {
-                        break;
-                    }
-                    match &args.block {
-                        Some(block) => {
-                            self.yield_one(block, at.clone())?;
-                        }
-                        None => {
-                            self.charge(16)?;
-                            items.push(at.clone());
-                        }
-                    }
-                    at = self.call(&at, "+", vec![by.clone()])?;
-                }
-                if args.block.is_some() {
-                    this
-                } else {
-                    let list = Value::array(items);
-                    self.enumerator(&list, "each", Vec::new())?
-                }
+            "times" | "upto" | "downto" if args.block.is_none() => {
+                self.enumerator(&this, name, args.list.clone())?
             }
+            "times" | "upto" | "downto" => self.count_numbers(receiver, name, args)?,
+            "step" => self.number_step(&this, args)?,
             "zero?" => Value::Bool(matches!(receiver, Value::Int(0))),
             "positive?" => Value::Bool(to_big(receiver) > BigInt::from(0)),
             "negative?" => Value::Bool(to_big(receiver) < BigInt::from(0)),
@@ -141,8 +97,13 @@ impl Interp {
                     return Ok(Some(this));
                 }
                 let half = if name == "round" { self.half(args)? } else { Half::Up };
-                let unit = BigInt::from(10).pow((-digits).min(400) as u32);
                 let value = to_big(receiver);
+                // Ruby estimates whether the unit has more bytes than the number.
+                let bytes = value.bits().div_ceil(8).max(8) as f64;
+                if -0.415241 * digits as f64 - 0.125 > bytes {
+                    return Ok(Some(Value::Int(0)));
+                }
+                let unit = BigInt::from(10).pow((-digits) as u32);
                 let down = div_floor(&value, &unit) * &unit;
                 let rest = &value - &down;
                 Value::big(match name {
@@ -163,40 +124,69 @@ impl Interp {
                 })
             }
             "digits" => {
-                let base = self.int_or(args, 0, 10)?;
-                let mut value = self.int_arg(receiver)?;
-                if value < 0 {
+                if to_big(receiver).sign() == Sign::Minus {
                     return Err(self.error("Math::DomainError", "out of domain"));
                 }
-                if base < 2 {
+                let base = match args.get(0).cloned() {
+                    None => BigInt::from(10),
+                    Some(base @ (Value::Int(_) | Value::Big(_))) => to_big(&base),
+                    Some(Value::Float(_)) => return Err(self.unsupported("Integer#digits with a float")),
+                    Some(other) => {
+                        let class = self.class_of(&other).label();
+                        return self.type_error(format!("wrong argument type {class} (expected Integer)"));
+                    }
+                };
+                let mut value = to_big(receiver);
+                if base.sign() == Sign::Minus {
+                    return self.argument_error("negative radix");
+                }
+                if base < BigInt::from(2) {
                     return self.argument_error(format!("invalid radix {base}"));
                 }
                 let mut out = Vec::new();
                 loop {
-                    out.push(Value::Int(value % base));
-                    value /= base;
-                    if value == 0 {
+                    self.step(1 + value.bits() / 256)?;
+                    self.charge(2 * VALUE_BYTES)?;
+                    out.push(Value::big(&value % &base));
+                    value /= &base;
+                    if value.sign() == Sign::NoSign {
                         break;
                     }
                 }
                 Value::array(out)
             }
             "gcd" | "lcm" => {
-                let (a, b) = (self.int_arg(receiver)?, self.int_or(args, 0, 0)?);
-                let divisor = gcd(a.unsigned_abs(), b.unsigned_abs()) as i64;
+                let other = self.arg(args, 0)?;
+                if !matches!(other, Value::Int(_) | Value::Big(_)) {
+                    return self.type_error("not an integer");
+                }
+                let (a, b) = (to_big(receiver), to_big(&other));
+                let divisor = self.common_divisor(&a, &b)?;
                 if name == "gcd" {
-                    Value::Int(divisor)
-                } else if divisor == 0 {
+                    Value::big(divisor)
+                } else if divisor.sign() == Sign::NoSign {
                     Value::Int(0)
                 } else {
-                    Value::big((BigInt::from(a) / divisor * b).magnitude().clone().into())
+                    Value::big((a / divisor * b).magnitude().clone().into())
                 }
             }
-            "bit_length" => Value::Int(to_big(receiver).bits() as i64),
+            "bit_length" => {
+                let value = to_big(receiver);
+                let shown = if value.sign() == Sign::Minus { -value - 1 } else { value };
+                Value::Int(shown.bits() as i64)
+            }
             "[]" => {
                 let (bit, count) = match args.list.as_slice() {
+                    [] => return self.argument_error("wrong number of arguments (given 0, expected 1..2)"),
+                    [Value::Big(bit)] => {
+                        let is_set = bit.sign() == Sign::Plus && to_big(receiver).sign() == Sign::Minus;
+                        return Ok(Some(Value::Int(i64::from(is_set))));
+                    }
                     [Value::Range(range)] if !range.to.is_nil() => {
                         let (from, to) = (self.int_arg(&range.from)?, self.int_arg(&range.to)?);
+                        if to <= from {
+                            return Err(self.unsupported("Integer#[] with a range without bits"));
+                        }
                         (from, to.saturating_sub(from).saturating_add(i64::from(!range.exclusive)))
                     }
                     [Value::Range(_)] => return Err(self.unsupported("Integer#[] with an endless range")),
@@ -215,24 +205,36 @@ impl Interp {
                     Value::big((to_big(receiver) >> (bit as u64)) & BigInt::from(1))
                 }
             }
-            "size" => Value::Int(8),
+            "size" => match receiver {
+                Value::Big(big) => Value::Int(big.bits().div_ceil(8).max(8) as i64),
+                _ => Value::Int(8),
+            },
             "pow" if args.len() == 2 => {
                 let (exponent, modulus) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                let is_integer = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_));
+                if !is_integer(&exponent) || !is_integer(&modulus) {
+                    return self.type_error("Integer#pow() 2nd argument not allowed unless all are integers");
+                }
                 let (exponent, modulus) = (to_big(&exponent), to_big(&modulus));
                 if exponent < BigInt::from(0) || modulus == BigInt::from(0) {
                     return Err(self.unsupported("Integer#pow with this exponent or modulus"));
                 }
+                let limbs = modulus.bits() / 64 + 1;
+                self.step(exponent.bits().saturating_mul(limbs.saturating_mul(limbs)) / 32)?;
                 Value::big(to_big(receiver).modpow(&exponent, &modulus))
             }
             "hash" => this,
             "dup" | "clone" => this,
-            "coerce" => {
-                let other = self.arg(args, 0)?;
-                Value::array(vec![other, this])
-            }
+            "coerce" => match self.arg(args, 0)? {
+                other @ (Value::Int(_) | Value::Big(_)) => Value::array(vec![other, this]),
+                other => Value::array(vec![self.float_of(&other)?, self.float_of(&this)?]),
+            },
             "between?" | "clamp" => return self.comparable_method(receiver, name, args),
             "allbits?" | "anybits?" | "nobits?" => {
-                let mask = self.arg(args, 0)?;
+                let mask = match self.arg(args, 0)? {
+                    mask @ (Value::Int(_) | Value::Big(_)) => mask,
+                    other => Value::Int(self.int_arg(&other)?),
+                };
                 let found = to_big(receiver) & to_big(&mask);
                 Value::Bool(match name {
                     "allbits?" => found == to_big(&mask),
@@ -275,6 +277,19 @@ impl Interp {
         if !OPERATORS.contains(&name) {
             return Ok(None);
         }
+        if matches!(name, "&" | "|" | "^" | "<<" | ">>") {
+            match (a, b) {
+                (Value::Float(_), _) => return Ok(None),
+                (_, Value::Float(_)) if name.len() == 2 => {
+                    let by = self.int_arg(b)?;
+                    return self.number_operator(a, name, &Value::Int(by));
+                }
+                (_, Value::Float(_)) => {
+                    return self.type_error("can't convert Float into Integer for bitwise operation");
+                }
+                _ => {}
+            }
+        }
         let numeric = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_));
         if !numeric(b) {
             return match name {
@@ -302,7 +317,25 @@ impl Interp {
                 }
             };
         }
-        if matches!(a, Value::Float(_)) || matches!(b, Value::Float(_)) || name == "fdiv" {
+        if matches!(name, "<" | ">" | "<=" | ">=" | "<=>")
+            && (matches!(a, Value::Float(_)) != matches!(b, Value::Float(_)))
+        {
+            let order = compare_numbers(a, b);
+            return Ok(Some(match name {
+                "<=>" => order.map_or(Value::Nil, |order| Value::Int(order as i64)),
+                "<" => Value::Bool(order == Some(Ordering::Less)),
+                ">" => Value::Bool(order == Some(Ordering::Greater)),
+                "<=" => Value::Bool(order.is_some_and(Ordering::is_le)),
+                _ => Value::Bool(order.is_some_and(Ordering::is_ge)),
+            }));
+        }
+        if name == "fdiv" && !matches!(a, Value::Float(_)) && !matches!(b, Value::Float(_)) {
+            return self.divide_to_float(a, b).map(Some);
+        }
+        if name == "remainder" && to_f64(b).is_infinite() && (to_f64(a) < 0.0) != (to_f64(b) < 0.0) {
+            return Ok(Some(a.clone()));
+        }
+        if matches!(a, Value::Float(_)) || matches!(b, Value::Float(_)) {
             return self.float_operator(to_f64(a), name, to_f64(b)).map(Some);
         }
         if let (Value::Int(x), Value::Int(y)) = (a, b)
@@ -322,7 +355,7 @@ impl Interp {
             "*" => {
                 self.charge(((x.bits() + y.bits()) / 8) as usize)?;
                 if x.bits() + y.bits() > MAX_BITS {
-                    return Err(self.error("RangeError", "integer too big"));
+                    return Err(self.too_many_bits());
                 }
                 Value::big(x * y)
             }
@@ -335,12 +368,15 @@ impl Interp {
                 Value::array(vec![Value::big(quotient), Value::big(rest)])
             }
             "**" | "pow" => {
+                if y < zero && x == zero {
+                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                }
                 if y < zero {
                     return Err(self.unsupported("a rational number"));
                 }
                 let exponent = u32::try_from(&y).unwrap_or(u32::MAX);
                 if x.bits().saturating_mul(u64::from(exponent)) > MAX_BITS && x.bits() > 1 {
-                    return Ok(Some(Value::Float(f64::INFINITY)));
+                    return Err(self.too_many_bits());
                 }
                 self.charge((x.bits() * u64::from(exponent) / 8).min(1 << 20) as usize)?;
                 match (x.bits() <= 1, i64::try_from(&x)) {
@@ -359,12 +395,12 @@ impl Interp {
             "|" => Value::big(x | y),
             "^" => Value::big(x ^ y),
             "<<" | ">>" => {
-                let by = i64::try_from(&y).unwrap_or(i64::MAX);
+                let by = i64::try_from(&y).unwrap_or(if y < zero { i64::MIN } else { i64::MAX });
                 let left = (name == "<<") == (by >= 0);
                 let by = by.unsigned_abs();
                 if left {
-                    if x.bits() + by > MAX_BITS && x != zero {
-                        return Err(self.error("RangeError", "shift width too big"));
+                    if x.bits().saturating_add(by) > MAX_BITS && x != zero {
+                        return Err(self.too_many_bits());
                     }
                     Value::big(x << by.min(MAX_BITS))
                 } else {
@@ -373,6 +409,35 @@ impl Interp {
             }
             _ => return Err(self.unsupported("a rational number")),
         }))
+    }
+}
+
+impl Interp {
+    fn too_many_bits(&self) -> Flow {
+        self.unsupported(format!("an integer of more than {MAX_BITS} bits"))
+    }
+
+    /// Implements `fdiv` of two integers. As in Ruby, they are reduced first.
+    fn divide_to_float(&mut self, a: &Value, b: &Value) -> R<Value> {
+        let (x, y) = (to_big(a), to_big(b));
+        let divisor = self.common_divisor(&x, &y)?;
+        let (x, y) = match y.sign() {
+            Sign::NoSign => (x, y),
+            _ => (x / &divisor, y / &divisor),
+        };
+        if x.bits() > 62 || y.bits() > 62 {
+            return Err(self.unsupported("Integer#fdiv of a number beyond 62 bits"));
+        }
+        Ok(Value::Float(to_f64(&Value::big(x)) / to_f64(&Value::big(y))))
+    }
+
+    fn common_divisor(&mut self, a: &BigInt, b: &BigInt) -> R<BigInt> {
+        let (mut divisor, mut rest) = (a.magnitude().clone(), b.magnitude().clone());
+        while rest.bits() > 0 {
+            self.step(1 + rest.bits() / 64)?;
+            (divisor, rest) = (rest.clone(), divisor % rest);
+        }
+        Ok(divisor.into())
     }
 }
 
@@ -410,8 +475,4 @@ fn div_floor(a: &BigInt, b: &BigInt) -> BigInt {
     let exact = &quotient * b == *a;
     let negative = (*a < BigInt::from(0)) != (*b < BigInt::from(0));
     if !exact && negative { quotient - 1 } else { quotient }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

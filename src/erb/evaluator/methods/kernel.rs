@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::evaluator::eval::{Args, Env, Flow, Interp, R};
+use crate::evaluator::meter::Scratch;
 use crate::evaluator::stdlib;
-use crate::evaluator::value::{Data, Object, ProcKind, RProc, Value, Visibility};
+use crate::evaluator::value::{Class, Data, Object, ProcKind, RProc, Value, Visibility};
 
 /// Libraries that a template can `require`. Their supported parts are built in.
 const LIBRARIES: &[&str] = &[
@@ -91,8 +92,7 @@ impl Interp {
                         && let ProcKind::Block { body, env } = &block.kind
                     {
                         let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
-                        let lambda = std::cell::Cell::new(true);
-                        Value::Proc(Rc::new(RProc { kind, lambda, tag: block.tag }))
+                        Value::Proc(RProc::new(kind, true, block.tag))
                     } else {
                         Value::Proc(Rc::clone(block))
                     }
@@ -185,6 +185,7 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> R<Option<Value>> {
+        let _scratch = Scratch::begin();
         Ok(Some(match name {
             "raise" | "fail" => return self.raise(args, env).map(Some),
             "require" | "require_relative" => {
@@ -312,7 +313,7 @@ impl Interp {
                 };
                 for module in &args.list {
                     if let Value::Class(module) = module {
-                        singleton.included.borrow_mut().push(Rc::clone(module));
+                        Class::mix_in(&singleton.included, module);
                     }
                 }
                 this.clone()

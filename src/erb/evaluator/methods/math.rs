@@ -33,8 +33,13 @@ impl Interp {
             );
         }
         Ok(Some(Value::Float(match (name, y) {
-            ("sqrt", _) => x.sqrt(),
-            ("cbrt", _) => x.cbrt(),
+            // The root of -0.0 is 0.0.
+            ("sqrt", _) => x.sqrt() + 0.0,
+            // Ruby improves the result of the C library by one step of Newton's method.
+            ("cbrt", _) => match x.cbrt() {
+                root if root.is_finite() && root != 0.0 => (2.0 * root + (x / root / root)) / 3.0,
+                root => root,
+            },
             ("sin", _) => x.sin(),
             ("cos", _) => x.cos(),
             ("tan", _) => x.tan(),

@@ -32,6 +32,7 @@ mod range;
 mod regexp;
 mod set;
 mod show;
+mod steps;
 mod string;
 mod string_edit;
 mod string_query;
@@ -45,8 +46,9 @@ mod symbol_name;
 use std::rc::Rc;
 
 use super::eval::{Args, Env, Interp, R};
+use super::meter::{self, Scratch};
 use super::stdlib;
-use super::value::{Data, ProcKind, Value};
+use super::value::{Data, ProcKind, VALUE_BYTES, Value};
 
 impl Interp {
     /// Calls a built-in method. Returns `None` if neither the receiver's class nor its modules implement it.
@@ -58,6 +60,8 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> R<Option<Value>> {
         self.check_arity(receiver, name, args)?;
+        let _scratch = Scratch::begin();
+        self.weigh(receiver, name, args)?;
         let found = match receiver {
             Value::Str(text) => self.string_method(text, name, args, env)?,
             Value::Array(array) => self.array_method(array, name, args)?,
@@ -116,6 +120,26 @@ impl Interp {
             }
         }
         Ok(None)
+    }
+
+    /// Counts the work that a method does because of the size of its receiver and arguments, and the memory
+    /// of the copies that it makes of them.
+    fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
+        let size = weight(receiver);
+        if size > FREE_SIZE && !is_constant(receiver, name) {
+            meter::hold_scratch(size)?;
+            // Collections copy references, which takes less time for each byte than text.
+            let text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
+            meter::step_bytes(if text { size } else { size / VALUE_BYTES })?;
+        }
+        for value in &args.list {
+            if let Value::Str(text) = value
+                && text.get().len() > FREE_SIZE
+            {
+                self.charge(text.get().len())?;
+            }
+        }
+        Ok(())
     }
 
     /// Raises `ArgumentError` if the method does not take this number of arguments. A method without a
@@ -222,6 +246,92 @@ impl Interp {
     /// Returns true if a value has a public or private method of this name.
     pub(super) fn responds_privately(&mut self, value: &Value, name: &str) -> bool {
         self.find_user_method(value, name).is_some() || self.ruby_has(value, name) || self.kernel_has(name)
+    }
+}
+
+/// Work on smaller values is part of the step of the call.
+const FREE_SIZE: usize = 256;
+
+/// Returns the size of a value in bytes, without the values in it.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Str(text) => text.get().len(),
+        Value::Symbol(name) => name.len(),
+        Value::Array(array) => array.len() * VALUE_BYTES,
+        Value::Hash(hash) => hash.len() * 2 * VALUE_BYTES,
+        // Multiplication and conversion to text take more than linear time.
+        Value::Big(big) => (big.bits() / 8) as usize * (1 + big.bits() as usize / (1 << 13)),
+        Value::Match(found) => found.subject.len(),
+        Value::Object(object) => match &*object.data.borrow() {
+            Data::Set(hash) | Data::Table(hash) => hash.len() * 2 * VALUE_BYTES,
+            Data::Fields(fields) => fields.len() * VALUE_BYTES,
+            Data::Digest(_, bytes) => bytes.len(),
+            Data::Reader(text, _) => text.get().len(),
+            Data::Certificate(bytes) => bytes.len(),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Returns true for methods that take the same time for a large value as for a small one.
+fn is_constant(receiver: &Value, name: &str) -> bool {
+    match receiver {
+        Value::Str(_) => {
+            matches!(name, "<<" | "concat" | "empty?" | "to_s" | "to_str" | "freeze" | "frozen?" | "nil?")
+        }
+        Value::Array(_) => matches!(
+            name,
+            "[]" | "[]="
+                | "<<"
+                | "push"
+                | "append"
+                | "pop"
+                | "at"
+                | "dig"
+                | "fetch"
+                | "first"
+                | "last"
+                | "length"
+                | "size"
+                | "empty?"
+                | "each"
+                | "freeze"
+                | "frozen?"
+                | "nil?"
+                | "to_a"
+                | "is_a?"
+                | "class"
+        ),
+        Value::Hash(_) => matches!(
+            name,
+            "[]" | "[]="
+                | "store"
+                | "dig"
+                | "fetch"
+                | "key?"
+                | "has_key?"
+                | "include?"
+                | "member?"
+                | "length"
+                | "size"
+                | "empty?"
+                | "freeze"
+                | "frozen?"
+                | "nil?"
+                | "to_h"
+                | "is_a?"
+                | "class"
+        ),
+        Value::Object(object) => match &*object.data.borrow() {
+            Data::Set(_) => matches!(name, "add" | "<<" | "add?" | "include?" | "member?" | "===" | "delete"),
+            Data::Table(_) | Data::Digest(..) | Data::Reader(..) => !matches!(
+                name,
+                "to_s" | "inspect" | "to_h" | "hexdigest" | "digest" | "read" | "string" | "dup"
+            ),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::evaluator::eval::{Args, Env, Interp, R};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::ProcKind;
-use crate::evaluator::value::{Data, Method, MethodBody, RArray, RHash, RProc, Value, Visibility};
+use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility};
 
 impl Interp {
     pub(super) fn object_method(
@@ -98,7 +98,7 @@ impl Interp {
                     return Err(self.error_with("NameError", text, Value::symbol(&wanted)));
                 }
                 let kind = ProcKind::Method { receiver: receiver.clone(), name: Arc::from(wanted) };
-                Value::Proc(Rc::new(RProc { kind, lambda: std::cell::Cell::new(true), tag: 0 }))
+                Value::Proc(RProc::new(kind, true, 0))
             }
             "tap" => {
                 let block = self.block(args)?;
@@ -174,9 +174,9 @@ impl Interp {
                     match receiver {
                         Value::Object(object) => {
                             let singleton = self.singleton_of(object);
-                            singleton.included.borrow_mut().push(Rc::clone(module));
+                            Class::mix_in(&singleton.included, module);
                         }
-                        Value::Class(class) => class.extended.borrow_mut().push(Rc::clone(module)),
+                        Value::Class(class) => Class::mix_in(&class.extended, module),
                         _ => return Err(self.unsupported("extend on this value")),
                     }
                 }
@@ -249,21 +249,14 @@ impl Interp {
 
     /// Implements `dup` and `clone`.
     fn copy(&mut self, value: &Value, name: &str, args: &Args) -> R<Value> {
-        self.charge(64)?;
         let keep_frozen = name == "clone"
             && args
                 .options()
                 .and_then(|options| options.get_symbol("freeze"))
                 .is_none_or(|freeze| freeze.truthy());
         let copy = match value {
-            Value::Str(text) => {
-                self.charge(text.get().len())?;
-                Value::Str(Rc::new(text.copy()))
-            }
-            Value::Array(array) => Value::Array(Rc::new(RArray {
-                items: std::cell::RefCell::new(array.to_vec()),
-                frozen: std::cell::Cell::new(false),
-            })),
+            Value::Str(text) => Value::Str(Rc::new(text.copy())),
+            Value::Array(array) => Value::array(array.to_vec()),
             Value::Hash(hash) => Value::Hash(Rc::new(hash.copy())),
             Value::Object(object) => {
                 let data = match &*object.data.borrow() {
@@ -278,6 +271,7 @@ impl Interp {
                     _ => return Ok(value.clone()),
                 };
                 let copy = self.raw_object(Rc::clone(&object.class), data);
+                copy.charge.grow(object.charge.size());
                 *copy.variables.borrow_mut() = object.variables.borrow().clone();
                 let shared = Value::Object(Rc::clone(&copy));
                 if self.find_user_method(&shared, "initialize_copy").is_some() {

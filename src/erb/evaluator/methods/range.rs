@@ -4,19 +4,23 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
+
+use super::compare::is_number;
+use super::steps::float_step_count;
+use super::{to_big, to_f64};
 
 use crate::evaluator::eval::{Args, Interp, R};
-use crate::evaluator::value::{RRange, Value};
+use crate::evaluator::value::{RRange, Value, hash_code};
 
 impl Interp {
     /// Returns the first index and the number of elements that a range selects from `length` elements.
     /// Returns `None` if the range starts outside.
     pub(crate) fn range_bounds(&mut self, range: &RRange, length: usize) -> R<Option<(usize, usize)>> {
         let length = length as i64;
-        let from = if range.from.is_nil() { 0 } else { self.int_arg(&range.from)? };
+        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
         let (to, exclusive) =
-            if range.to.is_nil() { (-1, false) } else { (self.int_arg(&range.to)?, range.exclusive) };
+            if range.to.is_nil() { (-1, false) } else { (self.index_arg(&range.to)?, range.exclusive) };
         let from = if from < 0 { from + length } else { from };
         if from < 0 || from > length {
             return Ok(None);
@@ -57,9 +61,19 @@ impl Interp {
                     Value::Nil => i64::MAX,
                     Value::Float(to) => {
                         let floor = to.floor();
-                        if range.exclusive && floor == *to { floor as i64 - 1 } else { floor as i64 }
+                        if range.exclusive && floor == *to {
+                            (floor as i64).saturating_sub(1)
+                        } else {
+                            floor as i64
+                        }
                     }
-                    Value::Big(_) => i64::MAX,
+                    Value::Big(to) => {
+                        if to.sign() == Sign::Minus {
+                            i64::MIN
+                        } else {
+                            i64::MAX
+                        }
+                    }
                     to => {
                         let to = self.int_arg(&to.clone())?;
                         if range.exclusive { to.saturating_sub(1) } else { to }
@@ -67,7 +81,13 @@ impl Interp {
                 };
                 while at <= last {
                     self.step(1)?;
-                    if visit(self, Value::Int(at))?.is_break() || at == i64::MAX {
+                    if visit(self, Value::Int(at))?.is_break() {
+                        break;
+                    }
+                    if at == i64::MAX {
+                        if !matches!(to, Value::Int(_)) {
+                            return Err(self.unsupported("a range with numbers beyond 64 bits"));
+                        }
                         break;
                     }
                     at += 1;
@@ -76,28 +96,7 @@ impl Interp {
             }
             (Value::Str(from), Value::Str(to)) => {
                 let (from, to) = (from.get().clone(), to.get().clone());
-                // Length counts before order, so that "9" comes before "10".
-                if from.len() > to.len() && from.chars().count() > to.chars().count() {
-                    return Ok(());
-                }
-                if from.len() == to.len() && from > to {
-                    return Ok(());
-                }
-                let mut at = from;
-                loop {
-                    self.step(1)?;
-                    let last = at == to;
-                    if last && range.exclusive {
-                        return Ok(());
-                    }
-                    if visit(self, Value::str(at.clone()))?.is_break() || last {
-                        return Ok(());
-                    }
-                    at = super::successor::successor(&at, false);
-                    if at.chars().count() > to.chars().count() {
-                        return Ok(());
-                    }
-                }
+                self.each_between(&from, &to, range.exclusive, visit)
             }
             (Value::Nil, _) => self.type_error("can't iterate from NilClass"),
             (from, _) => {
@@ -118,6 +117,125 @@ impl Interp {
         }
     }
 
+    /// Visits the strings from one to another. Numbers and single characters are counted, and other strings
+    /// follow `succ` until they are longer than the end.
+    fn each_between(
+        &mut self,
+        from: &str,
+        to: &str,
+        exclusive: bool,
+        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
+    ) -> R<()> {
+        if let (&[from], &[to]) = (from.as_bytes(), to.as_bytes())
+            && from.is_ascii()
+            && to.is_ascii()
+        {
+            for code in from..=to {
+                if exclusive && code == to {
+                    break;
+                }
+                self.step(1)?;
+                if visit(self, Value::str(char::from(code)))?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if digits(from) && digits(to) {
+            let (Ok(first), Ok(last)) = (from.parse::<i64>(), to.parse::<i64>()) else {
+                return Err(self.unsupported("a range of strings with numbers beyond 64 bits"));
+            };
+            let width = from.len();
+            for number in first..=last {
+                if exclusive && number == last {
+                    break;
+                }
+                self.step(1)?;
+                if visit(self, Value::str(format!("{number:0width$}")))?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        if from > to || exclusive && from == to {
+            return Ok(());
+        }
+        let after = super::successor::successor(to, false);
+        let mut at = from.to_owned();
+        while at != after {
+            self.step(1)?;
+            let last = !exclusive && at == to;
+            if visit(self, Value::str(at.clone()))?.is_break() || last {
+                break;
+            }
+            at = super::successor::successor(&at, false);
+            if exclusive && at == to || at.len() > to.len() || at.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Implements `step` and `%`.
+    fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> R<Value> {
+        let this = Value::Range(Rc::clone(range));
+        let by = args.get(0).cloned().unwrap_or(Value::Int(1));
+        if is_number(&by) && to_f64(&by) == 0.0 {
+            return self.argument_error("step can't be 0");
+        }
+        let Some(block) = args.block.clone() else {
+            if is_number(&by) && to_f64(&by) < 0.0 {
+                return Err(self.unsupported("a range with a negative step"));
+            }
+            return self.enumerator(&this, name, args.list.clone());
+        };
+        if is_number(&by) && to_f64(&by) < 0.0 {
+            return self.argument_error("step can't be negative");
+        }
+        match (&range.from, &range.to, &by) {
+            (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(by)) => {
+                let last = match to {
+                    Value::Int(last) if range.exclusive => last.checked_sub(1),
+                    Value::Int(last) => Some(*last),
+                    _ => Some(i64::MAX),
+                };
+                let mut at = Some(*from);
+                while let (Some(index), Some(last)) = (at, last) {
+                    if index > last {
+                        break;
+                    }
+                    self.step(1)?;
+                    self.yield_one(&block, Value::Int(index))?;
+                    at = index.checked_add(*by);
+                }
+            }
+            (Value::Int(_) | Value::Float(_), to, Value::Int(_) | Value::Float(_))
+                if to.is_nil() || is_number(to) =>
+            {
+                let to = if to.is_nil() { f64::INFINITY } else { to_f64(to) };
+                let (from, by) = (to_f64(&range.from), to_f64(&by));
+                self.float_steps(from, to, by, range.exclusive, &mut |it, at| {
+                    it.yield_one(&block, at).map(drop)
+                })?;
+            }
+            _ => return Err(self.unsupported("Range#step with values of these types")),
+        }
+        Ok(this)
+    }
+
+    /// Raises `RangeError` for a method that needs an end that the range lacks.
+    fn need_end(&mut self, range: &RRange, name: &str) -> R<()> {
+        let (what, which) = match name {
+            "min" if range.from.is_nil() => ("minimum", "beginless"),
+            "max" if range.to.is_nil() => ("maximum", "endless"),
+            "minmax" if range.to.is_nil() => ("maximum", "endless"),
+            "minmax" if range.from.is_nil() => ("minimum", "beginless"),
+            _ => return Ok(()),
+        };
+        Err(self.error("RangeError", format!("cannot get the {what} of {which} range")))
+    }
+
     pub(super) fn range_method(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> R<Option<Value>> {
         let this = Value::Range(Rc::clone(range));
         Ok(Some(match name {
@@ -133,11 +251,47 @@ impl Interp {
                 }
                 range.to.clone()
             }
-            "last" => {
-                let items = Value::array(self.collect(&this)?);
-                self.call_with(&items, "last", args.clone())?
+            "first" if range.from.is_nil() => {
+                return Err(self.error("RangeError", "cannot get the first element of beginless range"));
             }
-            "min" | "max" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
+            "last" => {
+                let items = self.collect(&this)?;
+                if items.is_empty() {
+                    return Ok(Some(Value::array(items)));
+                }
+                self.call_with(&Value::array(items), "last", args.clone())?
+            }
+            "min" | "max" | "minmax"
+                if range.from.is_nil() && name != "max" || range.to.is_nil() && name != "min" =>
+            {
+                self.need_end(range, name)?;
+                return self.enumerable_method(&this, name, args);
+            }
+            "min" | "max" if !args.is_empty() || args.block.is_some() => {
+                return self.enumerable_method(&this, name, args);
+            }
+            "max" if self.compare(&range.from, &range.to)? == Some(Ordering::Greater) => Value::Nil,
+            "max"
+                if range.exclusive
+                    && !matches!(range.to, Value::Int(_) | Value::Big(_))
+                    && is_number(&range.to) =>
+            {
+                return self.type_error("cannot exclude non Integer value");
+            }
+            "max" if range.exclusive && matches!(range.from, Value::Float(_)) => {
+                return self.type_error("cannot exclude end value with non Integer begin value");
+            }
+            "max" if range.from.is_nil() => {
+                if range.exclusive {
+                    return self.type_error("cannot exclude end value with non Integer begin value");
+                }
+                range.to.clone()
+            }
+            "min" if range.to.is_nil() => range.from.clone(),
+            "max" if range.exclusive && !is_number(&range.to) => {
+                return self.enumerable_method(&this, name, args);
+            }
+            "min" | "max" => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
                     let last = if range.exclusive { to.saturating_sub(1) } else { *to };
                     if *from > last || (range.exclusive && from == to) {
@@ -147,11 +301,14 @@ impl Interp {
                     }
                 }
                 _ => {
-                    let empty = self.order(&range.from, &range.to)? == Ordering::Greater;
+                    let order = self.order(&range.from, &range.to)?;
+                    let empty = order == Ordering::Greater || order == Ordering::Equal && range.exclusive;
                     if empty {
                         Value::Nil
                     } else if name == "min" {
                         range.from.clone()
+                    } else if range.exclusive {
+                        Value::big(to_big(&range.to) - 1)
                     } else {
                         range.to.clone()
                     }
@@ -174,9 +331,16 @@ impl Interp {
                     let count = i128::from(*to) - i128::from(*from) + i128::from(!range.exclusive);
                     Value::big(count.max(0).into())
                 }
-                (Value::Int(_), Value::Nil) => Value::Float(f64::INFINITY),
-                (Value::Int(from), Value::Float(to)) => {
-                    Value::Int((to.floor() as i64).saturating_sub(*from).saturating_add(1).max(0))
+                (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
+                (from, to) if name == "size" && is_number(from) && is_number(to) && is_float(from, to) => {
+                    match float_step_count(to_f64(from), to_f64(to), 1.0, range.exclusive) {
+                        count if count.is_infinite() => Value::Float(count),
+                        count => self.float_to_int(count)?,
+                    }
+                }
+                (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
+                    let count: BigInt = to_big(&range.to) - to_big(&range.from) + i32::from(!range.exclusive);
+                    Value::big(count.max(BigInt::from(0)))
                 }
                 _ if name == "count" => Value::Int(self.collect(&this)?.len() as i64),
                 _ => Value::Nil,
@@ -194,66 +358,7 @@ impl Interp {
                 }
                 Value::Bool(self.range_covers(range, &value)?)
             }
-            "step" | "%" => {
-                let by = self.arg(args, 0)?;
-                let mut out = Vec::new();
-                match (&range.from, &by) {
-                    (Value::Int(from), Value::Int(by)) if *by > 0 => {
-                        let last = match &range.to {
-                            Value::Nil => i64::MAX,
-                            to => self.int_arg(&to.clone())?,
-                        };
-                        let mut at = *from;
-                        while if range.exclusive { at < last } else { at <= last } {
-                            self.step(1)?;
-                            match &args.block {
-                                Some(block) => {
-                                    self.yield_one(block, Value::Int(at))?;
-                                }
-                                None => {
-                                    self.charge(16)?;
-                                    out.push(Value::Int(at));
-                                }
-                            }
-                            match at.checked_add(*by) {
-                                Some(next) => at = next,
-                                None => break,
-                            }
-                        }
-                    }
-                    (Value::Int(_) | Value::Float(_), Value::Float(_) | Value::Int(_)) => {
-                        let (from, to, by) = (
-                            super::compare::to_f64(&range.from),
-                            super::compare::to_f64(&range.to),
-                            super::compare::to_f64(&by),
-                        );
-                        if by <= 0.0 {
-                            return self.argument_error("step can't be negative");
-                        }
-                        let count = ((to - from) / by + 1e-9).floor() as i64;
-                        for index in 0..=count {
-                            self.step(1)?;
-                            let value = Value::Float(from + index as f64 * by);
-                            if range.exclusive && super::compare::to_f64(&value) >= to {
-                                break;
-                            }
-                            match &args.block {
-                                Some(block) => {
-                                    self.yield_one(block, value)?;
-                                }
-                                None => out.push(value),
-                            }
-                        }
-                    }
-                    _ => return Err(self.unsupported("Range#step with values of these types")),
-                }
-                if args.block.is_some() {
-                    this
-                } else {
-                    let list = Value::array(out);
-                    self.enumerator(&list, "each", Vec::new())?
-                }
-            }
+            "step" | "%" => self.range_step(range, name, args)?,
             "to_a" | "to_ary" | "entries" => {
                 if range.to.is_nil() {
                     return Err(self.error("RangeError", "cannot convert endless range to an array"));
@@ -261,20 +366,23 @@ impl Interp {
                 Value::array(self.collect(&this)?)
             }
             "sum" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
-                (Value::Int(from), Value::Int(to)) => {
-                    let last = i128::from(*to) - i128::from(range.exclusive);
-                    let from = i128::from(*from);
+                (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
+                    let last = to_big(&range.to) - i32::from(range.exclusive);
+                    let from = to_big(&range.from);
                     if last < from {
                         return Ok(Some(Value::Int(0)));
                     }
-                    let (sum, count) = (BigInt::from(from + last), BigInt::from(last - from + 1));
-                    Value::big(sum * count / 2)
+                    Value::big((&from + &last) * (&last - &from + 1) / 2)
                 }
                 _ => return self.enumerable_method(&this, name, args),
             },
-            "hash" => Value::Int(0),
+            "hash" => Value::Int(hash_code(&this)),
             "inspect" => Value::str(self.inspect(&this)?),
             _ => return self.enumerable_method(&this, name, args),
         }))
     }
+}
+
+fn is_float(one: &Value, other: &Value) -> bool {
+    matches!(one, Value::Float(_)) || matches!(other, Value::Float(_))
 }

@@ -1,10 +1,22 @@
 //! Methods of Regexp and MatchData.
 
 use std::rc::Rc;
+use std::time::Instant;
 
+use super::array::position;
+use super::string_edit::byte_at;
+use super::string_query::char_count;
 use crate::evaluator::eval::{Args, Env, Interp, R};
-use crate::evaluator::stdlib::regex::{Regex, escape};
+use crate::evaluator::meter::{self, Exceeded};
+use crate::evaluator::stdlib::regex::{Groups, Regex, escape, folds_to_several, is_unclear_in_words};
 use crate::evaluator::value::{RHash, RMatch, Value};
+
+/// The longest regular expression, in bytes.
+const MAX_REGEXP: usize = 64 << 10;
+/// The memory of a compiled regular expression, beside what its length adds.
+const COMPILED_BYTES: usize = 32 << 10;
+/// The steps that a match takes by the time that it needs. The engine does not tell how often it goes back.
+const STEPS_PER_MICROSECOND: u64 = 6;
 
 impl RMatch {
     /// Returns the start of the match, in characters.
@@ -38,10 +50,17 @@ impl Interp {
         if let Some(known) = self.regexps.get(&key) {
             return Ok(Value::Regexp(Rc::clone(known)));
         }
-        match Regex::new(source, options) {
+        if source.len() > MAX_REGEXP {
+            return Err(self.unsupported(format!("a regular expression of more than {MAX_REGEXP} bytes")));
+        }
+        let begun = Instant::now();
+        let compiled = Regex::new(source, options);
+        self.step(begun.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        match compiled {
             Ok(regexp) => {
                 let regexp = Rc::new(regexp);
-                self.charge(source.len() * 64)?;
+                // A compiled expression is kept until the rendering ends.
+                meter::charge(COMPILED_BYTES + source.len() * 64)?;
                 self.regexps.insert(key, Rc::clone(&regexp));
                 Ok(Value::Regexp(regexp))
             }
@@ -56,17 +75,26 @@ impl Interp {
         text: &str,
         at: usize,
     ) -> R<Option<Rc<RMatch>>> {
-        self.step(1 + text.len() as u64 / 64)?;
-        match regexp.find(text, at) {
-            Ok(None) => Ok(None),
-            Ok(Some(groups)) => {
-                Ok(Some(Rc::new(RMatch { regexp: Rc::clone(regexp), subject: Rc::from(text), groups })))
-            }
-            Err(text) => {
-                let stop =
-                    super::super::eval::Stop::Limit(format!("a regular expression took too long: {text}"));
-                Err(super::super::eval::Flow::Stop(Box::new(stop)))
-            }
+        let groups = self.regexp_groups(regexp, text, at)?;
+        Ok(groups.map(|groups| RMatch::new(Rc::clone(regexp), Rc::from(text), groups, true)))
+    }
+
+    /// Finds the byte ranges of the first match at or after a byte offset.
+    pub(super) fn regexp_groups(&mut self, regexp: &Rc<Regex>, text: &str, at: usize) -> R<Option<Groups>> {
+        self.step(1)?;
+        if !text.is_ascii() && regexp.ignores_case() && text.chars().any(folds_to_several) {
+            let text = "a regular expression that ignores case, with a character that equals several ones";
+            return Err(self.unsupported(text));
+        }
+        if !text.is_ascii() && regexp.has_boundary() && text.chars().any(is_unclear_in_words) {
+            return Err(self.unsupported("the boundary of a word in a text with superscripts or fractions"));
+        }
+        let begun = Instant::now();
+        let found = regexp.find(text, at);
+        self.step(begun.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        match found {
+            Ok(groups) => Ok(groups),
+            Err(text) => Err(Exceeded::Limit(format!("a regular expression took too long: {text}")).into()),
         }
     }
 
@@ -92,11 +120,19 @@ impl Interp {
                         }));
                     }
                     Value::Symbol(name) => name.to_string(),
-                    Value::Str(text) => text.get().clone(),
+                    Value::Str(text) if !text.has_bytes() => text.get().clone(),
+                    Value::Str(_) => return Err(self.unsupported("text that is not UTF-8")),
                     _ if name == "===" => return Ok(Some(Value::Bool(false))),
                     other => self.string_arg(other)?,
                 };
-                let found = self.regexp_match(regexp, &text, 0)?;
+                let start = self.match_start(&text, args)?;
+                let found = match start {
+                    Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
+                        None
+                    }
+                    Some(start) => self.regexp_match(regexp, &text, start)?,
+                    None => None,
+                };
                 if name == "match?" {
                     return Ok(Some(Value::Bool(found.is_some())));
                 }
@@ -116,7 +152,12 @@ impl Interp {
             "source" => Value::str(&*regexp.source),
             "to_s" => Value::str(regexp.to_s()),
             "inspect" => Value::str(regexp.inspect()),
-            "options" => Value::Int(regexp.options.into()),
+            "options" => {
+                // An expression with characters beyond ASCII is bound to its encoding.
+                let fixed = ["\\u", "\\p", "\\P"].into_iter().any(|escape| regexp.source.contains(escape));
+                let fixed = fixed || !regexp.source.is_ascii();
+                Value::Int(i64::from(regexp.options) | if fixed { 16 } else { 0 })
+            }
             "casefold?" => Value::Bool(regexp.options & 1 != 0),
             "names" => Value::array(regexp.names().into_iter().map(Value::str).collect()),
             _ => return Ok(None),
@@ -130,6 +171,10 @@ impl Interp {
             "[]" => match self.arg(args, 0)? {
                 Value::Str(name) => self.match_named(found, &name.get().clone())?,
                 Value::Symbol(name) => self.match_named(found, &name)?,
+                Value::Int(index) if index < 0 && args.len() == 1 => {
+                    let group = self.group_number(found, &Value::Int(index))?;
+                    group.map_or(Value::Nil, |group| found.value(group))
+                }
                 index => {
                     let list = Value::array(all(0));
                     let mut args = args.clone();
@@ -152,8 +197,19 @@ impl Interp {
             "post_match" => Value::str(found.groups[0].map_or("", |(_, to)| &found.subject[to..])),
             "to_s" => found.value(0),
             "begin" | "end" | "offset" => {
-                let index = self.int_or(args, 0, 0)?.max(0) as usize;
-                let Some((from, to)) = found.groups.get(index).copied().flatten() else {
+                let index = match self.arg(args, 0)? {
+                    Value::Str(name) => self.group_named(found, &name.get().clone())?,
+                    Value::Symbol(name) => self.group_named(found, &name)?,
+                    index => self.int_arg(&index)?,
+                };
+                let group = usize::try_from(index).ok().and_then(|index| found.groups.get(index));
+                let Some(group) = group else {
+                    return Err(self.error("IndexError", format!("index {index} out of matches")));
+                };
+                let Some((from, to)) = *group else {
+                    if name == "offset" {
+                        return Ok(Some(Value::array(vec![Value::Nil, Value::Nil])));
+                    }
                     return Ok(Some(Value::Nil));
                 };
                 let at = |byte: usize| Value::Int(found.subject[..byte].chars().count() as i64);
@@ -174,10 +230,37 @@ impl Interp {
         }))
     }
 
+    /// Returns the byte offset where a match begins, from the second argument. Returns `None` if it is
+    /// outside.
+    pub(super) fn match_start(&mut self, text: &str, args: &Args) -> R<Option<usize>> {
+        let start = self.index_or(args, 1, 0)?;
+        let length = char_count(text) as i64;
+        let start = if start < 0 { start + length } else { start.min(length) };
+        Ok((0..=length).contains(&start).then(|| byte_at(text, start as usize)))
+    }
+
     /// Returns the text of a named group, or raises `IndexError`.
     fn match_named(&mut self, found: &Rc<RMatch>, name: &str) -> R<Value> {
+        let index = self.group_named(found, name)?;
+        Ok(found.value(index as usize))
+    }
+
+    /// Returns the number of a group from its name, or from its number, which counts from the end if it is
+    /// negative. Returns `None` for a number without a group.
+    pub(super) fn group_number(&mut self, found: &Rc<RMatch>, group: &Value) -> R<Option<usize>> {
+        let index = match group {
+            Value::Str(name) => self.group_named(found, &name.get().clone())?,
+            Value::Symbol(name) => self.group_named(found, name)?,
+            index => self.index_arg(index)?,
+        };
+        // A negative number does not count as far as the whole match.
+        Ok(position(index, found.groups.len()).filter(|group| index >= 0 || *group > 0))
+    }
+
+    /// Returns the number of a named group, or raises `IndexError`.
+    fn group_named(&mut self, found: &Rc<RMatch>, name: &str) -> R<i64> {
         match found.regexp.group_index(name) {
-            Some(index) => Ok(found.value(index)),
+            Some(index) => Ok(index as i64),
             None => Err(self.error("IndexError", format!("undefined group name reference: {name}"))),
         }
     }

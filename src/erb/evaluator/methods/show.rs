@@ -5,13 +5,16 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::meter::Charge;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Object, ProcKind, Value};
 
 impl Interp {
     /// Returns the text of `to_s`. A template can define it for its own classes.
     pub(crate) fn text_of(&mut self, value: &Value) -> R<String> {
+        self.check_depth()?;
         Ok(match value {
+            Value::Str(text) if text.has_bytes() => return Err(self.unsupported("text that is not UTF-8")),
             Value::Str(text) => text.get().clone(),
             Value::Nil => String::new(),
             Value::Bool(flag) => flag.to_string(),
@@ -78,7 +81,7 @@ impl Interp {
 
     /// Returns the text of `inspect`. A template can define it for its own classes.
     pub(crate) fn inspect(&mut self, value: &Value) -> R<String> {
-        self.step(1)?;
+        self.step(1 + self.showing.len() as u64 / 16)?;
         self.check_depth()?;
         Ok(match value {
             Value::Nil => "nil".into(),
@@ -199,6 +202,12 @@ impl Interp {
             Data::Enumerator { receiver, method, args, lazy } => {
                 let (receiver, method, args, lazy) = (receiver.clone(), method.clone(), args.clone(), *lazy);
                 drop(data);
+                if matches!(&*method, "step" | "%") && matches!(receiver, Value::Range(_) | Value::Int(_)) {
+                    let shown = self.inspect(&receiver)?;
+                    let shown =
+                        if matches!(receiver, Value::Range(_)) { format!("({shown})") } else { shown };
+                    return Ok(format!("({shown}.{method}({}))", self.inspect_list(&args)?));
+                }
                 let mut text = format!("#<Enumerator: {}:{method}", self.inspect(&receiver)?);
                 if lazy {
                     text = format!("#<Enumerator::Lazy: {}", self.inspect(&receiver)?);
@@ -239,8 +248,9 @@ impl Interp {
             if index > 0 {
                 text.push_str(", ");
             }
-            text.push_str(&self.inspect(item)?);
-            self.charge(16)?;
+            let shown = self.inspect(item)?;
+            self.charge(16 + shown.len())?;
+            text.push_str(&shown);
         }
         Ok(text)
     }
@@ -251,10 +261,11 @@ impl Interp {
             if index > 0 {
                 text.push_str(", ");
             }
-            text.push_str(&self.inspect(key)?);
+            let (key, value) = (self.inspect(key)?, self.inspect(value)?);
+            self.charge(16 + key.len() + value.len())?;
+            text.push_str(&key);
             text.push_str("=>");
-            text.push_str(&self.inspect(value)?);
-            self.charge(16)?;
+            text.push_str(&value);
         }
         Ok(text)
     }
@@ -262,6 +273,8 @@ impl Interp {
 
 /// Returns a string as `inspect` shows it. In a `binary` string each character stands for one byte.
 pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
+    // A character becomes up to six bytes.
+    let _held = Charge::new(text.len() * 6);
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     let mut characters = text.chars().peekable();

@@ -15,6 +15,108 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> R<Option<Value>> {
+        if string.has_bytes() {
+            return self.bytes_method(string, name, args, env);
+        }
+        self.text_method(string, name, args, env)
+    }
+
+    /// Calls a method of a binary string. Its characters are bytes, which most methods would take for text.
+    fn bytes_method(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
+        const SUPPORTED: &[&str] = &[
+            "[]",
+            "slice",
+            "slice!",
+            "bytes",
+            "each_byte",
+            "bytesize",
+            "size",
+            "length",
+            "+",
+            "<<",
+            "concat",
+            "==",
+            "===",
+            "eql?",
+            "hash",
+            "force_encoding",
+            "b",
+            "encoding",
+            "unpack",
+            "unpack1",
+            "getbyte",
+            "inspect",
+            "succ",
+            "next",
+            "empty?",
+            "ascii_only?",
+            "to_s",
+            "to_str",
+            "ord",
+            "sum",
+            "clear",
+            "valid_encoding?",
+            "+@",
+            "-@",
+            "dedup",
+        ];
+        /// Methods whose strings are bytes as well.
+        const RETURN_BYTES: &[&str] = &[
+            "strip",
+            "lstrip",
+            "rstrip",
+            "strip!",
+            "lstrip!",
+            "rstrip!",
+            "chomp",
+            "chomp!",
+            "chop",
+            "chop!",
+            "reverse",
+            "reverse!",
+            "chr",
+            "chars",
+            "*",
+            "delete_prefix",
+            "delete_suffix",
+        ];
+        let matches_text = matches!(args.get(0), Some(Value::Str(_) | Value::Regexp(_)));
+        let supported = match name {
+            "[]" | "slice" | "slice!" => !matches_text,
+            _ => SUPPORTED.contains(&name) || RETURN_BYTES.contains(&name),
+        };
+        let found = self.text_method(string, name, args, env)?;
+        match &found {
+            None => return Ok(None),
+            Some(_) if !supported => {
+                return Err(self.unsupported(format!("String#{name} of text that is not UTF-8")));
+            }
+            Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.binary.set(true),
+            Some(Value::Array(list)) if RETURN_BYTES.contains(&name) => {
+                for item in list.to_vec() {
+                    if let Value::Str(text) = item {
+                        text.binary.set(true);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        Ok(found)
+    }
+
+    fn text_method(
+        &mut self,
+        string: &Rc<RString>,
+        name: &str,
+        args: &Args,
+        env: Option<&Rc<Env>>,
+    ) -> R<Option<Value>> {
         if let Some(value) = self.string_edit(string, name, args, env)? {
             return Ok(Some(value));
         }
@@ -37,11 +139,14 @@ impl Interp {
             "inspect" => Value::str(super::show::inspect_str(&text, string.binary.get())),
             "dump" => Value::str(dump(&text)),
             "+" => {
-                let other = self.arg(args, 0)?;
-                let other_text = self.string_arg(&other)?;
-                self.charge(text.len())?;
                 let result = string.copy();
-                self.append(&result, &other_text, matches!(&other, Value::Str(other) if other.binary.get()))?;
+                match self.arg(args, 0)? {
+                    Value::Str(other) => self.append(&result, &other.get(), other.binary.get())?,
+                    other => {
+                        let other = self.string_arg(&other)?;
+                        self.append(&result, &other, false)?;
+                    }
+                }
                 Value::Str(Rc::new(result))
             }
             "*" => {
@@ -78,6 +183,17 @@ impl Interp {
             "upcase" => Value::str(text.to_uppercase()),
             "downcase" => Value::str(downcase(&text)),
             "capitalize" => Value::str(capitalize(&text)),
+            "swapcase"
+                if text.chars().any(|c| {
+                    matches!(
+                        c,
+                        '\u{1c5}' | '\u{1c8}' | '\u{1cb}' | '\u{1f2}' | '\u{1f88}'
+                            ..='\u{1faf}' | '\u{1fbc}' | '\u{1fcc}' | '\u{1ffc}'
+                    )
+                }) =>
+            {
+                return Err(self.unsupported("String#swapcase of a letter in title case"));
+            }
             "swapcase" => Value::str(swapcase(&text)),
             "strip" => Value::str(strip_left(strip_right(&text))),
             "lstrip" => Value::str(strip_left(&text)),
@@ -87,11 +203,11 @@ impl Interp {
                 Some(Value::Nil) => Value::str(text),
                 Some(suffix) => {
                     let suffix = self.string_arg(&suffix.clone())?;
-                    if suffix.is_empty() {
-                        Value::str(text.trim_end_matches(['\n', '\r']))
-                    } else {
-                        Value::str(text.strip_suffix(suffix.as_str()).unwrap_or(&text))
-                    }
+                    Value::str(match suffix.as_str() {
+                        "" => without_line_breaks(&text),
+                        "\n" => chomp(&text),
+                        suffix => text.strip_suffix(suffix).unwrap_or(&text),
+                    })
                 }
             },
             "chop" => {
@@ -113,8 +229,8 @@ impl Interp {
                 if pad.is_empty() {
                     return self.argument_error("zero width padding");
                 }
-                let missing = (width - text.chars().count() as i64).max(0) as usize;
-                self.charge(missing)?;
+                let missing = width.saturating_sub(text.chars().count() as i64).max(0) as usize;
+                self.charge(missing.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
                 let fill = |count: usize| pad.chars().cycle().take(count).collect::<String>();
                 Value::str(match name {
                     "ljust" => text + &fill(missing),
@@ -217,11 +333,37 @@ impl Interp {
 
     /// Implements `tr`, `tr_s`, `delete`, `squeeze` and `count`.
     fn string_sets(&mut self, text: &str, name: &str, args: &Args) -> R<Value> {
+        if text.is_empty() && name == "delete" {
+            return Ok(Value::str(text));
+        }
         let mut sets = Vec::new();
         for set in &args.list {
             sets.push(self.string_arg(set)?);
         }
-        let in_all_sets = |character: char| sets.iter().all(|set| CharSet::new(set).contains(character));
+        if name.starts_with("tr") && sets.len() != 2 {
+            let given = args.len();
+            return self.argument_error(format!("wrong number of arguments (given {given}, expected 2)"));
+        }
+        if text.is_empty() && !matches!(name, "count" | "squeeze")
+            || name.starts_with("tr") && sets[0].is_empty()
+        {
+            return Ok(Value::str(text));
+        }
+        let mut parsed = Vec::new();
+        for (number, set) in sets.iter().enumerate() {
+            // A replacement cannot be negated.
+            let replaces = number == 1 && name.starts_with("tr");
+            match CharSet::new(set, !replaces) {
+                Ok(set) => parsed.push(set),
+                Err((first, last)) => {
+                    let text = format!("invalid range \"{first}-{last}\" in string transliteration");
+                    return self.argument_error(text);
+                }
+            }
+        }
+        let ranges: usize = parsed.iter().map(|set| set.ranges.len()).sum();
+        self.step((text.len() / 16 * ranges) as u64)?;
+        let in_all_sets = |character: char| parsed.iter().all(|set| set.contains(character));
         Ok(match name {
             "count" => {
                 if sets.is_empty() {
@@ -246,21 +388,21 @@ impl Interp {
                 Value::str(out)
             }
             _ => {
-                let [from, to] = sets.as_slice() else {
-                    let given = args.len();
-                    return self
-                        .argument_error(format!("wrong number of arguments (given {given}, expected 2)"));
-                };
-                let from = CharSet::new(from);
-                let to = CharSet::new(to).members;
+                let [from, to] = parsed.as_slice() else { return Ok(Value::Nil) };
+                if from.negated && name == "tr_s" && !text.is_ascii() {
+                    return Err(self.unsupported("String#tr_s of all other characters beyond ASCII"));
+                }
+                if from.negated && to.last().is_some_and(|last| !last.is_ascii()) {
+                    return Err(self
+                        .unsupported(format!("String#{name} of all other characters to one beyond ASCII")));
+                }
                 let mut out = String::new();
                 let mut last = None;
                 for character in text.chars() {
                     let replaced = if from.negated {
-                        from.contains(character).then(|| to.last().copied())
+                        from.contains(character).then(|| to.last())
                     } else {
-                        let at = from.members.iter().position(|member| *member == character);
-                        at.map(|at| to.get(at).or(to.last()).copied())
+                        from.position(character).map(|at| to.nth(at).or(to.last()))
                     };
                     match replaced {
                         None => {
@@ -284,36 +426,75 @@ impl Interp {
 
 /// A set of characters in the notation of `tr`, such as `a-z` or `^a-z`.
 struct CharSet {
-    members: Vec<char>,
+    /// The first and last code point of each range, in the order of the notation.
+    ranges: Vec<(u32, u32)>,
     negated: bool,
 }
 
 impl CharSet {
-    fn new(text: &str) -> Self {
+    /// Reads a set. The error is a range that ends before it begins.
+    fn new(text: &str, negatable: bool) -> Result<Self, (char, char)> {
         let mut characters: Vec<char> = text.chars().collect();
-        let negated = characters.len() > 1 && characters[0] == '^';
+        let negated = negatable && characters.len() > 1 && characters[0] == '^';
         if negated {
             characters.remove(0);
         }
-        let mut members = Vec::new();
-        let mut index = 0;
-        while index < characters.len() {
-            if characters[index] == '\\' && index + 1 < characters.len() {
-                members.push(characters[index + 1]);
-                index += 2;
-            } else if index + 2 < characters.len() && characters[index + 1] == '-' {
-                members.extend(characters[index]..=characters[index + 2]);
-                index += 3;
-            } else {
-                members.push(characters[index]);
-                index += 1;
+        let mut ranges = Vec::new();
+        let mut rest = characters.as_slice();
+        let next = |rest: &mut &[char]| match **rest {
+            ['\\', escaped, ref after @ ..] | [escaped, ref after @ ..] => {
+                *rest = after;
+                Some(escaped)
             }
+            [] => None,
+        };
+        while let Some(first) = next(&mut rest) {
+            let mut last = first;
+            if let ['-', _, ..] = rest {
+                rest = &rest[1..];
+                last = next(&mut rest).unwrap_or(first);
+                if last < first {
+                    return Err((first, last));
+                }
+            }
+            ranges.push((first as u32, last as u32));
         }
-        CharSet { members, negated }
+        Ok(CharSet { ranges, negated })
     }
 
     fn contains(&self, character: char) -> bool {
-        self.members.contains(&character) != self.negated
+        let code = character as u32;
+        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&code)) != self.negated
+    }
+
+    /// Returns the place of a character in the set, without regard to a negation.
+    fn position(&self, character: char) -> Option<u32> {
+        let code = character as u32;
+        let mut before = 0;
+        for (first, last) in &self.ranges {
+            if (*first..=*last).contains(&code) {
+                return Some(before + (code - first));
+            }
+            before += last - first + 1;
+        }
+        None
+    }
+
+    /// Returns the character at a place.
+    fn nth(&self, at: u32) -> Option<char> {
+        let mut left = at;
+        for (first, last) in &self.ranges {
+            let length = last - first + 1;
+            if left < length {
+                return char::from_u32(first + left);
+            }
+            left -= length;
+        }
+        None
+    }
+
+    fn last(&self) -> Option<char> {
+        self.ranges.last().and_then(|(_, last)| char::from_u32(*last))
     }
 }
 
@@ -323,10 +504,52 @@ fn downcase(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
+/// Returns the form of a character at the start of a capitalized word. It differs from the upper case for
+/// letters that are written as several.
+fn titlecase(character: char) -> String {
+    let code = character as u32;
+    let same = |code: u32| char::from_u32(code).map(String::from).unwrap_or_default();
+    match code {
+        0x1c4..=0x1c6 => "\u{1c5}".into(),
+        0x1c7..=0x1c9 => "\u{1c8}".into(),
+        0x1ca..=0x1cc => "\u{1cb}".into(),
+        0x1f1..=0x1f3 => "\u{1f2}".into(),
+        // The letters of Georgian have no title case.
+        0x10d0..=0x10fa | 0x10fd..=0x10ff => same(code),
+        0x1c90..=0x1cba | 0x1cbd..=0x1cbf => same(code - 0xbc0),
+        0x1f80..=0x1faf => same(code | 8),
+        0x1fb3 | 0x1fc3 | 0x1ff3 => same(code + 9),
+        0x1fbc | 0x1fcc | 0x1ffc => same(code),
+        // The iota below a Greek letter stays below it.
+        0x1fb2 | 0x1fb4 | 0x1fb7 | 0x1fc2 | 0x1fc4 | 0x1fc7 | 0x1ff2 | 0x1ff4 | 0x1ff7 => {
+            character.to_uppercase().map(|upper| if upper == '\u{399}' { '\u{345}' } else { upper }).collect()
+        }
+        0x149 => character.to_uppercase().collect(),
+        _ => {
+            let mut upper = character.to_uppercase();
+            let first = upper.next().map(String::from).unwrap_or_default();
+            first + &upper.flat_map(char::to_lowercase).collect::<String>()
+        }
+    }
+}
+
+/// Returns a form that is the same for strings that differ only in case.
+pub(super) fn fold(text: &str) -> String {
+    text.chars()
+        .flat_map(|character| -> Vec<char> {
+            if character == '\u{131}' {
+                return vec![character];
+            }
+            let upper = character.to_lowercase().flat_map(char::to_uppercase);
+            upper.flat_map(char::to_lowercase).collect()
+        })
+        .collect()
+}
+
 pub(super) fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {
-        Some(first) => first.to_uppercase().collect::<String>() + &downcase(characters.as_str()),
+        Some(first) => titlecase(first) + &downcase(characters.as_str()),
         None => String::new(),
     }
 }
@@ -357,6 +580,15 @@ pub(super) fn strip_right(text: &str) -> &str {
 
 pub(super) fn chomp(text: &str) -> &str {
     text.strip_suffix("\r\n").or(text.strip_suffix('\n')).or(text.strip_suffix('\r')).unwrap_or(text)
+}
+
+/// Removes all line breaks at the end.
+fn without_line_breaks(text: &str) -> &str {
+    let mut left = text;
+    while let Some(line) = left.strip_suffix('\n') {
+        left = line.strip_suffix('\r').unwrap_or(line);
+    }
+    left
 }
 
 /// Implements `dump`: quotes a string and escapes all characters beyond ASCII.

@@ -92,7 +92,8 @@ impl Interp {
                 this
             }
             "insert" => {
-                let index = self.int_or(args, 0, 0)?;
+                self.charge(string.get().len() * 4)?;
+                let index = self.index_or(args, 0, 0)?;
                 let other = self.arg(args, 1)?;
                 let other = self.string_arg(&other)?;
                 let mut characters: Vec<char> = string.get().chars().collect();
@@ -141,6 +142,12 @@ impl Interp {
                             let pattern = self.arg(args, 0)?;
                             !self.all_matches(&before, &pattern, true)?.is_empty()
                         };
+                        if same && matches!(plain, "tr" | "tr_s") {
+                            let from = Args::new(args.list.iter().take(1).cloned().collect());
+                            if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
+                                return Err(self.unsupported(format!("String#{name} with the same result")));
+                            }
+                        }
                         if same && !never_nil && !replaced { Value::Nil } else { this }
                     }
                     other => return Ok(other),
@@ -162,10 +169,17 @@ impl Interp {
                 Some(from) => (from, from + part.get().len()),
                 None => return Err(self.error("IndexError", "string not matched")),
             },
-            [Value::Regexp(regexp)] => {
-                match self.regexp_match(regexp, &text, 0)?.and_then(|found| found.groups[0]) {
+            [Value::Regexp(regexp), group @ ..] => {
+                let Some(found) = self.regexp_match(regexp, &text, 0)? else {
+                    return Err(self.error("IndexError", "regexp not matched"));
+                };
+                let number = match group.first() {
+                    Some(group) => self.group_number(&found, group)?,
+                    None => Some(0),
+                };
+                match number.and_then(|number| found.groups[number]) {
                     Some(found) => found,
-                    None => return Err(self.error("IndexError", "regexp not matched")),
+                    None => return Err(self.error("IndexError", "regexp group not matched")),
                 }
             }
             [Value::Range(range)] => match self.range_bounds(range, length)? {
@@ -176,9 +190,15 @@ impl Interp {
                 }
             },
             [index, more @ ..] => {
-                let index = self.int_arg(index)?;
+                let index = self.index_arg(index)?;
                 let count = match more.first() {
-                    Some(count) => self.int_arg(count)?.max(0) as usize,
+                    Some(count) => {
+                        let count = self.index_arg(count)?;
+                        if count < 0 {
+                            return Err(self.error("IndexError", format!("negative length {count}")));
+                        }
+                        count as usize
+                    }
                     None => 1,
                 };
                 let from = if index < 0 { index + length as i64 } else { index };

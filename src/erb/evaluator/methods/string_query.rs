@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use super::array::position;
+use super::string::fold;
 use super::string_edit::byte_at;
 use crate::evaluator::eval::{Args, Env, Interp, R};
-use crate::evaluator::value::{RString, Value};
+use crate::evaluator::meter;
+use crate::evaluator::value::{RString, VALUE_BYTES, Value};
 
 impl Interp {
     pub(super) fn string_query(
@@ -30,7 +32,7 @@ impl Interp {
                         a.make_ascii_lowercase();
                         b.make_ascii_lowercase();
                     }
-                    "casecmp?" => return Ok(Some(Value::Bool(a.to_lowercase() == b.to_lowercase()))),
+                    "casecmp?" => return Ok(Some(Value::Bool(fold(&a) == fold(&b)))),
                     _ => {}
                 }
                 Value::Int(a.as_bytes().cmp(b.as_bytes()) as i64)
@@ -46,7 +48,7 @@ impl Interp {
                         Some((from, count)) => (from as i64, count as i64),
                         None => return Ok(Some(Value::Nil)),
                     },
-                    _ => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 1)?),
+                    _ => (self.index_or(args, 0, 0)?, self.index_or(args, 1, 1)?),
                 };
                 let from = if from < 0 { from + bytes.len() as i64 } else { from };
                 if from < 0 || from > bytes.len() as i64 || count < 0 {
@@ -90,35 +92,48 @@ impl Interp {
             }
             "index" | "rindex" => self.string_index(string, name, args, env)?,
             "chars" | "each_char" | "grapheme_clusters" => {
+                meter::check_room(string.get().chars().count().saturating_mul(VALUE_BYTES))?;
                 let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
                 self.yield_or_collect(this, items, name == "each_char", block)?
             }
             "bytes" | "each_byte" => {
+                meter::check_room(string.get().len().saturating_mul(VALUE_BYTES))?;
                 let items = string.bytes().into_iter().map(|byte| Value::Int(byte.into())).collect();
                 self.yield_or_collect(this, items, name == "each_byte", block)?
             }
-            "codepoints" => {
-                Value::array(string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect())
+            "codepoints" | "each_codepoint" => {
+                meter::check_room(string.get().chars().count().saturating_mul(VALUE_BYTES))?;
+                let items = string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect();
+                self.yield_or_collect(this, items, name == "each_codepoint", block)?
             }
             "lines" | "each_line" => {
                 let text = string.get().clone();
                 let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
-                    _ => "\n".into(),
+                    Some(_) => return Err(self.unsupported(format!("String#{name} with this separator"))),
+                    None => "\n".into(),
                 };
+                if separator.is_empty() && !text.is_empty() {
+                    return Err(self.unsupported(format!("String#{name} by paragraphs")));
+                }
+                let text = if separator.is_empty() { String::new() } else { text };
+                let separator = if separator.is_empty() { "\n".into() } else { separator };
                 let items = text
                     .split_inclusive(separator.as_str())
                     .map(|line| {
-                        let cut = line.strip_suffix(separator.as_str()).unwrap_or(line);
-                        let cut = if separator == "\n" { cut.strip_suffix('\r').unwrap_or(cut) } else { cut };
+                        let cut = match line.strip_suffix(separator.as_str()) {
+                            Some(cut) if separator == "\n" => cut.strip_suffix('\r').unwrap_or(cut),
+                            Some(cut) => cut,
+                            None => line,
+                        };
                         Value::str(if chomp { cut } else { line })
                     })
                     .collect();
                 self.yield_or_collect(this, items, name == "each_line", block)?
             }
             "getbyte" => {
-                let index = self.int_or(args, 0, 0)?;
+                let index = self.index_or(args, 0, 0)?;
                 let bytes = string.bytes();
                 position(index, bytes.len()).map_or(Value::Nil, |index| Value::Int(bytes[index].into()))
             }
@@ -126,7 +141,11 @@ impl Interp {
                 Some(character) => Value::Int(i64::from(character as u32)),
                 None => return self.argument_error("empty string"),
             },
-            "sum" => Value::Int(string.bytes().iter().map(|byte| i64::from(*byte)).sum::<i64>() & 0xffff),
+            "sum" => {
+                let bits = self.int_or(args, 0, 16)?;
+                let sum = string.bytes().iter().map(|byte| i64::from(*byte)).sum::<i64>();
+                Value::Int(if (1..63).contains(&bits) { sum & ((1 << bits) - 1) } else { sum })
+            }
             "ascii_only?" => Value::Bool(string.get().is_ascii()),
             "valid_encoding?" => Value::Bool(true),
             "split" => self.string_split(string, args)?,
@@ -145,7 +164,7 @@ impl Interp {
                         let mut last = None;
                         for at in (0..=text.len()).rev().filter(|at| text.is_char_boundary(*at)) {
                             if let Some((from, to)) =
-                                self.regexp_match(regexp, &text, at)?.and_then(|f| f.groups[0])
+                                self.regexp_groups(regexp, &text, at)?.and_then(|groups| groups[0])
                                 && from == at
                             {
                                 last = Some((from, to));
@@ -171,13 +190,23 @@ impl Interp {
             }
             "=~" | "match" | "match?" => {
                 let pattern = self.arg(args, 0)?;
-                if name == "=~" && !matches!(pattern, Value::Str(_) | Value::Regexp(_)) {
-                    return Ok(Some(Value::Nil));
+                match &pattern {
+                    Value::Str(_) | Value::Symbol(_) if name == "=~" => {
+                        return self.type_error("type mismatch: String given");
+                    }
+                    Value::Regexp(_) => {}
+                    _ if name == "=~" => return Ok(Some(Value::Nil)),
+                    _ => {}
                 }
                 let regexp = self.pattern_arg(&pattern)?;
                 let text = string.get().clone();
-                let start = self.int_or(args, 1, 0)?.max(0) as usize;
-                let found = self.regexp_match(&regexp, &text, byte_at(&text, start))?;
+                let found = match self.match_start(&text, args)? {
+                    Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
+                        None
+                    }
+                    Some(start) => self.regexp_match(&regexp, &text, start)?,
+                    None => None,
+                };
                 if name == "match?" {
                     return Ok(Some(Value::Bool(found.is_some())));
                 }
@@ -257,23 +286,23 @@ impl Interp {
                     self.set_last_match(found.clone(), env);
                 }
                 let Some(found) = found else { return Ok(Value::Nil) };
-                let index = match group {
-                    None => 0,
-                    Some(Value::Str(name)) => regexp.group_index(&name.get()).unwrap_or(usize::MAX),
-                    Some(Value::Symbol(name)) => regexp.group_index(&name).unwrap_or(usize::MAX),
-                    Some(index) => self.int_arg(&index)?.max(0) as usize,
-                };
-                Ok(found.value(index))
+                match group {
+                    None => Ok(found.value(0)),
+                    Some(group) => {
+                        let group = self.group_number(&found, &group)?;
+                        Ok(group.map_or(Value::Nil, |group| found.value(group)))
+                    }
+                }
             }
             (Value::Range(range), None) => Ok(self
                 .range_bounds(&range, length)?
                 .map_or(Value::Nil, |(from, count)| cut(from, from + count))),
             (index, None) => {
-                let index = self.int_arg(&index)?;
+                let index = self.index_arg(&index)?;
                 Ok(position(index, length).map_or(Value::Nil, |index| cut(index, index + 1)))
             }
             (from, Some(size)) => {
-                let (from, size) = (self.int_arg(&from)?, self.int_arg(&size)?);
+                let (from, size) = (self.index_arg(&from)?, self.index_arg(&size)?);
                 let from = if from < 0 { from + length as i64 } else { from };
                 if from < 0 || from > length as i64 || size < 0 {
                     return Ok(Value::Nil);
@@ -296,7 +325,7 @@ impl Interp {
         let length = char_count(&text) as i64;
         let wanted = self.arg(args, 0)?;
         let forward = name == "index";
-        let start = self.int_or(args, 1, if forward { 0 } else { length })?;
+        let start = self.index_or(args, 1, if forward { 0 } else { length })?;
         let start = if start < 0 { start + length } else { start };
         if start < 0 || (forward && start > length) {
             return Ok(Value::Nil);
@@ -310,12 +339,9 @@ impl Interp {
                     let mut last = None;
                     for at in (0..=start).rev().filter(|at| text.is_char_boundary(*at)) {
                         self.step(1)?;
-                        let found = self.regexp_match(regexp, &text, at)?;
-                        if found
-                            .as_ref()
-                            .is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == at))
-                        {
-                            last = found;
+                        let groups = self.regexp_groups(regexp, &text, at)?;
+                        if groups.is_some_and(|groups| groups[0].is_some_and(|(from, _)| from == at)) {
+                            last = self.regexp_match(regexp, &text, at)?;
                             break;
                         }
                     }
@@ -341,7 +367,7 @@ impl Interp {
     }
 }
 
-fn char_count(text: &str) -> usize {
+pub(super) fn char_count(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 

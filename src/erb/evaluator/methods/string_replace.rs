@@ -43,10 +43,12 @@ impl Interp {
         };
         let mut matches = Vec::new();
         let mut at = 0;
+        let subject: Rc<str> = Rc::from(text);
         while at <= text.len() {
-            self.step(1)?;
-            let Some(found) = self.regexp_match(&regexp, text, at)? else { break };
-            let Some((from, to)) = found.groups[0] else { break };
+            let Some(groups) = self.regexp_groups(&regexp, text, at)? else { break };
+            let Some((from, to)) = groups[0] else { break };
+            // All matches share their subject, which counts as part of the first one.
+            let found = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
             at = if from == to {
                 if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
             } else {
@@ -119,6 +121,7 @@ impl Interp {
         let mut at = 0;
         for found in matches {
             let Some((from, to)) = found.groups[0] else { continue };
+            let before = out.len();
             out.push_str(&text[at..from]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
@@ -128,7 +131,10 @@ impl Interp {
                 }
                 (Some(template), _) => {
                     let template = self.string_arg(&template.clone())?;
-                    expand(&template, &found, &mut out);
+                    if let Err(name) = expand(&template, &found, &mut out) {
+                        let text = format!("undefined group name reference: {name}");
+                        return Err(self.error("IndexError", text));
+                    }
                 }
                 (None, Some(block)) => {
                     if let Some(env) = env {
@@ -139,17 +145,17 @@ impl Interp {
                 }
                 (None, None) => {}
             }
-            self.charge(out.len() - at.min(out.len()))?;
+            self.charge(out.len() - before)?;
             at = to;
         }
         out.push_str(&text[at..]);
-        self.charge(out.len())?;
         Ok(Value::str(out))
     }
 }
 
 /// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`.
-fn expand(template: &str, found: &RMatch, out: &mut String) {
+/// The error is the name of a group that does not exist.
+fn expand(template: &str, found: &RMatch, out: &mut String) -> Result<(), String> {
     let mut rest = template;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
@@ -157,14 +163,17 @@ fn expand(template: &str, found: &RMatch, out: &mut String) {
         match after.chars().next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
-                out.push_str(found.group(index).unwrap_or_default());
+                // Beside groups with names, others have no numbers.
+                if index == 0 || found.regexp.names().is_empty() {
+                    out.push_str(found.group(index).unwrap_or_default());
+                }
                 rest = &after[1..];
             }
             Some('k') if after[1..].starts_with('<') && after.contains('>') => {
                 let end = after.find('>').unwrap_or(1);
-                if let Some(index) = found.regexp.group_index(&after[2..end]) {
-                    out.push_str(found.group(index).unwrap_or_default());
-                }
+                let name = &after[2..end];
+                let index = found.regexp.group_index(name).ok_or(name)?;
+                out.push_str(found.group(index).unwrap_or_default());
                 rest = &after[end + 1..];
             }
             Some('&') => {
@@ -190,4 +199,5 @@ fn expand(template: &str, found: &RMatch, out: &mut String) {
         }
     }
     out.push_str(rest);
+    Ok(())
 }

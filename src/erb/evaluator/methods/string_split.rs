@@ -7,6 +7,9 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RString, Value};
 
+/// The memory of a part, and of the value that it becomes.
+const PART_BYTES: usize = 128;
+
 impl Interp {
     pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
         let text = string.get().clone();
@@ -20,6 +23,9 @@ impl Interp {
             Value::Str(separator) => *separator.get() == " ",
             _ => false,
         };
+        if text.is_empty() && args.block.is_none() {
+            return Ok(Value::array(Vec::new()));
+        }
         if limit == 1 {
             return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
         }
@@ -31,6 +37,7 @@ impl Interp {
                     break;
                 }
                 let end = rest.find(blank).unwrap_or(rest.len());
+                self.charge(PART_BYTES + end)?;
                 parts.push(rest[..end].to_owned());
                 if end == rest.len() {
                     rest = "";
@@ -57,11 +64,14 @@ impl Interp {
                 let mut characters = text.chars();
                 while !limit_reached(&parts) {
                     match characters.next() {
-                        Some(character) => parts.push(character.to_string()),
+                        Some(character) => {
+                            self.charge(PART_BYTES)?;
+                            parts.push(character.to_string());
+                        }
                         None => break,
                     }
                 }
-                if limit > 0 && !characters.as_str().is_empty() || limit < 0 {
+                if limit != 0 {
                     parts.push(characters.as_str().to_owned());
                 }
             } else if !text.is_empty() {
@@ -69,6 +79,7 @@ impl Interp {
                 while !limit_reached(&parts) {
                     match rest.split_once(separator.as_str()) {
                         Some((head, tail)) => {
+                            self.charge(PART_BYTES + head.len())?;
                             parts.push(head.to_owned());
                             rest = tail;
                         }
@@ -83,7 +94,6 @@ impl Interp {
                 parts.pop();
             }
         }
-        self.charge(text.len() + parts.len() * 64)?;
         let items: Vec<Value> = parts.into_iter().map(Value::str).collect();
         match &args.block {
             Some(block) => {
@@ -104,49 +114,37 @@ impl Interp {
         limit: i64,
         parts: &mut Vec<String>,
     ) -> R<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let mut start = 0;
-        let mut at = 0;
+        // The part begins at `begin`, and the search at `start`, which is one character further after an
+        // empty match.
+        let (mut begin, mut start) = (0, 0);
+        let mut advanced = false;
         let mut splits = 1;
-        while limit <= 0 || splits < limit {
-            self.step(1)?;
-            let Some(found) = self.regexp_match(regexp, text, at)? else { break };
+        while start <= text.len() {
+            self.charge(PART_BYTES)?;
+            let Some(found) = self.regexp_match(regexp, text, start)? else { break };
             let Some((from, to)) = found.groups[0] else { break };
-            if from == to {
-                if from >= text.len() {
-                    break;
-                }
-                let next = next_boundary(text, from);
-                if from == start {
-                    // An empty match at the start of a part: the part gets at least one character.
-                    if next >= text.len() {
-                        break;
-                    }
-                    at = next;
-                    let Some(again) = self.regexp_match(regexp, text, at)? else { break };
-                    let Some((from, to)) = again.groups[0] else { break };
-                    if from >= text.len() && from == to {
-                        break;
-                    }
-                    parts.push(text[start..from].to_owned());
-                    parts.extend(
-                        (1..again.groups.len()).filter_map(|index| again.group(index)).map(str::to_owned),
-                    );
-                    start = to;
-                    at = to;
-                    splits += 1;
+            if from == start && from == to {
+                if !advanced {
+                    start = if start == text.len() { start + 1 } else { next_boundary(text, start) };
+                    advanced = true;
                     continue;
                 }
+                parts.push(text[begin..start].to_owned());
+                begin = start;
+            } else {
+                parts.push(text[begin..from].to_owned());
+                (begin, start) = (to, to);
             }
-            parts.push(text[start..from].to_owned());
+            advanced = false;
             parts.extend((1..found.groups.len()).filter_map(|index| found.group(index)).map(str::to_owned));
-            start = to;
-            at = to;
             splits += 1;
+            if limit > 0 && limit <= splits {
+                break;
+            }
         }
-        parts.push(text[start..].to_owned());
+        if limit != 0 || text.len() > begin {
+            parts.push(text[begin..].to_owned());
+        }
         Ok(())
     }
 }

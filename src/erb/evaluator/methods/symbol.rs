@@ -18,11 +18,7 @@ impl Interp {
         Ok(Some(match name {
             "to_s" | "id2name" | "name" => Value::str(&**symbol),
             "to_sym" => Value::Symbol(Arc::clone(symbol)),
-            "to_proc" => Value::Proc(Rc::new(RProc {
-                kind: ProcKind::Symbol(Arc::clone(symbol)),
-                lambda: std::cell::Cell::new(true),
-                tag: 0,
-            })),
+            "to_proc" => Value::Proc(RProc::new(ProcKind::Symbol(Arc::clone(symbol)), true, 0)),
             "<=>" => match self.arg(args, 0)? {
                 Value::Symbol(other) => Value::Int(symbol.as_bytes().cmp(other.as_bytes()) as i64),
                 _ => Value::Nil,

@@ -96,7 +96,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "update" | "<<" => {
             let data = it.arg(args, 0)?;
             let data = super::base64::bytes_of(it, &data)?;
-            it.charge(data.len())?;
+            object.charge.grow(data.len());
             if let Data::Digest(_, bytes) = &mut *object.data.borrow_mut() {
                 bytes.extend(data);
             }

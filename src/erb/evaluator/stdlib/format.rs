@@ -312,6 +312,9 @@ fn convert(
 fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
     let negative = *value < BigInt::from(0);
     let mut digits = value.magnitude().to_str_radix(radix);
+    if directive.precision == Some(0) && digits == "0" {
+        digits.clear();
+    }
     if let Some(precision) = directive.precision {
         while digits.len() < precision {
             digits.insert(0, '0');
@@ -364,7 +367,7 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
     // No float has more digits, so the remaining ones are zeros.
     let precision = wanted.min(MAX_DIGITS);
     let zeros = "0".repeat(wanted - precision);
-    let digits = match conversion {
+    let mut digits = match conversion {
         'f' => format!("{magnitude:.precision$}{zeros}"),
         'e' | 'E' => exponent(magnitude, precision, conversion).replacen(
             conversion,
@@ -373,6 +376,9 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
         ),
         _ => general(magnitude, precision.max(1), conversion, directive.alternate),
     };
+    if directive.alternate && !digits.contains('.') {
+        digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
+    }
     signed(out, directive, negative, "", &digits, true);
 }
 

@@ -6,6 +6,8 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{RHash, Value};
 
+use super::json_reader;
+
 /// The layout and other options of a written document.
 #[derive(Clone)]
 pub(crate) struct Layout {
@@ -79,6 +81,8 @@ impl Layout {
 struct Writer {
     layout: Layout,
     out: String,
+    /// The memory of `out` that is counted.
+    counted: usize,
 }
 
 impl Writer {
@@ -130,7 +134,10 @@ impl Writer {
                 self.string(&text);
             }
         }
-        it.charge(8)
+        // The text is counted as it grows, because values can occur in it any number of times.
+        let grown = self.out.capacity().saturating_sub(self.counted);
+        self.counted += grown;
+        it.charge(grown)
     }
 
     /// Raises `JSON::NestingError` if the nesting is too deep.
@@ -229,9 +236,8 @@ impl Writer {
 }
 
 fn write(it: &mut Interp, value: &Value, layout: Layout) -> R<String> {
-    let mut writer = Writer { layout, out: String::new() };
+    let mut writer = Writer { layout, out: String::new(), counted: 0 };
     writer.value(it, value, 0)?;
-    it.charge(writer.out.len())?;
     Ok(writer.out)
 }
 
@@ -273,38 +279,34 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                 _ if name == "[]" => return class_method(it, "generate", args),
                 other => it.string_arg(other)?,
             };
-            let symbols = args
-                .options()
-                .and_then(|options| options.get_symbol("symbolize_names"))
-                .is_some_and(|flag| flag.truthy());
-            parse(it, &text, symbols)?
+            let loads = matches!(name, "load" | "restore");
+            if loads && text.is_empty() {
+                return Ok(Some(Value::Nil));
+            }
+            parse(it, &text, loads, args)?
         }
         _ => return Ok(None),
     }))
 }
 
-/// Reads a document. `symbols` makes hash keys symbols, and invalid JSON raises `JSON::ParserError`.
-pub(crate) fn parse(it: &mut Interp, text: &str, symbols: bool) -> R<Value> {
-    it.charge(text.len() * 4)?;
-    match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(json) => Ok(if symbols { symbolized(&json) } else { Value::from_json(&json) }),
-        Err(_) => {
-            if text.trim().is_empty() {
-                return Err(it.error("JSON::ParserError", "unexpected token at ''"));
-            }
-            let shown: String = text.trim_start().to_owned();
-            Err(it.error("JSON::ParserError", format!("unexpected token at '{shown}'")))
+/// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts what
+/// the document says without asking: any depth, and NaN.
+fn parse(it: &mut Interp, text: &str, loads: bool, args: &Args) -> R<Value> {
+    let mut options =
+        json_reader::Options { symbols: false, allow_nan: loads, max_nesting: if loads { 0 } else { 100 } };
+    if args.positional().len() > 1 || args.block.is_some() {
+        return Err(it.unsupported("JSON.load with a proc"));
+    }
+    for (name, value) in args.options().map(|options| options.pairs()).unwrap_or_default() {
+        let name = it.text_of(&name)?;
+        match name.as_str() {
+            "symbolize_names" => options.symbols = value.truthy(),
+            "allow_nan" => options.allow_nan = value.truthy(),
+            "max_nesting" if !value.truthy() => options.max_nesting = 0,
+            "max_nesting" => options.max_nesting = it.int_arg(&value)?.max(0) as usize,
+            "create_additions" if !value.truthy() => {}
+            other => return Err(it.unsupported(format!("JSON.parse with {other}:"))),
         }
     }
-}
-
-/// Converts JSON to a value with symbols as hash keys.
-fn symbolized(json: &serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Object(entries) => Value::hash(RHash::from_pairs(
-            entries.iter().map(|(key, value)| (Value::symbol(key), symbolized(value))),
-        )),
-        serde_json::Value::Array(items) => Value::array(items.iter().map(symbolized).collect()),
-        other => Value::from_json(other),
-    }
+    json_reader::read(it, text, &options)
 }

@@ -9,6 +9,7 @@ pub(crate) mod escape;
 pub(crate) mod format;
 pub(crate) mod ipaddr;
 pub(crate) mod json;
+mod json_reader;
 pub(crate) mod number;
 pub(crate) mod openssl;
 pub(crate) mod pack;

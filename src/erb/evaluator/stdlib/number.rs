@@ -2,6 +2,7 @@
 
 use num_bigint::BigInt;
 
+use crate::evaluator::meter;
 use crate::evaluator::value::Value;
 
 /// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. A radix of 0 follows
@@ -80,12 +81,12 @@ fn parse(negative: bool, digits: &str, radix: u32) -> Option<Value> {
     }
     match i64::from_str_radix(digits, radix) {
         Ok(value) => Some(Value::Int(if negative { -value } else { value })),
-        // The number of digits is limited, because parsing them takes quadratic time.
-        Err(_) if digits.len() < 10_000 => {
+        Err(_) => {
+            // Parsing takes quadratic time.
+            meter::work((digits.len() as u64 / 64).saturating_pow(2));
             let value = BigInt::parse_bytes(digits.as_bytes(), radix)?;
             Some(Value::big(if negative { -value } else { value }))
         }
-        Err(_) => None,
     }
 }
 

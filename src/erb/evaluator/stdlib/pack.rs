@@ -7,6 +7,8 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use num_bigint::BigInt;
+
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{RString, Value};
 
@@ -57,10 +59,16 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
             }
             'H' => {
                 let hex = match next.next() {
-                    Some(value) => it.string_arg(value)?,
+                    Some(value) => super::base64::bytes_of(it, value)?,
                     None => return it.argument_error("too few arguments"),
                 };
-                let digits: Vec<u8> = hex.chars().map(|c| c.to_digit(16).unwrap_or(0) as u8).collect();
+                let Some(digits) = hex
+                    .iter()
+                    .map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8))
+                    .collect::<Option<Vec<u8>>>()
+                else {
+                    return Err(it.unsupported("pack with 'H' of other characters than digits"));
+                };
                 out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
@@ -76,6 +84,7 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
             'C' | 'c' | 'N' | 'n' | 'U' => {
                 for _ in 0..repeat {
                     let number = match next.next() {
+                        Some(Value::Big(big)) if directive.kind != 'U' => low_bits(big),
                         Some(value) => it.int_arg(value)?,
                         None => return it.argument_error("too few arguments"),
                     };
@@ -102,6 +111,11 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
         (_, Err(bytes)) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes.as_bytes())))),
     }
+}
+
+/// Returns the lowest 32 bits of an integer in two's complement.
+fn low_bits(big: &BigInt) -> i64 {
+    i64::try_from(big & BigInt::from(u32::MAX)).unwrap_or(0)
 }
 
 /// Implements `text.unpack(layout)`.

@@ -169,7 +169,10 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 if name == "puts" && matches!(value, Value::Array(_)) {
                     return Err(it.unsupported("StringIO#puts of an array"));
                 }
-                let mut piece = it.text_of(value)?;
+                let mut piece = match value {
+                    Value::Str(piece) => piece.get().clone(),
+                    other => it.text_of(other)?,
+                };
                 if name == "puts" && !piece.ends_with('\n') {
                     piece.push('\n');
                 }

@@ -5,16 +5,19 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHasher};
 
-use super::{Data, RString, Value};
+use super::{Data, ENTRY_BYTES, RString, Value, release_values};
+use crate::evaluator::meter::{self, Charge};
 
 /// A key, compared by `eql?`.
 #[derive(Clone)]
 pub(crate) struct Key(pub(crate) Value);
 
+/// The memory of a hash without its entries.
+const HASH_BYTES: usize = 240;
+
 /// A hash.
-#[derive(Default)]
 pub(crate) struct RHash {
     pub(crate) map: RefCell<IndexMap<Key, Value, FxBuildHasher>>,
     /// The value for missing keys.
@@ -22,6 +25,28 @@ pub(crate) struct RHash {
     /// The block of `Hash.new`, which computes the value for a missing key.
     pub(crate) default_proc: RefCell<Option<Value>>,
     pub(crate) frozen: Cell<bool>,
+    charge: Charge,
+}
+
+impl Default for RHash {
+    fn default() -> Self {
+        RHash {
+            map: RefCell::default(),
+            default: RefCell::default(),
+            default_proc: RefCell::default(),
+            frozen: Cell::default(),
+            charge: Charge::new(HASH_BYTES),
+        }
+    }
+}
+
+impl Drop for RHash {
+    fn drop(&mut self) {
+        let map = std::mem::take(self.map.get_mut());
+        let defaults = [self.default.take(), self.default_proc.take()].into_iter().flatten();
+        let entries = map.into_iter().flat_map(|(key, value)| [key.0, value]);
+        release_values(entries.chain(defaults));
+    }
 }
 
 impl RHash {
@@ -59,6 +84,19 @@ impl RHash {
             other => other,
         };
         self.map.borrow_mut().insert(Key(key), value);
+        self.count();
+    }
+
+    /// Replaces the content.
+    pub(crate) fn replace(&self, other: &RHash) {
+        let map = other.map.borrow().clone();
+        *self.map.borrow_mut() = map;
+        self.count();
+    }
+
+    /// Counts the memory again after the content has changed.
+    fn count(&self) {
+        self.charge.resize(HASH_BYTES + self.map.borrow().capacity() * ENTRY_BYTES);
     }
 
     pub(crate) fn remove(&self, key: &Value) -> Option<Value> {
@@ -83,12 +121,11 @@ impl RHash {
 
     /// Returns a copy with the same defaults that is not frozen.
     pub(crate) fn copy(&self) -> RHash {
-        RHash {
-            map: RefCell::new(self.map.borrow().clone()),
-            default: RefCell::new(self.default.borrow().clone()),
-            default_proc: RefCell::new(self.default_proc.borrow().clone()),
-            frozen: Cell::new(false),
-        }
+        let copy = RHash::default();
+        copy.default.replace(self.default.borrow().clone());
+        copy.default_proc.replace(self.default_proc.borrow().clone());
+        copy.replace(self);
+        copy
     }
 }
 
@@ -134,6 +171,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     if depth > HASH_DEPTH {
         return;
     }
+    meter::work(1);
     match value {
         Value::Nil => state.write_u8(0),
         Value::Bool(flag) => state.write_u8(1 + u8::from(*flag)),
@@ -160,9 +198,17 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Hash(hash) => {
             state.write_u8(8);
-            state.write_usize(hash.len());
+            // Equal hashes may have another order.
+            let entries = hash.map.borrow().iter().fold(0u64, |sum, (key, value)| {
+                let mut entry = FxHasher::default();
+                hash_value(&key.0, &mut entry, depth + 1);
+                hash_value(value, &mut entry, depth + 1);
+                sum.wrapping_add(entry.finish())
+            });
+            state.write_u64(entries);
         }
         Value::Range(range) => {
+            state.write_u8(11 + u8::from(range.exclusive));
             hash_value(&range.from, state, depth + 1);
             hash_value(&range.to, state, depth + 1);
         }
@@ -182,6 +228,13 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     }
 }
 
+/// Returns the result of `hash`. Values that are `eql?` have the same.
+pub(crate) fn hash_code(value: &Value) -> i64 {
+    let mut state = FxHasher::default();
+    hash_value(value, &mut state, 0);
+    (state.finish() >> 2) as i64
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         eql(&self.0, &other.0, 0)
@@ -195,6 +248,7 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
     if depth > 1000 {
         return false;
     }
+    meter::work(1);
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.binary.get()),
         (Value::Array(a), Value::Array(b)) => {

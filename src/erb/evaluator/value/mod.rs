@@ -2,6 +2,7 @@
 
 mod hash;
 mod object;
+mod release;
 mod string;
 
 use std::cell::{Cell, RefCell};
@@ -9,14 +10,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use num_bigint::BigInt;
+use rustc_hash::FxHashSet;
 
-pub(crate) use hash::{Key, RHash};
+pub(crate) use hash::{Key, RHash, hash_code};
 pub(crate) use object::{Class, Data, Exception, Method, MethodBody, Object, Visibility};
+pub(crate) use release::{Part, release, release_values};
 pub(crate) use string::RString;
 
 use super::eval::{Env, Interp, R};
+use super::meter::Charge;
 use super::stdlib::regex::Regex;
 use crate::parse::ir::{Body, Name};
+
+thread_local! {
+    /// The symbols that the template created.
+    static SYMBOLS: RefCell<FxHashSet<Name>> = RefCell::default();
+}
 
 /// A value. A clone shares the mutable content and is cheap.
 #[derive(Clone)]
@@ -38,10 +47,20 @@ pub(crate) enum Value {
     Object(Rc<Object>),
 }
 
+/// The memory of a value in a collection.
+pub(crate) const VALUE_BYTES: usize = size_of::<Value>();
+/// The memory of an array without its elements, of a range or of a proc.
+const SMALL_BYTES: usize = 112;
+/// The bits of an integer whose memory is not counted.
+const FREE_BITS: u64 = 1024;
+/// The memory of an entry of a hash, and of a variable or constant.
+pub(crate) const ENTRY_BYTES: usize = 96;
+
 /// An array.
 pub(crate) struct RArray {
     pub(super) items: RefCell<Vec<Value>>,
     pub(super) frozen: Cell<bool>,
+    charge: Charge,
 }
 
 /// A range. An end of nil means that the range is open there.
@@ -49,6 +68,7 @@ pub(crate) struct RRange {
     pub(super) from: Value,
     pub(super) to: Value,
     pub(super) exclusive: bool,
+    _charge: Charge,
 }
 
 /// The result of matching a regular expression.
@@ -58,6 +78,7 @@ pub(crate) struct RMatch {
     pub(super) subject: Rc<str>,
     /// The byte ranges of the groups in `subject`. The first is the whole match.
     pub(super) groups: Vec<Option<(usize, usize)>>,
+    _charge: Charge,
 }
 
 /// A block, proc, lambda or method object.
@@ -66,6 +87,7 @@ pub(crate) struct RProc {
     pub(super) lambda: Cell<bool>,
     /// Identifies the call that a `break` in the block ends (`Flow::Break`). 0 if it has no such call.
     pub(super) tag: u64,
+    _charge: Charge,
 }
 
 /// A block implemented in Rust.
@@ -80,6 +102,18 @@ pub(crate) enum ProcKind {
 }
 
 impl RMatch {
+    /// Creates a match in `subject`. `copied` is true if the match is the only user of the subject.
+    pub(super) fn new(
+        regexp: Rc<Regex>,
+        subject: Rc<str>,
+        groups: Vec<Option<(usize, usize)>>,
+        copied: bool,
+    ) -> Rc<RMatch> {
+        let text = if copied { subject.len() } else { 0 };
+        let _charge = Charge::new(SMALL_BYTES + groups.capacity() * VALUE_BYTES + text);
+        Rc::new(RMatch { regexp, subject, groups, _charge })
+    }
+
     /// Returns the text of a group. None if there is no such group or it did not match.
     pub(super) fn group(&self, index: usize) -> Option<&str> {
         let (from, to) = (*self.groups.get(index)?)?;
@@ -97,8 +131,17 @@ impl Value {
         Value::Str(Rc::new(RString::new(text.into())))
     }
 
+    /// Returns the symbol of this name. Equal symbols share their memory, which is never freed.
     pub(super) fn symbol(text: &str) -> Value {
-        Value::Symbol(Arc::from(text))
+        SYMBOLS.with_borrow_mut(|symbols| {
+            if let Some(known) = symbols.get(text) {
+                return Value::Symbol(Arc::clone(known));
+            }
+            std::mem::forget(Charge::new(ENTRY_BYTES + text.len()));
+            let name: Name = Arc::from(text);
+            symbols.insert(Arc::clone(&name));
+            Value::Symbol(name)
+        })
     }
 
     /// Returns the name of the class if the variant alone decides it, and None for objects, procs and
@@ -122,7 +165,7 @@ impl Value {
     }
 
     pub(super) fn array(items: Vec<Value>) -> Value {
-        Value::Array(Rc::new(RArray { items: RefCell::new(items), frozen: Cell::new(false) }))
+        Value::Array(RArray::new(items))
     }
 
     pub(super) fn hash(hash: RHash) -> Value {
@@ -133,13 +176,19 @@ impl Value {
     pub(super) fn big(value: BigInt) -> Value {
         match i64::try_from(&value) {
             Ok(small) => Value::Int(small),
-            Err(_) => Value::Big(Rc::new(value)),
+            Err(_) => {
+                // Large integers have nothing that counts their end, so they count until the rendering ends.
+                if value.bits() > FREE_BITS {
+                    std::mem::forget(Charge::new((value.bits() / 8) as usize));
+                }
+                Value::Big(Rc::new(value))
+            }
         }
     }
 
     pub(super) fn native(block: impl Fn(&mut Interp, Vec<Value>) -> R<Value> + 'static) -> Value {
         let kind = ProcKind::Native(Rc::new(block));
-        Value::Proc(Rc::new(RProc { kind, lambda: Cell::new(false), tag: 0 }))
+        Value::Proc(RProc::new(kind, false, 0))
     }
 
     pub(super) fn truthy(&self) -> bool {
@@ -197,6 +246,21 @@ impl Value {
 }
 
 impl RArray {
+    pub(super) fn new(items: Vec<Value>) -> Rc<RArray> {
+        let charge = Charge::new(SMALL_BYTES + items.capacity() * VALUE_BYTES);
+        Rc::new(RArray { items: RefCell::new(items), frozen: Cell::new(false), charge })
+    }
+
+    pub(super) fn push(&self, item: Value) {
+        self.items.borrow_mut().push(item);
+        self.count();
+    }
+
+    /// Counts the memory again after the elements have changed.
+    pub(super) fn count(&self) {
+        self.charge.resize(SMALL_BYTES + self.items.borrow().capacity() * VALUE_BYTES);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.items.borrow().len()
     }
@@ -207,5 +271,43 @@ impl RArray {
 
     pub(super) fn to_vec(&self) -> Vec<Value> {
         self.items.borrow().clone()
+    }
+}
+
+impl Drop for RArray {
+    fn drop(&mut self) {
+        let items = std::mem::take(self.items.get_mut());
+        if items.iter().any(Value::nests) {
+            release_values(items.into_iter());
+        }
+    }
+}
+
+impl RRange {
+    pub(super) fn new(from: Value, to: Value, exclusive: bool) -> Rc<RRange> {
+        Rc::new(RRange { from, to, exclusive, _charge: Charge::new(SMALL_BYTES) })
+    }
+}
+
+impl Drop for RRange {
+    fn drop(&mut self) {
+        let parts = [&mut self.from, &mut self.to].map(|part| std::mem::replace(part, Value::Nil));
+        release_values(parts.into_iter());
+    }
+}
+
+impl RProc {
+    pub(super) fn new(kind: ProcKind, lambda: bool, tag: u64) -> Rc<RProc> {
+        Rc::new(RProc { kind, lambda: Cell::new(lambda), tag, _charge: Charge::new(SMALL_BYTES) })
+    }
+}
+
+impl Drop for RProc {
+    fn drop(&mut self) {
+        // The scope of a block takes care of its own parts.
+        if matches!(self.kind, ProcKind::Method { .. } | ProcKind::Native(_)) {
+            let kind = std::mem::replace(&mut self.kind, ProcKind::Symbol(Arc::default()));
+            release(std::iter::once(Part::Kind(kind)));
+        }
     }
 }

@@ -7,12 +7,18 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::{RHash, RString, Value};
+use super::{Part, RHash, RString, Value, release, release_values};
+use crate::evaluator::meter::{self, Charge};
 use crate::evaluator::stdlib::ipaddr::Address;
 use crate::evaluator::stdlib::openssl::Name as DistinguishedName;
 use crate::evaluator::stdlib::time::Moment;
 use crate::evaluator::stdlib::uri::Uri;
 use crate::parse::ir::{Body, Name};
+
+/// The most superclasses of a class, and the most modules that it includes.
+const MAX_ANCESTORS: usize = 200;
+/// The memory of a class without what it refers to.
+const CLASS_BYTES: usize = 1024;
 
 /// A class or module. Its maps have only the methods that a template defined; Ruby's own are in
 /// `evaluator::methods`.
@@ -38,6 +44,7 @@ pub(crate) struct Class {
     pub(crate) visibility: Cell<Visibility>,
     /// True if the next methods become methods of the module itself as well.
     pub(crate) module_function: Cell<bool>,
+    pub(crate) charge: Charge,
 }
 
 /// The callers that a method accepts.
@@ -78,6 +85,49 @@ pub(crate) struct Object {
     pub(crate) data: RefCell<Data>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) singleton: RefCell<Option<Rc<Class>>>,
+    pub(crate) charge: Charge,
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        let variables = std::mem::take(self.variables.get_mut());
+        let data = std::mem::replace(self.data.get_mut(), Data::Plain);
+        release_values(variables.into_values().chain(data.into_values()));
+    }
+}
+
+impl Drop for Class {
+    fn drop(&mut self) {
+        let classes = [self.superclass.take(), self.outer.take()].into_iter().flatten();
+        let modules = self.included.take().into_iter().chain(self.extended.take());
+        let values = self.constants.take().into_values().chain(self.variables.take().into_values());
+        release(classes.chain(modules).map(Part::Class).chain(values.map(Part::Value)));
+    }
+}
+
+impl Data {
+    /// Returns the values in the content.
+    fn into_values(self) -> impl Iterator<Item = Value> {
+        let values = match self {
+            Data::Fields(fields) => fields,
+            Data::Table(hash) | Data::Set(hash) => vec![Value::Hash(hash)],
+            Data::Exception(exception) => vec![exception.message, exception.cause, exception.detail],
+            Data::Enumerator { receiver, mut args, .. } => {
+                args.push(receiver);
+                args
+            }
+            Data::Plain
+            | Data::Address(_)
+            | Data::Uri(_)
+            | Data::Time(_)
+            | Data::Digest(..)
+            | Data::Certificate(_)
+            | Data::DistinguishedName(_)
+            | Data::Reader(..)
+            | Data::Else { .. } => Vec::new(),
+        };
+        values.into_iter()
+    }
 }
 
 /// The content of an object of one of Ruby's own classes.
@@ -135,6 +185,9 @@ impl Class {
         is_module: bool,
         outer: Option<Rc<Class>>,
     ) -> Rc<Class> {
+        if superclass.as_ref().is_some_and(|class| class.depth() >= MAX_ANCESTORS) {
+            meter::exceed(format!("a class has more than {MAX_ANCESTORS} superclasses"));
+        }
         let members = superclass.as_ref().and_then(|class| class.members.borrow().clone());
         Rc::new(Class {
             name: RefCell::new(name.map(Arc::from)),
@@ -150,6 +203,7 @@ impl Class {
             members: RefCell::new(members),
             visibility: Cell::new(Visibility::Public),
             module_function: Cell::new(false),
+            charge: Charge::new(CLASS_BYTES),
         })
     }
 
@@ -159,6 +213,30 @@ impl Class {
             Some(name) => name.to_string(),
             None => "#<Class:0x0000000000000000>".to_owned(),
         }
+    }
+
+    /// Returns the number of superclasses.
+    fn depth(&self) -> usize {
+        let mut depth = 0;
+        let mut next = self.superclass.as_ref();
+        while let Some(class) = next {
+            depth += 1;
+            next = class.superclass.as_ref();
+        }
+        depth
+    }
+
+    /// Adds a module to a list of included modules, unless it is there.
+    pub(crate) fn mix_in(list: &RefCell<Vec<Rc<Class>>>, module: &Rc<Class>) {
+        let mut list = list.borrow_mut();
+        if list.iter().any(|known| Rc::ptr_eq(known, module)) {
+            return;
+        }
+        let modules = list.iter().map(|known| known.ancestors().len()).sum::<usize>();
+        if modules + module.ancestors().len() > MAX_ANCESTORS {
+            meter::exceed(format!("a class includes more than {MAX_ANCESTORS} modules"));
+        }
+        list.push(Rc::clone(module));
     }
 
     /// Returns this class, its modules and its ancestors in the order in which methods are looked up.

@@ -5,6 +5,8 @@
 
 use std::cell::{Cell, Ref, RefCell};
 
+use crate::evaluator::meter::Charge;
+
 /// A string.
 pub(crate) struct RString {
     text: RefCell<String>,
@@ -12,11 +14,16 @@ pub(crate) struct RString {
     pub(crate) frozen: Cell<bool>,
     /// True for bytes, false for UTF-8 text.
     pub(crate) binary: Cell<bool>,
+    charge: Charge,
 }
+
+/// The memory of a string without its text.
+const STRING_BYTES: usize = 112;
 
 impl RString {
     pub(crate) fn new(text: String) -> Self {
-        RString { text: RefCell::new(text), frozen: Cell::new(false), binary: Cell::new(false) }
+        let charge = Charge::new(STRING_BYTES + text.capacity());
+        RString { text: RefCell::new(text), frozen: Cell::new(false), binary: Cell::new(false), charge }
     }
 
     /// Creates a binary string.
@@ -31,6 +38,7 @@ impl RString {
     }
 
     pub(crate) fn set(&self, text: String) {
+        self.charge.resize(STRING_BYTES + text.capacity());
         *self.text.borrow_mut() = text;
     }
 
@@ -44,8 +52,15 @@ impl RString {
             }
             self.binary.set(binary);
         }
-        self.text.borrow_mut().push_str(text);
+        let mut content = self.text.borrow_mut();
+        content.push_str(text);
+        self.charge.resize(STRING_BYTES + content.capacity());
         true
+    }
+
+    /// Returns true for a binary string with bytes beyond ASCII, which are not text.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.binary.get() && !self.get().is_ascii()
     }
 
     /// Returns the bytes that the string has in Ruby.

@@ -1,5 +1,5 @@
 // Serves Azurite's blobs on a loopback port, until standard input ends. Prints the port, and a signed query with which
-// everything is allowed to whoever asks.
+// every request is allowed.
 //
 //   node serve.js DIRECTORY_WITH_NODE_MODULES ACCOUNT KEY
 

@@ -40,7 +40,7 @@ def fill():
     bootstrapper.bootstrap()
 
 
-# Whoever fills it cannot serve it any more, but importing it twice would take twice as long.
+# A process that fills it cannot serve it any more, but importing it twice would take twice as long.
 child = os.fork()
 if child == 0:
     fill()

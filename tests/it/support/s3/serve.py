@@ -32,7 +32,7 @@ class Generations:
         wanted = environ.pop("HTTP_X_GOOG_IF_GENERATION_MATCH", None)
         # Google's clients escape more than S3's do, and moto looks at what was escaped.
         environ["RAW_URI"] = environ["REQUEST_URI"] = quote(name) + "?" + environ["QUERY_STRING"]
-        # Whoever may ask is not what is tested.
+        # Authorisation is not tested.
         environ["HTTP_AUTHORIZATION"] = "AWS tests:unsigned"
         if wanted is not None and int(wanted) != self.present.get(name, 0):
             return self.error(start_response, "412 Precondition Failed", "PreconditionFailed")

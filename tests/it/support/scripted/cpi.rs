@@ -17,7 +17,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
-use super::{Deed, NOT_IMPLEMENTED, Script, Speaks, When, in_cloud, script_in};
+use super::{CONFIG, Deed, NOT_IMPLEMENTED, Script, Speaks, UNSCRIPTED, When, in_cloud, script_in};
 use crate::support::MONOPILE;
 
 #[test]
@@ -64,11 +64,22 @@ fn serve(directory: &Path, mut output: File) {
     let request: Value = serde_json::from_str(&text).unwrap_or_default();
     let method = request["method"].as_str().unwrap_or_default().to_owned();
     let call = Call { directory, script: script_in(directory), caller, method, text, request };
+    if std::env::var_os(UNSCRIPTED).is_some() {
+        output.write_all(call.make(None).as_bytes()).unwrap();
+        return;
+    }
     let (number, nth) = call.record();
     if call.method == "create_vm" {
         call.look_for_registry();
     }
-    let point = call.script.point.filter(|(at, _)| *at == number).map(|(_, when)| when);
+    let acts = call.script.acts.iter();
+    let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
+    let deed = mine.next().map(|act| &act.deed);
+    let point = match (call.script.point, deed) {
+        (Some((at, when)), _) if at == number => Some(when),
+        (_, Some(Deed::Interrupt(when))) => Some(*when),
+        _ => None,
+    };
     match point {
         Some(When::Before) => call.kill_caller(),
         Some(When::Slow) => {
@@ -80,16 +91,14 @@ fn serve(directory: &Path, mut output: File) {
         Some(When::DieBefore) => die(),
         _ => {}
     }
-    let acts = call.script.acts.iter();
-    let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
-    match mine.next().map(|act| &act.deed) {
+    match deed {
         Some(Deed::Fail { error_type, message, ok_to_retry }) => {
             let failure = failure(error_type, message, *ok_to_retry).to_string();
             output.write_all(failure.as_bytes()).unwrap();
         }
         Some(Deed::Instead(command)) => become_shell(command, &call.text, output),
         Some(Deed::After(command)) => become_shell(command, &call.make(None), output),
-        None => {
+        Some(Deed::Interrupt(_)) | None => {
             let answer = call.make(point);
             output.write_all(answer.as_bytes()).unwrap();
         }
@@ -127,11 +136,12 @@ impl Call<'_> {
         let after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
         let (deed, changed) = match self.method.split('_').next() {
-            Some("create") => ("made", after.difference(&before)),
+            Some("create" | "snapshot") => ("made", after.difference(&before)),
             Some("delete") => ("deleted", before.difference(&after)),
             _ => ("", before.difference(&before)),
         };
-        let lines: String = changed.map(|cid| format!("{deed} {cid}\n")).collect();
+        let request_id = self.request["context"]["request_id"].as_str().unwrap_or_default();
+        let lines: String = changed.map(|cid| format!("{deed} {cid} {request_id}\n")).collect();
         append(&self.directory.join("ledger"), &lines);
         match point {
             Some(When::DieDuring | When::DieAfter) => die(),
@@ -205,9 +215,16 @@ impl Call<'_> {
     }
 
     fn local(&self, request: &str, point: Option<When>) -> String {
+        let mut request = request.to_owned();
+        if self.script.config != CONFIG && !self.request.is_null() {
+            // A property of the manifest would outweigh the configuration.
+            let mut elsewhere: Value = serde_json::from_str(&request).unwrap();
+            elsewhere["context"].as_object_mut().unwrap().remove("root");
+            request = elsewhere.to_string();
+        }
         let mut local = Command::new(MONOPILE)
             .args(["cpi-exec", "local", "--config"])
-            .arg(self.directory.join("local.json"))
+            .arg(self.directory.join(&self.script.config))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

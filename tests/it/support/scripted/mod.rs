@@ -27,6 +27,12 @@ use serde_json::{Value, json};
 use super::World;
 use super::hello::Hello;
 
+/// The configuration of the local CPI.
+const CONFIG: &str = "local.json";
+/// With this variable, a call follows no script and counts as none. Commands of a [`Deed`] use it to make the
+/// call later.
+pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
+
 /// The dialect of the CPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Speaks {
@@ -92,6 +98,8 @@ pub(crate) enum Deed {
     Instead(String),
     /// Fails without making the call.
     Fail { error_type: String, message: String, ok_to_retry: bool },
+    /// Interrupts the call.
+    Interrupt(When),
 }
 
 /// One entry of a script.
@@ -110,12 +118,14 @@ pub(crate) struct Script {
     acts: Vec<Act>,
     /// The number of the interrupted call among all calls, from 1, and the interruption.
     point: Option<(usize, When)>,
+    /// The configuration of the local CPI.
+    config: String,
 }
 
 impl Script {
     /// Creates a script without actions in this dialect.
     pub(crate) fn speaking(speaks: Speaks) -> Script {
-        Script { speaks, acts: Vec::new(), point: None }
+        Script { speaks, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
     }
 
     /// Creates a script in the local CPI's dialect that interrupts this call.
@@ -126,6 +136,11 @@ impl Script {
     /// Interrupts this call.
     pub(crate) fn stopped_at(self, number: usize, when: When) -> Script {
         Script { point: Some((number, when)), ..self }
+    }
+
+    /// Makes the calls with this configuration of the local CPI, for another place.
+    pub(crate) fn configured(self, config: &str) -> Script {
+        Script { config: config.to_owned(), ..self }
     }
 
     /// Changes the dialect.
@@ -159,7 +174,7 @@ impl Script {
     }
 }
 
-/// Writes the CPI's executable into a world. It uses the local CPI configured in `local.json` beside it.
+/// Writes the CPI's executable into a world. It uses the local CPI configured in [`CONFIG`] beside it.
 pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
         "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact \
@@ -241,7 +256,8 @@ impl Hello {
     /// Returns the CIDs of all resources in the state.
     pub(crate) fn recorded(&self) -> BTreeSet<String> {
         let state = self.state();
-        let listed = ["disks", "stemcells"].map(|list| state[list].as_array().cloned().unwrap_or_default());
+        let lists = [&state["disks"], &state["stemcells"], &state["monopile"]["snapshots"]];
+        let listed = lists.map(|list| list.as_array().cloned().unwrap_or_default());
         let mut cids: BTreeSet<String> =
             listed.iter().flatten().map(|record| record["cid"].as_str().unwrap().to_owned()).collect();
         cids.insert(state["current_vm_cid"].as_str().unwrap().to_owned());
@@ -293,7 +309,11 @@ impl Hello {
         let monopile = &mut state["monopile"];
         // Salted digests and durations differ in every run.
         monopile["durations"].take();
-        for path in ["/manifest/digests", "/vm/made_of", "/manifest"] {
+        for place in monopile["places"].as_array_mut().into_iter().flatten() {
+            place["properties"] = json!("<differs>");
+        }
+        for path in ["/manifest/digests", "/vm/made_of", "/manifest", "/credentials/digests", "/credentials"]
+        {
             let map = monopile.pointer_mut(path).and_then(Value::as_object_mut);
             for value in map.into_iter().flat_map(|map| map.values_mut()).filter(|value| !value.is_object()) {
                 *value = json!("<differs>");
@@ -302,12 +322,20 @@ impl Hello {
         state
     }
 
+    /// Returns the CIDs that calls created, each with the request ID of its call.
+    pub(crate) fn makers(&self) -> Vec<(String, String)> {
+        let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
+        let made = ledger.lines().filter_map(|line| line.strip_prefix("made ")?.split_once(' '));
+        made.map(|(cid, request)| (cid.to_owned(), request.to_owned())).collect()
+    }
+
     /// Returns the CIDs that calls created and those that they deleted, whatever the calls answered.
     pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let of = |deed: &str| {
             let lines = ledger.lines().filter_map(|line| line.split_once(' '));
-            lines.filter(|(what, _)| *what == deed).map(|(_, cid)| cid.to_owned()).collect()
+            let cids = lines.filter(|(what, _)| *what == deed).filter_map(|(_, of)| of.split(' ').next());
+            cids.map(str::to_owned).collect()
         };
         (of("made"), of("deleted"))
     }
@@ -318,7 +346,9 @@ fn in_cloud(directory: &Path) -> BTreeSet<String> {
     // A test with two CPIs has a second cloud.
     ["cloud", "cloud-b"]
         .into_iter()
-        .flat_map(|cloud| ["stemcells", "vms", "disks"].map(|kind| directory.join(cloud).join(kind)))
+        .flat_map(|cloud| {
+            ["stemcells", "vms", "disks", "snapshots"].map(|kind| directory.join(cloud).join(kind))
+        })
         .flat_map(|kind| std::fs::read_dir(kind).into_iter().flatten())
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect()

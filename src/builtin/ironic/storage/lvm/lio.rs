@@ -42,6 +42,8 @@ pub(super) struct Lio {
     program: PathBuf,
     portals: Vec<SocketAddr>,
     iqn: String,
+    /// The pause before a save is repeated.
+    save_pause: Duration,
 }
 
 /// The configuration that `saveconfig` writes.
@@ -107,7 +109,7 @@ impl Lio {
                 portals.join(", ").escape_debug()
             ))
         })?;
-        Ok(Lio { program: "targetcli".into(), portals, iqn })
+        Ok(Lio { program: "targetcli".into(), portals, iqn, save_pause: SAVE_PAUSE })
     }
 
     fn target(&self, volume: &Volume) -> String {
@@ -210,7 +212,7 @@ impl Lio {
             Err(problem) => problem,
         };
         errors.push(problem);
-        sleep(SAVE_PAUSE);
+        sleep(self.save_pause);
         // If targetcli ran to its end, only the save is missing.
         let again = self.shell(what, if first.status.success() { &[] } else { commands })?;
         errors.extend(errors_in(&again, login));
@@ -345,7 +347,8 @@ mod tests {
         std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
         // Another process writes the program: a fork of this one could hold it open, and it could not be run.
         assert!(Command::new("cp").arg("-p").args([&source, &program]).status().unwrap().success());
-        let lio = Lio { program, ..Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap() };
+        let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
+        let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };
         (dir, lio)
     }
 

@@ -1,6 +1,5 @@
 //! `YAML.load`, `safe_load` and `unsafe_load` of plain data, as in Psych 4.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -87,11 +86,11 @@ impl Loader<'_> {
             }
             RawKind::Seq(items) => {
                 self.collection_tag(it, raw.tag.as_deref())?;
-                let array = Rc::new(RArray { items: RefCell::default(), frozen: Cell::new(false) });
+                let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
                 for item in items {
                     let item = self.node(it, *item)?;
-                    array.items.borrow_mut().push(item);
+                    array.push(item);
                 }
                 Ok(Value::Array(array))
             }

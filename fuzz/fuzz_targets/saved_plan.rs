@@ -1,0 +1,12 @@
+//! Reads any text as a saved plan, which is accepted or rejected.
+
+#![no_main]
+
+use engine::deploy::PlanReport;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let Ok(plan) = PlanReport::parse(text, "plan.json") else { return };
+    let written = serde_json::to_string(&plan).unwrap();
+    assert_eq!(PlanReport::parse(&written, "plan.json").unwrap(), plan);
+});

@@ -1,0 +1,23 @@
+//! Cleans any text for a terminal: no control character and no bidirectional mark is left, in text and in
+//! JSON.
+
+#![no_main]
+
+use base::text::{clean, clean_line, escape_json};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let cleaned = clean(text);
+    assert!(!cleaned.chars().any(|one| is_harmful(one) && !"\n\t".contains(one)), "{cleaned:?}");
+    assert_eq!(clean(&cleaned), cleaned);
+    assert!(!clean_line(text).contains('\n'));
+    let escaped = escape_json(&serde_json::to_string(text).unwrap()).into_owned();
+    assert!(!escaped.chars().any(is_harmful), "{escaped:?}");
+    assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+});
+
+fn is_harmful(one: char) -> bool {
+    one.is_control()
+        || matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(one, '\u{2066}'..='\u{2069}')
+}

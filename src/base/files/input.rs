@@ -1,0 +1,157 @@
+//! Reads files that others chose: up to a size limit, and without waiting for ever.
+//!
+//! A named pipe without a writer, or one whose writer is silent, ends with the first signal. `/dev/zero` ends
+//! with the limit.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{Error, ErrorKind};
+
+/// The largest file that is read whole, in bytes: manifests, ops files, variables, states, plans.
+pub const FILE_LIMIT: u64 = 64 << 20;
+
+/// The count of signals of this process: the low byte is the count, the next one the first signal.
+static SIGNALS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Lets signals end the reading of files. The low byte of `signals` is their count, the next byte the first
+/// signal. Only the first call in a process has an effect.
+pub fn end_at_signals(signals: Arc<AtomicUsize>) {
+    let _ = SIGNALS.set(signals);
+}
+
+/// Opens a file for reading. Does not wait for the writer of a named pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)
+}
+
+/// Reads a file of at most `limit` bytes.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_file(&open(path)?, limit)
+}
+
+/// Reads a text file of at most `limit` bytes.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    String::from_utf8(read(path, limit)?).map_err(|error| invalid(error.utf8_error()))
+}
+
+/// Reads the rest of an open file, at most `limit` bytes.
+pub fn read_file(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut bytes = Vec::new();
+    let capacity = usize::try_from(metadata.len().min(limit)).unwrap_or_default() + 1;
+    bytes.try_reserve(capacity)?;
+    // Regular files are always ready. Their reads do not block for long.
+    let waits = !metadata.is_file();
+    read_to_limit(file.as_fd(), &mut &*file, waits, limit, bytes)
+}
+
+/// Reads standard input to its end, at most `limit` bytes.
+pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
+    let stdin = io::stdin();
+    read_to_limit(rustix::stdio::stdin(), &mut stdin.lock(), true, limit, Vec::new())
+}
+
+fn read_to_limit(
+    descriptor: BorrowedFd<'_>,
+    reader: &mut dyn Read,
+    waits: bool,
+    limit: u64,
+    mut bytes: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        // A regular file never waits, and a run that was interrupted still reads and records its state.
+        if waits {
+            check_signals()?;
+            if !is_ready(descriptor)? {
+                continue;
+            }
+        }
+        let count = match reader.read(&mut buffer) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
+                continue;
+            }
+            count => count?,
+        };
+        bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        if bytes.len() as u64 > limit {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(limit)));
+        }
+        if count == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
+fn too_large(limit: u64) -> String {
+    match limit >> 20 {
+        0 => format!("it is larger than {} KiB", limit >> 10),
+        mebibytes => format!("it is larger than {mebibytes} MiB"),
+    }
+}
+
+/// Waits a short time for bytes or for the end of a pipe or terminal.
+fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&pause)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns an error if a signal came. Before signals are counted, they end the process.
+fn check_signals() -> io::Result<()> {
+    let signals = SIGNALS.get().map_or(0, |signals| signals.load(Ordering::SeqCst));
+    if signals & 0xff == 0 {
+        return Ok(());
+    }
+    let signal = u8::try_from(signals >> 8 & 0xff).unwrap_or_default();
+    Err(io::Error::other(Error::new(ErrorKind::Interrupted(signal), "interrupted")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_above_the_limit_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        std::fs::write(&path, "1234").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"1234");
+        assert_eq!(read(&path, 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        let error = read(Path::new("/dev/zero"), 2 << 20).unwrap_err();
+        assert_eq!(error.to_string(), "it is larger than 2 MiB");
+        assert_eq!(read(directory.path(), 9).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(read(&directory.path().join("b"), 9).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_pipe_is_read_when_its_writer_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let text = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(120));
+                std::fs::write(&path, "from the pipe").unwrap();
+            });
+            read_text(&path, 100).unwrap()
+        });
+        assert_eq!(text, "from the pipe");
+    }
+}

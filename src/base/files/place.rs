@@ -1,0 +1,26 @@
+//! The id of a directory in which a built-in CPI keeps its resources. The CPI writes it; a state records it,
+//! so that a run that uses another directory notices.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The name of the file with the id.
+pub const PLACE_ID: &str = "id";
+/// The largest id that is read, in bytes.
+const LIMIT: u64 = 256;
+
+/// Returns the id of a directory, if it has one.
+pub fn place_id(root: &Path) -> io::Result<Option<String>> {
+    let file = match fs::File::open(root.join(PLACE_ID)) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(LIMIT).read_to_string(&mut text)?;
+    let id = text.trim();
+    Ok((!id.is_empty()).then(|| id.to_owned()))
+}

@@ -1,0 +1,74 @@
+//! Claims on a scratch directory by processes that can outlive its run.
+//!
+//! A CPI may read an image or its configuration there. Before it is started, the run notes the file that the
+//! process holds locked. As long as one of these is locked, the directory must stay.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::durable::create_private_directory;
+use super::input;
+use super::locked::Locked;
+
+/// The directory of claims in a scratch directory.
+const CLAIMS: &str = ".claims";
+/// The largest claim that is read, in bytes.
+const LIMIT: u64 = 64 << 10;
+
+/// Notes that a process is about to use `scratch`, which holds a lock on the file at one of `locked`.
+pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
+    let directory = scratch.join(CLAIMS);
+    create_private_directory(&directory)?;
+    let mut text = Vec::new();
+    for path in locked {
+        text.extend_from_slice(std::path::absolute(path)?.as_os_str().as_bytes());
+        text.push(0);
+    }
+    let mut claim = tempfile::Builder::new().prefix("claim-").tempfile_in(&directory)?;
+    claim.write_all(&text)?;
+    claim.keep().map(drop).map_err(|error| error.error)
+}
+
+/// Returns true if a process that claimed `scratch` still runs, or if that cannot be known.
+pub fn is_claimed(scratch: &Path) -> bool {
+    let entries = match fs::read_dir(scratch.join(CLAIMS)) {
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        Ok(entries) => entries,
+    };
+    entries.flatten().any(|entry| match input::read(&entry.path(), LIMIT) {
+        Ok(text) => {
+            let mut paths = text.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+            paths.any(|path| is_locked(Path::new(OsStr::from_bytes(path))))
+        }
+        Err(_) => true,
+    })
+}
+
+fn is_locked(path: &Path) -> bool {
+    File::open(path)
+        .map(Locked::from)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_lasts_as_long_as_its_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!is_claimed(directory.path()));
+        let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
+        let answer = Locked::from(File::create(&before).unwrap());
+        answer.lock().unwrap();
+        claim(directory.path(), &[&before, &after]).unwrap();
+        assert!(is_claimed(directory.path()));
+        fs::rename(&before, &after).unwrap();
+        assert!(is_claimed(directory.path()));
+        drop(answer);
+        assert!(!is_claimed(directory.path()));
+    }
+}

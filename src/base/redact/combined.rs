@@ -1,0 +1,250 @@
+//! Tests that secrets of at least 16 characters are found in two spellings at once, and cut off anywhere
+//! after eight characters.
+//!
+//! The default run has fixed cases. `tests/run --sweep` (`MONOPILE_SWEEP`) tests many more with a new seed:
+//! 20,000 secrets if `full`, otherwise 100 times the number. `MONOPILE_SEED` sets the seed.
+
+use std::fmt::Write as _;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+
+use super::view::{View, compact};
+use super::*;
+
+/// The number of secrets in the default run and in a full sweep.
+const SECRETS: (u64, u64) = (150, 20_000);
+/// The number of characters of a secret that a text shows at least before it is cut off.
+const CUT_AFTER: usize = 8;
+/// The number of characters that may stay visible, such as `$` of `$'…'` or `&#3` of an entity that was cut
+/// off, and how many more for each base64, whose characters at the edges encode neighbours as well.
+const VISIBLE: (usize, usize) = (3, 6);
+
+/// Spells a text.
+type Spell = fn(&str) -> String;
+
+const SPELLINGS: [(&str, Spell); 29] = [
+    ("plain", str::to_owned),
+    ("JSON", json),
+    ("JSON twice", |text| json(&json(text))),
+    ("JSON three times", |text| json(&json(&json(text)))),
+    ("JSON of ASCII", json_of_ascii),
+    ("JSON with slashes", |text| json(text).replace('/', "\\/")),
+    ("JSON of Go", |text| json(text).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")),
+    ("URL", |text| percent(text, "-_.~")),
+    ("URL in lower case", |text| percent(text, "-_.~").to_lowercase_escapes()),
+    ("URL with slashes", |text| percent(text, "-_.~/")),
+    ("URL of JavaScript", |text| percent(text, "-_.~!*'()")),
+    ("URL of everything", |text| text.bytes().map(|byte| format!("%{byte:02X}")).collect()),
+    ("form", |text| percent(text, "-_.*").replace("%20", "+")),
+    ("HTML", |text| html(text, "&quot;", "&#39;")),
+    ("HTML with &apos;", |text| html(text, "&quot;", "&apos;")),
+    ("HTML with numbers", |text| html(text, "&#34;", "&#x27;")),
+    ("shell", |text| format!("'{}'", text.replace('\'', r"'\''"))),
+    ("shlex.quote", |text| format!("'{}'", text.replace('\'', r#"'"'"'"#))),
+    ("printf %q", |text| backslashes(text, "_-./:=@%+")),
+    ("$'…'", |text| format!("$'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))),
+    ("octal", |text| {
+        let byte = |byte: u8| match byte {
+            b'\\' | b'\'' => format!("\\{}", char::from(byte)),
+            b' '..=b'~' => char::from(byte).to_string(),
+            _ => format!("\\{byte:03o}"),
+        };
+        text.bytes().map(byte).collect()
+    }),
+    ("Shellwords", |text| backslashes(text, "_-.,:+/@")),
+    ("repr", |text| format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))),
+    ("inspect", |text| {
+        ["#{", "#$", "#@"].iter().fold(json(text), |text, start| text.replace(start, &format!("\\{start}")))
+    }),
+    ("debug", |text| format!("{text:?}")),
+    ("base64", |text| STANDARD.encode(text)),
+    ("base64 after one byte", |text| STANDARD.encode(format!(":{text}"))),
+    ("base64 after two bytes, for URLs", |text| URL_SAFE_NO_PAD.encode(format!("a:{text}"))),
+    ("base64 in lines", |text| {
+        let encoded = STANDARD.encode(text);
+        let lines: Vec<_> = encoded.as_bytes().chunks(16).map(String::from_utf8_lossy).collect();
+        lines.join("\n")
+    }),
+];
+
+/// Text around a secret.
+const AROUND: [(&str, &str); 9] = [
+    ("", ""),
+    ("password=", " was refused"),
+    (r#"{"password": ""#, r#"", "port": 25555}"#),
+    (r#"{\"password\":\""#, r#"\",\"port\":25555}"#),
+    ("https://admin:", "@10.0.0.6:25555/info"),
+    ("<string>", "</string>\n"),
+    ("Authorization: Basic ", "\r\nHost: director"),
+    ("line one\n  secret: ", "\nline three"),
+    ("curl -u 'admin:", "' https://10.0.0.6"),
+];
+
+/// Random numbers by SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap() % bound
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    /// Returns a secret of at least 16 characters, 12 of which are no quotes, backslashes or blanks. Such
+    /// characters at its ends would stay visible, because texts put them around every secret.
+    fn secret(&mut self) -> String {
+        let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+        let base64: Vec<char> = letters.iter().copied().chain("+/+/+/".chars()).collect();
+        let ascii: Vec<char> = (' '..='~').collect();
+        let special: Vec<char> =
+            letters.iter().copied().chain(" \"'\\/%&<>$#+=\n\t".repeat(4).chars()).collect();
+        let wide: Vec<char> = "abcdefgh 0123 äöüßéñ€→漢字😀🔑&\"'".chars().collect();
+        let words: Vec<char> = "etaoin shrdlu cmfwyp ".chars().collect();
+        loop {
+            let alphabet = self.of(&[&letters, &base64, &ascii, &special, &wide, &words]);
+            let length = 16 + self.below(30);
+            let secret: String = (0..length).map(|_| self.of(alphabet)).collect();
+            let is_quoting = |character: char| " \"'\\+\n\t.,".contains(character);
+            let secret = secret.trim_matches(is_quoting).to_owned();
+            if secret.chars().count() >= 16 && without_quoting(&secret).len() >= search::SHORTEST_COMPACT {
+                return secret;
+            }
+        }
+    }
+}
+
+trait LowercaseEscapes {
+    fn to_lowercase_escapes(&self) -> String;
+}
+
+impl LowercaseEscapes for String {
+    fn to_lowercase_escapes(&self) -> String {
+        let mut parts = self.split('%');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| format!("{all}%{}{}", part[..2].to_lowercase(), &part[2..]))
+    }
+}
+
+fn json(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn json_of_ascii(text: &str) -> String {
+    let mut output = String::new();
+    for unit in json(text).encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => output.push(char::from(byte)),
+            _ => write!(output, "\\u{unit:04x}").unwrap(),
+        }
+    }
+    output
+}
+
+fn percent(text: &str, kept: &str) -> String {
+    let encode = |byte: u8| match char::from(byte) {
+        plain if plain.is_ascii_alphanumeric() || kept.contains(plain) => plain.to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+fn html(text: &str, double: &str, single: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', double).replace('\'', single)
+}
+
+fn backslashes(text: &str, kept: &str) -> String {
+    let quote = |character: char| match character {
+        plain if !plain.is_ascii() || plain.is_ascii_alphanumeric() || kept.contains(plain) => {
+            plain.to_string()
+        }
+        '\n' => "'\n'".to_owned(),
+        other => format!("\\{other}"),
+    };
+    text.chars().map(quote).collect()
+}
+
+/// Returns a text with its escapes decoded, without quotes and blanks.
+fn without_quoting(text: &str) -> Vec<u8> {
+    let view = View::of(text.as_bytes(), 0);
+    let unescaped = view.unescaped();
+    compact(&unescaped.as_ref().unwrap_or(&view).bytes)
+}
+
+/// Returns an error if `shown` contains more of the secret than [`VISIBLE`] allows, or less of the text
+/// around.
+fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String> {
+    let allowed = VISIBLE.0 + VISIBLE.1 * of.matches("base64").count();
+    let rest = shown.strip_prefix(before).and_then(|shown| shown.strip_suffix(after));
+    let rest = rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {of}"))?;
+    // Of an entity for a quote behind the secret, a part may be left.
+    let rest = match rest.rsplit_once("<redacted>&") {
+        Some((rest, entity)) if entity.len() < 6 => format!("{rest}{REPLACEMENT}"),
+        _ => rest.to_owned(),
+    };
+    let visible = String::from_utf8_lossy(&without_quoting(&rest.replace(REPLACEMENT, ""))).into_owned();
+    if rest.contains(REPLACEMENT) && visible.chars().count() <= allowed {
+        return Ok(());
+    }
+    Err(format!("visible: {visible}\nin {shown}\nof {of}"))
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "tests take the number of cases from tests/run")]
+fn a_secret_in_two_spellings_is_hidden_wherever_it_is_cut_off() {
+    let sweep = std::env::var("MONOPILE_SWEEP").ok().filter(|sweep| !sweep.is_empty());
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let given = std::env::var("MONOPILE_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seed = given.unwrap_or_else(|| if sweep.is_some() { now() } else { 20 });
+    let count = match &sweep {
+        Some(lives) => lives.parse().map_or(SECRETS.1, |lives: u64| lives * 100),
+        None => SECRETS.0,
+    };
+    eprintln!("seed {seed}, {count} secrets");
+    let mut failed = Vec::new();
+    for number in 0..count {
+        let mut random = Random(seed.wrapping_mul(1 << 32).wrapping_add(number));
+        let secret = random.secret();
+        let redactor = Redactor::default();
+        redactor.add(&secret);
+        for _ in 0..4 {
+            redactor.add(&random.secret());
+        }
+        // The default run takes some of the pairs of spellings for each secret.
+        for (first, spell) in SPELLINGS {
+            let (second, spell_again) = random.of(&SPELLINGS);
+            let (before, after) = random.of(&AROUND);
+            let spelt = |text: &str| spell_again(&spell(text));
+            let whole = spelt(&secret);
+            let of = format!("{secret:?} as {first}, then {second} (MONOPILE_SEED={seed}, secret {number})");
+            let shown = redactor.apply(&format!("{before}{whole}{after}")).into_owned();
+            failed.extend(check(&shown, before, after, &of).err());
+
+            // A part may be shorter when it is decoded than a part of it, which ends inside of an escape.
+            let shows_little = |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER;
+            let last = (0..secret.chars().count()).rev().find(shows_little).unwrap();
+            let shortest = spelt(&prefix(&secret, last + 1)).len();
+            if shortest < whole.len() {
+                let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
+                let (mark, of) = (random.of(&["…", "..."]), format!("{of}, cut at {cut}"));
+                let end = format!("{mark}{after}");
+                let shown = redactor.apply(&format!("{before}{}{end}", &whole[..cut])).into_owned();
+                failed.extend(check(&shown, before, &end, &of).err());
+            }
+        }
+    }
+    let some: Vec<_> = failed.iter().take(10).map(String::as_str).collect();
+    assert!(failed.is_empty(), "{} failures:\n{}", failed.len(), some.join("\n\n"));
+}
+
+fn prefix(text: &str, count: usize) -> String {
+    text.chars().take(count).collect()
+}

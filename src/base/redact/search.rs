@@ -1,0 +1,299 @@
+//! Searches texts for secrets: as they are, unescaped, without quoting and wrapping, and in base64. At the
+//! edges of a text, also for the start or end of a secret that was cut off there.
+
+use std::ops::Range;
+
+use super::index::{Entry, Index};
+use super::spellings;
+use super::view::{View, compact, compact_places, is_escape, is_quoted};
+
+/// The length from which a secret of letters alone is also found inside longer words.
+pub(super) const SHORTEST_INSIDE: usize = 8;
+/// The minimum length of a secret without quotes and blanks that is searched in such a form. Two adjacent
+/// short words are not a secret.
+pub(super) const SHORTEST_COMPACT: usize = 12;
+/// The number of times that base64 is decoded.
+const DEPTH: u8 = 2;
+/// The length of a fragment of a secret at the edge of a text.
+const FRAGMENT: Range<usize> = 8..513;
+/// The minimum lengths of such a fragment in base64, and when it is decoded.
+const FRAGMENT_BASE64: (usize, usize) = (8, 5);
+/// The maximum length of what remains of an escape that was cut off.
+const RESIDUE: usize = 16;
+/// The maximum number of brackets, commas and dots between a secret and an ellipsis.
+const LONGEST_BETWEEN: usize = 3;
+/// The length of text that is searched at each edge.
+const EDGE: usize = 4096;
+/// The length of text that is searched at a time, and by how much these parts overlap.
+const WINDOW: (usize, usize) = (256 * 1024, 16 * 1024);
+
+/// A secret in a text.
+pub(super) struct Match {
+    pub(super) range: Range<usize>,
+    /// True if it is secret only as a precaution; see [`super::Redactor::add_value`].
+    pub(super) is_value: bool,
+}
+
+/// The secrets in the forms in which they are searched.
+#[derive(Default)]
+pub(super) struct Forms {
+    /// Secrets as they are, and all spellings of short ones.
+    exact: Index,
+    /// Unescaped secrets without quotes and blanks.
+    compact: Index,
+    /// The same, reversed.
+    reversed: Index,
+}
+
+/// One end of a text at which a secret may have been cut off.
+#[derive(Clone, Copy)]
+struct Edge {
+    /// The position of the edge in the text.
+    at: usize,
+    /// True if an ellipsis shows that something was cut off.
+    is_marked: bool,
+}
+
+impl Forms {
+    pub(super) fn insert(&mut self, secret: &str, is_value: bool) {
+        for part in spellings::parts(secret) {
+            self.exact.insert(part.as_bytes(), is_value);
+            let view = View::of(part.as_bytes(), 0);
+            let unescaped = view.unescaped();
+            if let Some(unescaped) = &unescaped
+                && unescaped.bytes.len() >= spellings::SHORTEST
+            {
+                self.exact.insert(&unescaped.bytes, is_value);
+            }
+            let mut form = compact(&unescaped.as_ref().unwrap_or(&view).bytes);
+            if form.len() >= SHORTEST_COMPACT {
+                self.compact.insert(&form, is_value);
+                form.reverse();
+                self.reversed.insert(&form, is_value);
+                // A backslash before an escaped secret hides where it begins.
+                self.exact.insert(spellings::json(part).as_bytes(), is_value);
+            } else {
+                spellings::of(part).iter().for_each(|form| self.exact.insert(form.as_bytes(), is_value));
+            }
+        }
+    }
+
+    /// Returns the number of forms.
+    pub(super) fn len(&self) -> usize {
+        self.exact.len()
+    }
+
+    /// Finds the secrets in a text. Without an ellipsis, fragments at its edges count only if `may_be_cut`.
+    pub(super) fn find(&self, text: &str, may_be_cut: bool) -> Vec<Match> {
+        let mut found = Vec::new();
+        let mut start = 0;
+        loop {
+            let end = text.ceil_char_boundary(start + WINDOW.0);
+            let part = text.get(start..end).unwrap_or_default();
+            self.search(&View::of(part.as_bytes(), start), DEPTH, &mut found);
+            if end == text.len() {
+                break;
+            }
+            start = text.floor_char_boundary(end - WINDOW.1);
+        }
+        let mut start = 0;
+        for ellipsis in ellipses(text.as_bytes()).chain(std::iter::once(text.len()..text.len())) {
+            let part = start..ellipsis.start;
+            if may_be_cut || ellipsis.start < text.len() {
+                self.search_end(text, &part, ellipsis.start < text.len(), &mut found);
+            }
+            if may_be_cut || start > 0 {
+                self.search_start(text, &part, start > 0, &mut found);
+            }
+            start = ellipsis.end;
+        }
+        found
+    }
+
+    fn search(&self, view: &View<'_>, depth: u8, found: &mut Vec<Match>) {
+        self.search_exact(view, found);
+        let unescaped = view.unescaped();
+        if let Some(unescaped) = &unescaped {
+            self.search_exact(unescaped, found);
+        }
+        let plain = unescaped.as_ref().unwrap_or(view);
+        if unescaped.is_some() || is_quoted(&plain.bytes) {
+            self.search_compact(plain, found);
+        }
+        if depth > 0 && self.compact.len() > 0 {
+            plain.texts(SHORTEST_COMPACT, |text| self.search(text, depth - 1, found));
+        }
+    }
+
+    /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
+    fn search_exact(&self, view: &View<'_>, found: &mut Vec<Match>) {
+        self.exact.each(&view.bytes, |at, Entry { form, is_value }| {
+            let range = at..at + form.len();
+            if form.len() >= SHORTEST_INSIDE
+                || !form.iter().all(u8::is_ascii_alphabetic)
+                || is_word(&view.bytes, &range)
+            {
+                found.push(Match { range: view.original(&range), is_value: *is_value });
+            }
+        });
+    }
+
+    fn search_compact(&self, plain: &View<'_>, found: &mut Vec<Match>) {
+        let mut matches = Vec::new();
+        self.compact.each(&compact(&plain.bytes), |at, Entry { form, is_value }| {
+            matches.push((at, at + form.len() - 1, *is_value));
+        });
+        if matches.is_empty() {
+            return;
+        }
+        let places = compact_places(&plain.bytes);
+        for (first, last, is_value) in matches {
+            if let (Some(first), Some(last)) = (places.get(first), places.get(last)) {
+                found.push(Match { range: plain.original(&(*first..last + 1)), is_value });
+            }
+        }
+    }
+
+    /// Finds the start of a secret at the end of a part of a text.
+    fn search_end(&self, text: &str, part: &Range<usize>, is_marked: bool, found: &mut Vec<Match>) {
+        let text = text.as_bytes().get(..part.end).unwrap_or_default();
+        let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'\\".contains(byte);
+        let at = text.iter().rposition(is_text).map_or(0, |last| last + 1);
+        // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
+        // secret.
+        let before = text.get(..at).unwrap_or_default().iter().rev();
+        let between = before.take(LONGEST_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
+        for at in (at - between..=at).rev() {
+            let start = part.start.max(at.saturating_sub(EDGE));
+            let view = View::of(text.get(start..at).unwrap_or_default(), start);
+            if self.starts_in(&view, Edge { at, is_marked }, DEPTH, found) {
+                break;
+            }
+        }
+    }
+
+    fn starts_in(&self, view: &View<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+        let unescaped = view.unescaped();
+        let plain = unescaped.as_ref().unwrap_or(view);
+        let bytes = compact(&plain.bytes);
+        let residue = residue(&view.bytes, &plain.bytes);
+        for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
+            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(FRAGMENT_BASE64.1);
+            let last = (end + 1).saturating_sub(shortest);
+            for at in end.saturating_sub(FRAGMENT.end - 1)..last {
+                let fragment = bytes.get(at..end).unwrap_or_default();
+                let Some(entry) = self.compact.continuation(fragment) else { continue };
+                if hides(entry, fragment, edge, depth) {
+                    let place = compact_places(&plain.bytes).get(at).copied().unwrap_or_default();
+                    let start = plain.original(&(place..place + 1)).start;
+                    found.push(Match { range: start..edge.at, is_value: entry.is_value });
+                    return true;
+                }
+            }
+        }
+        let length = plain.bytes.len();
+        depth > 0
+            && (length.saturating_sub(residue)..=length).rev().any(|end| {
+                let run = plain.run_at_end(end);
+                run.len() >= FRAGMENT_BASE64.0
+                    && (0..4).any(|skipped| {
+                        let (mut views, _) = plain.decoded(&run, skipped, FRAGMENT_BASE64.1);
+                        let last = views.pop();
+                        last.is_some_and(|(_, view)| self.starts_in(&view, edge, depth - 1, found))
+                    })
+            })
+    }
+
+    /// Finds the end of a secret at the start of a part of a text.
+    fn search_start(&self, text: &str, part: &Range<usize>, is_marked: bool, found: &mut Vec<Match>) {
+        let text = text.as_bytes().get(part.clone()).unwrap_or_default();
+        let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'])>".contains(byte);
+        let skipped = text.iter().position(is_text).unwrap_or(text.len());
+        let end = text.len().min(skipped + EDGE);
+        let at = part.start + skipped;
+        let view = View::of(text.get(skipped..end).unwrap_or_default(), at);
+        self.ends_in(&view, Edge { at, is_marked }, DEPTH, found);
+    }
+
+    fn ends_in(&self, view: &View<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+        let unescaped = view.unescaped();
+        let plain = unescaped.as_ref().unwrap_or(view);
+        let mut bytes = compact(&plain.bytes);
+        bytes.truncate(FRAGMENT.end - 1);
+        bytes.reverse();
+        for at in 0..(bytes.len() + 1).saturating_sub(shortest(depth)) {
+            let fragment = bytes.get(at..).unwrap_or_default();
+            let Some(entry) = self.reversed.continuation(fragment) else { continue };
+            if hides(entry, fragment, edge, depth) {
+                let places = compact_places(&plain.bytes);
+                let last = places.get(fragment.len() - 1).copied().unwrap_or_default();
+                let end = plain.original(&(last..last + 1)).end;
+                found.push(Match { range: edge.at..end, is_value: entry.is_value });
+                return true;
+            }
+        }
+        let run = plain.run_at_start();
+        depth > 0
+            && run.len() >= FRAGMENT_BASE64.0
+            && (0..4).any(|skipped| {
+                let (views, _) = plain.decoded(&run, skipped, FRAGMENT_BASE64.1);
+                // The first character may have been cut off.
+                let first = views.into_iter().next().filter(|(start, _)| *start < 4);
+                first.is_some_and(|(_, view)| self.ends_in(&view, edge, depth - 1, found))
+            })
+    }
+}
+
+/// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
+/// `%2` or `u00` without its backslash.
+fn residue(text: &[u8], unescaped: &[u8]) -> usize {
+    let tail = text.get(text.len().saturating_sub(RESIDUE + 3)..).unwrap_or_default();
+    if !tail.iter().any(|byte| is_escape(*byte)) {
+        return 0;
+    }
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte < b' ' || b"%&#{\\".contains(*byte);
+    unescaped.iter().rev().take(RESIDUE).take_while(is_part).count()
+}
+
+/// Returns the minimum length of a fragment.
+fn shortest(depth: u8) -> usize {
+    if depth == DEPTH { FRAGMENT.start } else { FRAGMENT_BASE64.1 }
+}
+
+/// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
+/// only as a precaution, words and the starts of addresses do not.
+fn hides(entry: &Entry, fragment: &[u8], edge: Edge, depth: u8) -> bool {
+    depth < DEPTH || edge.is_marked && !entry.is_value || is_opaque(fragment)
+}
+
+/// Returns true if no letter, digit or underscore adjoins the range.
+fn is_word(text: &[u8], range: &Range<usize>) -> bool {
+    let apart = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    apart(range.start.checked_sub(1).and_then(|before| text.get(before))) && apart(text.get(range.end))
+}
+
+/// Returns true if a fragment looks like part of a key rather than of a word or an address.
+fn is_opaque(fragment: &[u8]) -> bool {
+    let has = |kind: fn(&u8) -> bool| fragment.iter().any(kind);
+    let mixed = has(u8::is_ascii_digit) || (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase));
+    mixed && has(u8::is_ascii_alphabetic)
+}
+
+/// Returns the places of `…` and `...` in a text. Of more dots, the last three are the ellipsis.
+fn ellipses(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let next = rest.iter().position(|byte| matches!(byte, b'.' | 0xe2))?;
+            let start = at + next;
+            let rest = text.get(start..).unwrap_or_default();
+            let dots = rest.iter().take_while(|byte| **byte == b'.').count();
+            let length = if rest.starts_with("…".as_bytes()) { "…".len() } else { dots };
+            at = start + length.max(1);
+            if length >= 3 {
+                return Some(at - 3..at);
+            }
+        }
+        None
+    })
+}

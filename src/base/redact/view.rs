@@ -1,0 +1,483 @@
+//! A text with its escapes decoded, and the place in the original of each byte.
+//!
+//! Secrets and texts are brought into the same form, so that a secret is found in any combination of
+//! spellings. Three steps lead there:
+//! - [`View::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none is left;
+//! - [`compact`] drops the quotes, backslashes, blanks and line breaks that quoting and wrapping added;
+//! - [`View::decoded`] decodes base64.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The maximum number of nested escapes.
+const LEVELS: usize = 12;
+/// The maximum length of base64 that is decoded at the edge of a text.
+const LONGEST_AT_EDGE: usize = 1024;
+/// Marks a byte that is no base64 in [`SEXTETS`].
+const NONE: u8 = 0xff;
+/// The value of each byte in base64, in the standard alphabet and in that of URLs.
+static SEXTETS: [u8; 256] = sextets();
+
+/// A text that was made from an original.
+pub(super) struct View<'t> {
+    pub(super) bytes: Cow<'t, [u8]>,
+    place: Place,
+}
+
+/// The place of a view's bytes in the original.
+enum Place {
+    /// The bytes are the original from this position on.
+    At(usize),
+    /// The start and end of each byte's origin.
+    Spans(Vec<(usize, usize)>),
+}
+
+/// Consecutive characters of base64 in a view: their values and positions, without line breaks.
+pub(super) struct Run {
+    values: Vec<u8>,
+    places: Vec<usize>,
+}
+
+impl<'t> View<'t> {
+    /// Creates the view of a part of the original that begins at `offset`.
+    pub(super) fn of(bytes: &'t [u8], offset: usize) -> Self {
+        View { bytes: Cow::Borrowed(bytes), place: Place::At(offset) }
+    }
+
+    /// Returns the place of these bytes in the original.
+    pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let last = range.end.saturating_sub(1).max(range.start);
+        self.span(range.start).0..self.span(last).1
+    }
+
+    fn span(&self, at: usize) -> (usize, usize) {
+        match &self.place {
+            Place::At(offset) => (offset + at, offset + at + 1),
+            Place::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Decodes all escapes, also nested ones. Returns nothing if there are none.
+    pub(super) fn unescaped(&self) -> Option<View<'static>> {
+        let mut view = self.unescaped_once()?;
+        for _ in 1..LEVELS {
+            match view.unescaped_once() {
+                Some(next) => view = next,
+                None => break,
+            }
+        }
+        Some(view)
+    }
+
+    fn unescaped_once(&self) -> Option<View<'static>> {
+        let mut bytes = Vec::new();
+        let mut spans = Vec::new();
+        let mut at = self.bytes.iter().position(|byte| is_escape(*byte))?;
+        let mut is_changed = false;
+        let mut copied = 0;
+        loop {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            if let Some((length, piece)) = decode(rest) {
+                is_changed = true;
+                bytes.extend_from_slice(self.bytes.get(copied..at).unwrap_or_default());
+                spans.extend((copied..at).map(|at| self.span(at)));
+                let origin = self.original(&(at..at + length));
+                let mut buffer = [0; 4];
+                let decoded = match &piece {
+                    Piece::Nothing => &[][..],
+                    Piece::Byte(byte) => std::slice::from_ref(byte),
+                    Piece::Character(character) => character.encode_utf8(&mut buffer).as_bytes(),
+                };
+                bytes.extend_from_slice(decoded);
+                spans.extend(decoded.iter().map(|_| (origin.start, origin.end)));
+                at += length;
+                copied = at;
+            } else {
+                at += 1;
+            }
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let Some(next) = rest.iter().position(|byte| is_escape(*byte)) else { break };
+            at += next;
+        }
+        if !is_changed {
+            return None;
+        }
+        bytes.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
+        spans.extend((copied..self.bytes.len()).map(|at| self.span(at)));
+        Some(View { bytes: Cow::Owned(bytes), place: Place::Spans(spans) })
+    }
+
+    /// Calls `found` with every text of at least `shortest` bytes in base64.
+    pub(super) fn texts(&self, shortest: usize, mut found: impl FnMut(&View<'_>)) {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            let (end, count) = self.run_from(at);
+            if count * 3 / 4 >= shortest {
+                let is_text = self.alignments(&(at..end), shortest);
+                if is_text.contains(&true) {
+                    let run = self.run(at..end);
+                    for (skipped, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
+                        let (texts, _) = self.decoded(&run, skipped, shortest);
+                        texts.iter().for_each(|(_, text)| found(text));
+                    }
+                }
+            }
+            at = end + 1;
+        }
+    }
+
+    /// Tells for each number of characters left out at the start of a run whether the rest may contain a text
+    /// of at least `shortest` bytes. Most words, paths and IDs do not, and are not decoded.
+    fn alignments(&self, range: &Range<usize>, shortest: usize) -> [bool; 4] {
+        let mut lengths = [TextLength::default(); 4];
+        let mut is_text = [false; 4];
+        let mut before = None;
+        let values = self.bytes.get(range.clone()).unwrap_or_default().iter().map(|byte| sextet(*byte));
+        for (index, value) in values.filter(|value| *value != NONE).enumerate() {
+            if let Some(before) = before.replace(value) {
+                // Bytes lie across two characters, at another place for each alignment.
+                let bytes = [before << 2 | value >> 4, before << 4 | value >> 2, before << 6 | value];
+                for (place, byte) in bytes.into_iter().enumerate() {
+                    let alignment = (index + 3 - place) % 4;
+                    lengths[alignment].add(byte);
+                    is_text[alignment] |= lengths[alignment].length >= shortest;
+                }
+            }
+        }
+        is_text
+    }
+
+    /// Returns the run at the start of the view.
+    pub(super) fn run_at_start(&self) -> Run {
+        let end = self.run_from(0).0.min(LONGEST_AT_EDGE);
+        self.run(0..end)
+    }
+
+    /// Returns the run that ends at `end`.
+    pub(super) fn run_at_end(&self, end: usize) -> Run {
+        let mut start = end;
+        while start > 0 && end - start < LONGEST_AT_EDGE {
+            let before = self.bytes.get(..start).unwrap_or_default();
+            let between = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
+            let length = start - between;
+            let is_break =
+                between == 0 || before.get(length..).is_some_and(|between| between.contains(&b'\n'));
+            match before.get(length.wrapping_sub(1)) {
+                Some(byte) if is_break && sextet(*byte) != NONE => start = length - 1,
+                _ => break,
+            }
+        }
+        self.run(start..end)
+    }
+
+    /// Returns the end of the run at a position, and the number of its characters.
+    fn run_from(&self, start: usize) -> (usize, usize) {
+        let (mut at, mut count) = (start, 0);
+        while let Some(byte) = self.bytes.get(at) {
+            if sextet(*byte) != NONE {
+                count += 1;
+                at += 1;
+                continue;
+            }
+            let length = line_break(self.bytes.get(at..).unwrap_or_default());
+            match self.bytes.get(at + length) {
+                Some(next) if count > 0 && length > 0 && sextet(*next) != NONE => at += length,
+                _ => break,
+            }
+        }
+        (at, count)
+    }
+
+    fn run(&self, range: Range<usize>) -> Run {
+        let of = |at: usize| self.bytes.get(at).map_or(NONE, |byte| sextet(*byte));
+        let places: Vec<usize> = range.filter(|at| of(*at) != NONE).collect();
+        Run { values: places.iter().map(|at| of(*at)).collect(), places }
+    }
+
+    /// Decodes a run without its first `skipped` characters. Returns the texts of at least `shortest` bytes
+    /// in it that are valid UTF-8, each with its position in the bytes of the run, and the number of these
+    /// bytes.
+    pub(super) fn decoded(
+        &self,
+        run: &Run,
+        skipped: usize,
+        shortest: usize,
+    ) -> (Vec<(usize, View<'static>)>, usize) {
+        let mut bytes = Vec::with_capacity(run.values.len());
+        for quantum in run.values.get(skipped..).unwrap_or_default().chunks(4) {
+            let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
+            let [_, first, second, third] = (bits << (6 * (4 - quantum.len()))).to_be_bytes();
+            bytes.extend([first, second, third].into_iter().take(quantum.len().saturating_sub(1)));
+        }
+        let mut views = Vec::new();
+        let mut start = 0;
+        for chunk in bytes.utf8_chunks() {
+            let text = chunk.valid();
+            if text.len() >= shortest {
+                let origin = |at: usize| {
+                    let first = skipped + at / 3 * 4 + at % 3;
+                    let place = |index: usize| run.places.get(index).copied().unwrap_or_default();
+                    (self.span(place(first)).0, self.span(place(first + 1)).1)
+                };
+                let spans = (start..start + text.len()).map(origin).collect();
+                let bytes = Cow::Owned(text.as_bytes().to_vec());
+                views.push((start, View { bytes, place: Place::Spans(spans) }));
+            }
+            start += text.len() + chunk.invalid().len();
+        }
+        (views, bytes.len())
+    }
+}
+
+/// The length of a text, which ends at bytes that are not UTF-8. It may be too large, but not too small.
+#[derive(Clone, Copy, Default)]
+struct TextLength {
+    length: usize,
+    /// The number of bytes that the last character still needs.
+    due: u8,
+}
+
+impl TextLength {
+    fn add(&mut self, byte: u8) {
+        let is_continuation = (0x80..0xc0).contains(&byte);
+        if is_continuation != (self.due > 0) {
+            self.length = 0;
+        }
+        self.due = match byte {
+            0x80..0xc0 => self.due.saturating_sub(1),
+            0xc0..0xe0 => 1,
+            0xe0..0xf0 => 2,
+            0xf0.. => 3,
+            _ => 0,
+        };
+        self.length += 1;
+    }
+}
+
+impl Run {
+    /// Returns the number of characters.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+}
+
+/// Returns true for characters that quoting and wrapping add to a text.
+fn is_noise(byte: u8) -> bool {
+    byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b'+' | 0x7f)
+}
+
+/// Returns true if a text without escapes contains what [`compact`] leaves out, apart from blanks.
+pub(super) fn is_quoted(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
+}
+
+/// Returns a text without quotes, backslashes, blanks, line breaks and control characters. `+` is a blank
+/// in a URL.
+pub(super) fn compact(bytes: &[u8]) -> Vec<u8> {
+    let mut output = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        if !is_noise(*byte) {
+            output.push(*byte);
+        }
+    }
+    output
+}
+
+/// Returns the positions of the bytes that [`compact`] leaves.
+pub(super) fn compact_places(bytes: &[u8]) -> Vec<usize> {
+    bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(at, _)| at).collect()
+}
+
+/// Returns true for the first characters of escapes.
+pub(super) fn is_escape(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'%' | b'&')
+}
+
+/// The meaning of an escape.
+enum Piece {
+    Nothing,
+    Byte(u8),
+    Character(char),
+}
+
+/// Decodes the escape at the start of a text. Returns its length, too.
+fn decode(text: &[u8]) -> Option<(usize, Piece)> {
+    match text.first()? {
+        b'\\' => Some(backslash(text)),
+        b'%' => Some((3, Piece::Byte(u8::try_from(hex(text.get(1..3)?)?).ok()?))),
+        b'&' => entity(text),
+        _ => None,
+    }
+}
+
+/// Decodes an escape of JSON, debug output or a shell. The number of backslashes does not matter, because
+/// each level of JSON doubles it.
+fn backslash(text: &[u8]) -> (usize, Piece) {
+    let run = text.iter().take_while(|byte| **byte == b'\\').count();
+    let after = text.get(run..).unwrap_or_default();
+    let letter = |character| (run + 1, Piece::Character(character));
+    match after {
+        [b'n', ..] => letter('\n'),
+        [b't', ..] => letter('\t'),
+        [b'r', ..] => letter('\r'),
+        [b'b' | b'f' | b'v' | b'a' | b'e' | b'E', ..] => letter('\x1b'),
+        [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
+            let octal = after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
+            (run + 3, Piece::Byte(octal))
+        }
+        [b'0', ..] => letter('\0'),
+        [b'u' | b'U' | b'x', ..] => match numbered(after) {
+            Some((length, character)) => (run + length, Piece::Character(character)),
+            None => (run, Piece::Nothing),
+        },
+        _ => (run, Piece::Nothing),
+    }
+}
+
+/// Decodes `u00e4`, `u{e4}`, `U000000e4` or `xe4`. Returns the length, too.
+fn numbered(text: &[u8]) -> Option<(usize, char)> {
+    let number = |range: Range<usize>| hex(text.get(range)?);
+    match text {
+        [b'u', b'{', rest @ ..] => {
+            let digits = rest.iter().take(7).position(|byte| *byte == b'}')?;
+            Some((digits + 3, char::from_u32(number(2..2 + digits)?)?))
+        }
+        [b'u', ..] => {
+            let unit = number(1..5)?;
+            if !(0xd800..0xdc00).contains(&unit) {
+                return Some((5, char::from_u32(unit)?));
+            }
+            // The second half of a pair is an escape of its own.
+            let rest = text.get(5..)?;
+            let run = rest.iter().take_while(|byte| **byte == b'\\').count();
+            let low = rest.get(run..)?.strip_prefix(b"u").and_then(|rest| hex(rest.get(..4)?))?;
+            let low = low.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+            Some((10 + run, char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low)?))
+        }
+        [b'U', ..] => Some((9, char::from_u32(number(1..9)?)?)),
+        _ => {
+            let first = number(1..3)?;
+            Some(utf8(text).unwrap_or((3, char::from_u32(first)?)))
+        }
+    }
+}
+
+/// Decodes a character of several bytes that are escaped one by one, such as `xc3\xa4`. Returns the length,
+/// too.
+fn utf8(text: &[u8]) -> Option<(usize, char)> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while bytes.len() < 4 {
+        let run = rest.iter().take_while(|byte| **byte == b'\\').count();
+        if (run > 0) == bytes.is_empty() {
+            return None;
+        }
+        rest = rest.get(run..)?.strip_prefix(b"x")?;
+        bytes.push(u8::try_from(hex(rest.get(..2)?)?).ok()?);
+        rest = rest.get(2..)?;
+        if let Ok(character) = std::str::from_utf8(&bytes) {
+            return Some((text.len() - rest.len(), character.chars().next()?));
+        }
+    }
+    None
+}
+
+fn entity(text: &[u8]) -> Option<(usize, Piece)> {
+    let end = text.iter().take(12).position(|byte| *byte == b';')?;
+    let character = match text.get(1..end)? {
+        b"amp" => '&',
+        b"lt" => '<',
+        b"gt" => '>',
+        b"quot" => '"',
+        b"apos" => '\'',
+        b"nbsp" => ' ',
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(hex(digits)?)?,
+        [b'#', digits @ ..] => char::from_u32(std::str::from_utf8(digits).ok()?.parse().ok()?)?,
+        _ => return None,
+    };
+    Some((end + 1, Piece::Character(character)))
+}
+
+fn hex(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    digits.iter().try_fold(0, |value: u32, byte| Some(value << 4 | digit(byte)?))
+}
+
+/// Returns the length of a line break at the start of a text, with the indentation after it and with
+/// quotes, in which a shell encloses each line. Returns 0 if there is none.
+fn line_break(text: &[u8]) -> usize {
+    let length = text.iter().take_while(|byte| is_between_lines(**byte)).count();
+    if text.get(..length).is_some_and(|between| between.contains(&b'\n')) { length } else { 0 }
+}
+
+fn is_between_lines(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'')
+}
+
+fn sextet(byte: u8) -> u8 {
+    SEXTETS[usize::from(byte)]
+}
+
+const fn sextets() -> [u8; 256] {
+    let mut table = [NONE; 256];
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut value = 0;
+    while value < 62 {
+        table[alphabet[value as usize] as usize] = value;
+        value += 1;
+    }
+    table[b'+' as usize] = 62;
+    table[b'-' as usize] = 62;
+    table[b'/' as usize] = 63;
+    table[b'_' as usize] = 63;
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unescaped(text: &str) -> String {
+        let view = View::of(text.as_bytes(), 0);
+        let bytes = view.unescaped().map_or(text.as_bytes().to_vec(), |view| view.bytes.into_owned());
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn escapes_are_decoded_until_none_is_left() {
+        for (escaped, plain) in [
+            (r"a\u0026b\\u0026c\\\\u0026d", "a&b&c&d"),
+            (r"\ud83d\ude00 \\ud83d\\ude00 \u{1f600} \U0001f600", "😀 😀 😀 😀"),
+            (r"\xc3\xa4 \xe4 \303\244", "ä ä ä"),
+            ("%2525 %c3%A4 %25%36%31", "% ä a"),
+            ("&amp;amp;&#38;lt;&#x3c;&apos;&quot;", "&<<'\""),
+            (r#"a\"b\\\"c\/d"#, r#"a"b"c/d"#),
+            (r"a\nb\\nc\\\tz", "a\nb\nc\tz"),
+            ("100% & more; &nothing; %zz", "100% & more; &nothing; %zz"),
+        ] {
+            assert_eq!(unescaped(escaped), plain, "{escaped}");
+        }
+    }
+
+    #[test]
+    fn each_byte_knows_its_origin() {
+        let text = r"x%2526y\u00e4z";
+        let view = View::of(text.as_bytes(), 10).unescaped().unwrap();
+        assert_eq!(*view.bytes, *"x&yäz".as_bytes());
+        assert_eq!(view.original(&(1..2)), 11..16);
+        assert_eq!(view.original(&(2..5)), 16..23);
+        assert_eq!(view.original(&(0..6)), 10..24);
+    }
+
+    #[test]
+    fn base64_is_decoded_over_line_breaks() {
+        let text = "-- aGVsbG8s\n  IHdvcmxk --";
+        let view = View::of(text.as_bytes(), 0);
+        let mut found = Vec::new();
+        view.texts(4, |text| found.push((text.bytes.to_vec(), text.original(&(5..8)))));
+        assert!(found.contains(&(b"hello, world".to_vec(), 9..17)), "{found:?}");
+    }
+}

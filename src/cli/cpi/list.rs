@@ -1,0 +1,57 @@
+//! `monopile cpi list`, and the hidden command `cpis`.
+
+use clap::Args;
+
+use crate::cli::environment_args::EnvironmentArgs;
+use crate::cli::finish::Finished;
+use crate::cli::resources::{begin, yes_or_no};
+use crate::cli::session::Session;
+use crate::cli::table::{Layout, Table};
+use base::{Error, Result};
+use engine::resources::{self, ListedCpi};
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    on: EnvironmentArgs,
+}
+
+impl ListArgs {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+        let (mut on, run_context) = begin(&self.on, false, session, "cpi-list")?;
+        on.inputs.discard_generated = true;
+        let listed = resources::cpis(&on, &run_context.environment)?;
+        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
+        let output = match session.globals.json() {
+            true => Finished::json(&listed)?,
+            false => Finished::Output(shown(listed, &session.layout()).into_bytes()),
+        };
+        Ok(match silent.is_empty() {
+            true => output,
+            false => output.but(Error::environment(format!("not every CPI answers: {}", silent.join(", ")))),
+        })
+    }
+}
+
+fn name(cpi: &ListedCpi) -> String {
+    cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
+}
+
+fn shown(listed: Vec<ListedCpi>, layout: &Layout) -> String {
+    let mut table = Table::new(["Name", "Type", "Version", "Stemcell formats", "Reachable", "Note"]);
+    for cpi in listed {
+        let note = match (&cpi.name, cpi.problem) {
+            (_, Some(problem)) => problem,
+            (None, None) => "the default CPI".to_owned(),
+            (Some(_), None) => String::new(),
+        };
+        let formats = match (cpi.reachable, cpi.stemcell_formats) {
+            (_, Some(formats)) => formats.join(", "),
+            (true, None) => "unknown".to_owned(),
+            (false, None) => String::new(),
+        };
+        let version = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
+        table.row([cpi.name.unwrap_or_default(), cpi.kind, version, formats, yes_or_no(cpi.reachable), note]);
+    }
+    table.print(layout)
+}

@@ -1,0 +1,229 @@
+//! Exit codes of single commands, environment variables and files: used by the program, and listed in the man
+//! pages and `docs/reference.md`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::env_file::FILE_NAME;
+use super::paths;
+use base::{Error, Result};
+use engine::state::BESIDE;
+
+/// Exit codes with their meanings.
+pub type ExitCodes = &'static [(&'static str, &'static str)];
+
+/// Exit codes with a meaning of their own, by command.
+const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
+    (
+        &["plan"],
+        &[("0", "the plan is made"), ("7", "the plan is made and has changes (--detailed-exitcode)")],
+    ),
+    (
+        &["status"],
+        &[
+            ("0", "no problem found"),
+            ("1", "the jobs do not run, or no VM is on record"),
+            ("5", "the agent does not answer, or the agent of another VM answers"),
+            (
+                "6",
+                "the VM or its disk does not exist, the disk is not mounted, or another disk is mounted that \
+                 is not on record",
+            ),
+        ],
+    ),
+    (&["cloud-check", "state verify"], &[("0", "no problem is left"), ("6", "problems are left")]),
+    (&["cpi list", "cpis"], &[("0", "all CPIs answer"), ("1", "a CPI does not answer")]),
+    (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
+    (&["vars check"], &[("0", "no problem found"), ("3", "problems found")]),
+    (
+        &["ssh", "scp"],
+        &[
+            ("255", "ssh failed"),
+            ("others", "the exit code of the command on the VM, of scp, or of monopile"),
+        ],
+    ),
+];
+
+/// Returns the exit codes that mean something of their own after this command.
+pub(super) fn exit_codes(command: &str) -> ExitCodes {
+    EXIT_CODES.iter().find(|(names, _)| names.contains(&command)).map_or(&[], |(_, codes)| codes)
+}
+
+/// An environment variable that the program reads, other than those of flags.
+#[derive(Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its effect.
+    pub meaning: &'static str,
+}
+
+impl Variable {
+    const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Variable { name, meaning }
+    }
+
+    /// Returns its value, if it is set and not empty.
+    #[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
+    pub(super) fn value(&self) -> Option<OsString> {
+        std::env::var_os(self.name).filter(|value| !value.is_empty())
+    }
+}
+
+pub(super) static LOG_LEVEL: Variable =
+    Variable::new("BOSH_LOG_LEVEL", "Level of the log on standard error: debug, info, warn, error or none");
+pub(super) static LOG_PATH: Variable =
+    Variable::new("BOSH_LOG_PATH", "File that gets this log instead of standard error");
+pub(super) static STATE_LEASE: Variable = Variable::new(
+    "MONOPILE_STATE_LEASE",
+    "Duration of the lease on a state in a bucket, from 3s to 1h; 60s by default",
+);
+pub(super) static TMPDIR: Variable =
+    Variable::new("TMPDIR", "Directory for scratch space; in the cache by default");
+pub(super) static NO_COLOR: Variable = Variable::new("NO_COLOR", "Print without colours, whatever its value");
+pub(super) static TERM: Variable =
+    Variable::new("TERM", "With dumb, print plain lines instead of redrawing progress");
+/// The variables of the locale. The first that is set counts.
+pub(super) static LOCALE: [Variable; 3] = [
+    Variable::new("LC_ALL", "Locale; one with UTF-8 allows signs beyond ASCII"),
+    Variable::new("LC_CTYPE", "Locale, unless LC_ALL is set"),
+    Variable::new("LANG", "Locale, unless LC_ALL or LC_CTYPE is set"),
+];
+pub(super) static SUDO_UID: Variable =
+    Variable::new("SUDO_UID", "User that called sudo; root accepts the env files of that user");
+/// The shell that asks for completions. Completion scripts set it, so no document lists it.
+pub(super) static COMPLETING_SHELL: Variable = Variable::new("MONOPILE_COMPLETE", "");
+/// The index of the word to complete, the last one by default. Completion scripts set it, too.
+pub(super) static COMPLETED_WORD: Variable = Variable::new("_CLAP_COMPLETE_INDEX", "");
+
+/// The variable of the home directory, which the standard library reads.
+static HOME: Variable = Variable::new("HOME", "Home directory; that of the password database by default");
+/// Variables that other crates find in the environment that `cli` passes to them.
+static PASSED_ON: [Variable; 7] = [
+    Variable::new(
+        "BOSH_ALL_PROXY",
+        "Proxy for all connections, socks5:// or ssh+socks5://; sets --gw-socks5",
+    ),
+    Variable::new("HTTP_PROXY", "Proxy for http:// URLs; also in lower case"),
+    Variable::new("HTTPS_PROXY", "Proxy for https:// URLs; also in lower case"),
+    Variable::new("NO_PROXY", "Hosts that are reached without a proxy; also in lower case"),
+    Variable::new("AWS_*", "Access to a state at s3://BUCKET/KEY"),
+    Variable::new("GOOGLE_*", "Access to a state at gs://BUCKET/KEY"),
+    Variable::new("AZURE_*", "Access to a state at az://CONTAINER/KEY"),
+];
+
+/// Returns the variables for documents.
+pub fn variables() -> impl Iterator<Item = &'static Variable> {
+    let files = [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
+    let others = [&TMPDIR, &SUDO_UID, &NO_COLOR, &TERM];
+    files.into_iter().chain(others).chain(&LOCALE).chain(&PASSED_ON)
+}
+
+/// A base directory of the XDG specification, which ignores relative values.
+pub(super) struct BaseDirectory {
+    variable: Variable,
+    below_home: &'static str,
+}
+
+pub(super) static STATE_HOME: BaseDirectory = BaseDirectory {
+    variable: Variable::new(
+        "XDG_STATE_HOME",
+        "Base directory of logs and records; ~/.local/state by default",
+    ),
+    below_home: ".local/state",
+};
+pub(super) static CACHE_HOME: BaseDirectory = BaseDirectory {
+    variable: Variable::new("XDG_CACHE_HOME", "Base directory of the cache; ~/.cache by default"),
+    below_home: ".cache",
+};
+
+impl BaseDirectory {
+    /// Returns the directory of this program below it.
+    pub(super) fn path(&self) -> Result<PathBuf> {
+        let base = match self.variable.value().map(PathBuf::from).filter(|path| path.is_absolute()) {
+            Some(path) => path,
+            None => paths::home().map(|home| home.join(self.below_home)).ok_or_else(|| {
+                Error::usage("this user has no home directory")
+                    .with_hint(format!("set HOME or {}", self.variable.name))
+            })?,
+        };
+        Ok(base.join("monopile"))
+    }
+}
+
+/// A directory of this program that all environments of a user share.
+pub(super) struct Directory {
+    name: &'static str,
+    content: &'static str,
+}
+
+impl Directory {
+    /// Returns its path.
+    pub(super) fn path(&self) -> Result<PathBuf> {
+        Ok(STATE_HOME.path()?.join(self.name))
+    }
+}
+
+pub(super) static LOGS: Directory =
+    Directory { name: "logs", content: "A debug log of each run that can change something; the newest 20" };
+pub(super) static HISTORY: Directory = Directory {
+    name: "history",
+    content: "The records for history and status; the newest 100 of each environment",
+};
+pub(super) static CALLS: Directory = Directory {
+    name: "calls",
+    content: "Answers and logs of CPI calls in flight, if the state is encrypted or in a bucket",
+};
+pub(super) static TRUST: Directory = Directory { name: "trust", content: "The env files that were allowed" };
+pub(super) static CPI_CHECK: Directory =
+    Directory { name: "cpi-check", content: "The resources that an interrupted cpi check left" };
+/// The engine derives it from the base directory.
+static LOCAL: Directory = Directory { name: "local", content: "VMs and disks of the local CPI" };
+
+/// Returns the state and the files beside it, with their contents. `STATE` stands for the path of the state.
+pub fn state_files() -> Vec<(String, &'static str)> {
+    let state = ("NAME-state.json".to_owned(), "The state of the manifest NAME.yml, unless --state is given");
+    let beside = BESIDE.map(|(suffix, content)| (format!("STATE{suffix}"), content));
+    std::iter::once(state).chain(beside).collect()
+}
+
+/// Returns the name of an env file and its content.
+pub fn env_file() -> (String, &'static str) {
+    (FILE_NAME.to_owned(), "Defaults for flags and variables, here or in a directory above")
+}
+
+/// Returns the directories that all environments of a user share, with their contents.
+pub fn directories() -> Vec<(String, &'static str)> {
+    let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
+    let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL];
+    let below = of_state.map(|one| (path(&STATE_HOME, &format!("/{}", one.name)), one.content));
+    let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");
+    let scratch = (format!("${}/monopile-*", TMPDIR.name), "Scratch space of a run");
+    below.into_iter().chain([cache, scratch]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::exit_code;
+
+    #[test]
+    fn commands_have_no_exit_codes_that_the_program_has_not() {
+        let known: Vec<&str> = exit_code::TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).collect();
+        for (commands, codes) in EXIT_CODES {
+            for (code, _) in codes {
+                let foreign = commands.contains(&"ssh");
+                assert!(foreign || known.contains(code), "{commands:?}: {code}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_variable_is_listed_once() {
+        let mut names: Vec<&str> = variables().map(|variable| variable.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

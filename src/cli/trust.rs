@@ -1,0 +1,46 @@
+//! `monopile trust`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::env_file;
+use super::finish::Finished;
+use super::session::Session;
+use base::{Result, text};
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "A changed env file must be allowed again. `--env-file FILE` needs no trust.")]
+pub(super) struct TrustArgs {
+    /// Env file [default: .monopile.yml, here or in a directory above]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// Forget that the env file was allowed
+    #[arg(long)]
+    revoke: bool,
+}
+
+impl TrustArgs {
+    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+        let (path, trusted, text) = if self.revoke {
+            let (path, revoked) = env_file::revoke(self.file.as_deref())?;
+            let text = match revoked {
+                true => format!("'{}' is not trusted any more\n", path.display()),
+                false => format!("'{}' was not trusted\n", path.display()),
+            };
+            (path, false, text)
+        } else {
+            let (path, description) = env_file::allow(self.file.as_deref())?;
+            let text = format!("'{}' is trusted;\n{description}\n", path.display());
+            (path, true, text)
+        };
+        if session.globals.json() {
+            return Finished::json(&serde_json::json!({
+                "path": path.display().to_string(),
+                "trusted": trusted,
+            }));
+        }
+        Ok(Finished::Output(text::clean(&text).into_owned().into_bytes()))
+    }
+}

@@ -1,0 +1,45 @@
+//! Checks by its agent that the VM on record exists, because a CPI that denies it may look in the wrong
+//! place.
+
+use std::time::{Duration, Instant};
+
+use super::identity;
+use super::{Agent, AgentError};
+use crate::state::State;
+use base::events::Stage;
+
+/// The time for which an agent that still answers is asked again. A VM answers for a while during its
+/// deletion.
+const PARTING: Duration = Duration::from_secs(60);
+/// The pause between two questions.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns true if the agent of the VM on record still answers after a minute. Returns false as soon as it
+/// does not, or if the agent that answers has another id. An agent counts as the VM's own if no id is on
+/// record.
+pub(crate) fn outlives(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
+    let expected = state.vm().map(|vm| vm.agent_id.as_str());
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        match agent.get_state() {
+            Ok(seen) if expected.is_none_or(|expected| identity::id(&seen) == expected) => {}
+            Ok(_) => return Ok(false),
+            Err(error @ AgentError::Interrupted { .. }) => return Err(error),
+            Err(_) => return Ok(false),
+        }
+        if begun.elapsed() >= PARTING {
+            return Ok(true);
+        }
+        if !told {
+            told = true;
+            stage.log_line(format!(
+                "the CPI says that the VM does not exist, but its agent answers at {}; it is asked again for \
+                 up to {} s",
+                agent.address(),
+                PARTING.as_secs()
+            ));
+        }
+        agent.pause(INTERVAL)?;
+    }
+}

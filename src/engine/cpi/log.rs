@@ -1,0 +1,217 @@
+//! The log of a call: standard error while the CPI works, then the `log` of its answer.
+//!
+//! Many CPIs write the same lines to both. A line of the answer's log that standard error has, too, is left
+//! out.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The number of lines of a log that an error shows.
+const TAIL_LINES: usize = 12;
+/// The number of bytes of a log that an error shows at most, unless one line is longer.
+const TAIL_BYTES: usize = 16 * 1024;
+/// The length at which a line is split, in bytes.
+const LINE_LIMIT: usize = 16 * 1024;
+/// The number of bytes that one call of `follow` reads at most. A log may grow faster than it can be read.
+const AT_ONCE: u64 = 4 * 1024 * 1024;
+/// The number of bytes of an answer's log that are shown at most, counted from its end.
+const ANSWER_LOG_LIMIT: usize = 256 * 1024;
+
+/// Reads the log of one call line by line, and keeps its end.
+pub(crate) struct CallLog {
+    stderr: Option<File>,
+    pending: Vec<u8>,
+    tail: VecDeque<String>,
+}
+
+impl CallLog {
+    /// Opens the file with standard error. A file that cannot be read counts as empty.
+    pub(crate) fn open(path: &Path) -> Self {
+        CallLog { stderr: File::open(path).ok(), pending: Vec::new(), tail: VecDeque::new() }
+    }
+
+    /// Reads what was added to standard error.
+    pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
+        let Some(file) = &mut self.stderr else { return };
+        let mut file = file.take(AT_ONCE);
+        let mut chunk = [0; 8192];
+        while let Ok(read @ 1..) = file.read(&mut chunk) {
+            self.pending.extend_from_slice(&chunk[..read]);
+            while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                add(&mut self.tail, &line, on_log);
+            }
+            if self.pending.len() > LINE_LIMIT {
+                let line = std::mem::take(&mut self.pending);
+                add(&mut self.tail, &line, on_log);
+            }
+        }
+    }
+
+    /// Reads the rest of standard error. Skips a part if the process wrote faster than it could be followed.
+    pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
+        if let Some(skipped) = self.skip_to_the_end() {
+            on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
+        }
+        self.follow(on_log);
+        if !self.pending.is_empty() {
+            let line = std::mem::take(&mut self.pending);
+            add(&mut self.tail, &line, on_log);
+        }
+    }
+
+    /// Skips the part of the log that is too long to show, and returns its length in bytes.
+    fn skip_to_the_end(&mut self) -> Option<u64> {
+        let file = self.stderr.as_mut()?;
+        let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
+        let skipped = left.checked_sub(AT_ONCE).filter(|skipped| *skipped > 0)?;
+        file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
+        self.pending.clear();
+        Some(skipped)
+    }
+
+    /// Adds the `log` of an answer, except lines that standard error has, too.
+    pub(super) fn add_answer(&mut self, answer: &[u8], on_log: &mut dyn FnMut(&str)) {
+        let log = answer_log(answer);
+        if log.trim().is_empty() {
+            return;
+        }
+        let stderr = self.end_of_stderr();
+        let on_stderr: HashSet<&str> = stderr.lines().map(str::trim_end).collect();
+        let start = start_of_end(&log);
+        if start > 0 {
+            on_log(&format!("… {start} bytes of the log in the CPI's answer are not shown"));
+        }
+        for line in log[start..].lines().map(str::trim_end) {
+            if !line.is_empty() && !on_stderr.contains(line) {
+                line.as_bytes().chunks(LINE_LIMIT).for_each(|part| add(&mut self.tail, part, on_log));
+            }
+        }
+    }
+
+    fn end_of_stderr(&mut self) -> String {
+        let mut end = Vec::new();
+        if let Some(file) = &mut self.stderr {
+            let length = file.metadata().map_or(0, |metadata| metadata.len());
+            let read = file
+                .seek(SeekFrom::Start(length.saturating_sub(AT_ONCE)))
+                .and_then(|_| file.take(AT_ONCE).read_to_end(&mut end));
+            tracing::trace!(?read, "standard error was read again, to compare it with the answer's log");
+        }
+        String::from_utf8_lossy(&end).into_owned()
+    }
+
+    /// Reads the log of a call that has ended: standard error, then the `log` of its answer.
+    pub(crate) fn read_whole(&mut self, answer: &[u8], on_log: &mut dyn FnMut(&str)) {
+        self.rest(on_log);
+        self.add_answer(answer, on_log);
+    }
+
+    /// Returns the last lines of the log.
+    pub(crate) fn tail(self) -> String {
+        Vec::from(self.tail).join("\n")
+    }
+}
+
+/// Shows a line, and adds it to the end of the log that is kept.
+fn add(tail: &mut VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) {
+    let line = String::from_utf8_lossy(bytes).trim_end().to_owned();
+    on_log(&line);
+    tail.push_back(line);
+    let mut length: usize = tail.iter().map(String::len).sum();
+    // Whole lines go, because the start of a secret would not be recognised in a part of a line.
+    while tail.len() > TAIL_LINES || tail.len() > 1 && length > TAIL_BYTES {
+        length -= tail.pop_front().map_or(0, |line| line.len());
+    }
+}
+
+/// Returns the `log` of an answer. An answer that cannot be read has none.
+fn answer_log(answer: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Logged {
+        #[serde(default)]
+        log: Value,
+    }
+    if !answer.trim_ascii_start().starts_with(b"{") {
+        return String::new();
+    }
+    match serde_json::from_slice(answer) {
+        Ok(Logged { log: Value::String(log) }) => log,
+        Ok(Logged { log: Value::Null }) | Err(_) => String::new(),
+        // The contract asks for a string, but the text may help all the same.
+        Ok(Logged { log }) => log.to_string(),
+    }
+}
+
+/// Returns the position in a log from which it is shown: the start of a line, unless the last line is longer
+/// than the limit.
+fn start_of_end(log: &str) -> usize {
+    let Some(limit) = log.len().checked_sub(ANSWER_LOG_LIMIT).filter(|limit| *limit > 0) else { return 0 };
+    let whole = (limit..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    match log[whole..].find('\n') {
+        Some(end) if whole + end + 1 < log.len() => whole + end + 1,
+        _ => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(stderr: &str, answer: &[u8]) -> (Vec<String>, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, stderr).unwrap();
+        let mut log = CallLog::open(&path);
+        let mut lines = Vec::new();
+        let mut on_log = |line: &str| lines.push(line.to_owned());
+        log.rest(&mut on_log);
+        log.add_answer(answer, &mut on_log);
+        (lines, log.tail())
+    }
+
+    #[test]
+    fn the_log_of_an_answer_follows_standard_error_without_its_lines() {
+        let answer = json!({"result": 1, "error": null, "log": "both \r\n\nonly here\n"}).to_string();
+        let (lines, tail) = shown("only there\nboth\n", answer.as_bytes());
+        assert_eq!(lines, ["only there", "both", "only here"]);
+        assert_eq!(tail, "only there\nboth\nonly here");
+    }
+
+    #[test]
+    fn an_answer_without_a_usable_log_adds_nothing() {
+        for answer in [
+            "",
+            "[{\"log\": \"x\"}]",
+            "{",
+            r#"{"result": 1}"#,
+            r#"{"log": null}"#,
+            r#"{"log": " \n"}"#,
+            r#"{"log": "a", "log": "b"}"#,
+        ] {
+            assert_eq!(shown("", answer.as_bytes()).0, Vec::<String>::new(), "{answer}");
+        }
+        assert_eq!(shown("", br#"{"log": ["a", 1]}"#).0, [r#"["a",1]"#]);
+    }
+
+    #[test]
+    fn a_long_log_is_shown_from_near_its_end() {
+        let log: String = (0..100_000).map(|number| format!("line {number} ü\n")).collect();
+        let (lines, tail) = shown("", json!({"log": log}).to_string().as_bytes());
+        assert!(lines[0].contains(" bytes of the log in the CPI's answer are not shown"), "{}", lines[0]);
+        assert!(lines[1].starts_with("line "), "{}", lines[1]);
+        let length: usize = lines[1..].iter().map(|line| line.len() + 1).sum();
+        assert!((ANSWER_LOG_LIMIT - 100..=ANSWER_LOG_LIMIT).contains(&length), "{length}");
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+        assert!(tail.ends_with("line 99999 ü"), "{tail}");
+        let (lines, tail) = shown("", json!({"log": "ü".repeat(1 << 20)}).to_string().as_bytes());
+        assert_eq!(lines.len(), 1 + ANSWER_LOG_LIMIT / LINE_LIMIT);
+        assert!(tail.len() <= TAIL_BYTES, "{}", tail.len());
+    }
+}

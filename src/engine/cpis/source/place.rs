@@ -1,0 +1,101 @@
+//! The place where a CPI keeps its resources: the directory of the `local` CPI, or the IaaS that properties
+//! select.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::Sources;
+use crate::environment::Environment;
+use crate::protocol::BuiltinCpi;
+use crate::state::PlaceInUse;
+use base::files::place_id;
+use base::redact::Naming;
+use base::{Error, Result};
+use manifest::deployment::CpiSource;
+
+/// Properties that say nothing about the place.
+const NO_PLACE: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
+
+/// The source of a [`PlaceInUse`].
+pub(crate) enum PlaceSource {
+    /// A directory, which gets its id when the first resource is made in it.
+    Directory(PathBuf),
+    /// Properties by their paths.
+    Properties(Vec<(String, String)>),
+}
+
+impl PlaceSource {
+    /// Returns the place as it is now.
+    pub(crate) fn look(&self) -> Result<PlaceInUse> {
+        Ok(match self {
+            PlaceSource::Directory(root) => PlaceInUse::Directory(
+                place_id(root)
+                    .map_err(|error| Error::io(format!("reading the id of '{}'", root.display()), error))?,
+            ),
+            PlaceSource::Properties(properties) => PlaceInUse::Properties(properties.clone()),
+        })
+    }
+}
+
+impl Sources<'_> {
+    /// Returns the place of a CPI. No name means the default CPI.
+    pub(crate) fn place(&self, name: Option<&str>) -> Result<PlaceSource> {
+        let (builtin, properties) = self.kind_and_properties(name)?;
+        Ok(match builtin {
+            Some(BuiltinCpi::Local) => PlaceSource::Directory(local_root(self.environment, properties)),
+            Some(BuiltinCpi::Ironic) | None => {
+                let mut found = Vec::new();
+                let own = properties.iter().filter(|(key, _)| !NO_PLACE.contains(&key.as_str()));
+                own.for_each(|(key, value)| leaves(self.environment, key, key, value, &mut found));
+                PlaceSource::Properties(found)
+            }
+        })
+    }
+
+    fn kind_and_properties(&self, name: Option<&str>) -> Result<(Option<BuiltinCpi>, &Map<String, Value>)> {
+        Ok(match name {
+            None => {
+                let provider = self.parts.provider;
+                let builtin = match &provider.cpi {
+                    CpiSource::Builtin(name) => BuiltinCpi::named(name),
+                    CpiSource::Path { .. } | CpiSource::Jobs(_) => None,
+                };
+                (builtin, &provider.properties)
+            }
+            Some(name) => {
+                let (entry, _) = self.entry(name)?;
+                (entry.builtin(), &entry.cpi.properties)
+            }
+        })
+    }
+}
+
+/// Returns the directory of a `local` CPI with these properties.
+pub(super) fn local_root(environment: &Environment, properties: &Map<String, Value>) -> PathBuf {
+    match properties.get("root").and_then(Value::as_str) {
+        Some(root) => root.into(),
+        None => environment.paths.data.join("local"),
+    }
+}
+
+/// Collects the scalars below a property with their paths, except those that are named like secrets.
+fn leaves(
+    environment: &Environment,
+    key: &str,
+    path: &str,
+    value: &Value,
+    found: &mut Vec<(String, String)>,
+) {
+    if environment.redactor.naming(key) != Naming::Plain {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| {
+                leaves(environment, key, &format!("{path}/{key}"), value, found);
+            });
+        }
+        value => found.push((path.to_owned(), value.to_string())),
+    }
+}

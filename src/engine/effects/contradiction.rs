@@ -1,0 +1,71 @@
+//! A VM that the CPI denies while its agent answers. The agent's word counts: the record stays.
+
+use super::executor::Executor;
+use crate::agent::{Agent, outlives};
+use crate::state::VmHandle;
+use base::events::Stage;
+use base::{Error, Result};
+use manifest::cpi_label;
+
+/// A contradiction between a CPI and the agent of the VM on record.
+pub(crate) struct Contradiction {
+    description: String,
+    cause: String,
+    forget: String,
+}
+
+impl Contradiction {
+    /// Waits until the agent of the VM on record does not answer any more. Returns the contradiction if it
+    /// still does after a minute. Call it after the CPI has denied the VM.
+    pub(crate) fn seek(
+        executor: &Executor<'_>,
+        agent: &Agent,
+        vm: &VmHandle,
+        stage: &Stage,
+    ) -> Result<Option<Self>> {
+        if !outlives(agent, executor.state(), stage)? {
+            return Ok(None);
+        }
+        let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
+        Ok(Some(Contradiction {
+            description: format!(
+                "{} says that VM {vm} does not exist, but its agent answers at {}{id}",
+                cpi_label(vm.cpi()),
+                agent.address()
+            ),
+            cause: cause(&executor.moved(vm.cpi())?),
+            forget: format!("monopile state forget --vm {}", vm.cid),
+        }))
+    }
+
+    /// Like [`Self::seek`], but a contradiction is an error.
+    pub(crate) fn refuse(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
+        match Self::seek(executor, agent, vm, stage)? {
+            None => Ok(()),
+            Some(found) => Err(found.error()),
+        }
+    }
+
+    fn error(&self) -> Error {
+        Error::environment(format!("{}; its record stays", self.description))
+            .with_hint(self.cause.as_str())
+            .with_hint(format!("to give the VM up without deleting it: {}", self.forget))
+    }
+
+    /// Describes it with its probable cause and the way out.
+    pub(crate) fn describe(&self) -> String {
+        format!("{}; {}; `{}` gives the VM up", self.description, self.cause, self.forget)
+    }
+}
+
+/// Describes the probable cause. `moved` are the properties that are not as they were when the VM was made.
+fn cause(moved: &[String]) -> String {
+    const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
+    match moved {
+        [] => format!("{WRONG_PLACE}: check the account, region and project in its properties"),
+        moved => format!(
+            "{WRONG_PLACE}: since the VM was made, these of its properties have changed: {}",
+            moved.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,81 @@
+//! Records what a failed creating call may have made, and tells the operator about it.
+
+use super::effect::Effect;
+use crate::cpi::{Absence, CpiError, CpiErrorKind};
+use crate::cpis::of_cpi;
+use crate::environment::Environment;
+use crate::state::call_rules::Outcome;
+use crate::state::{AbsentMethod, Change, State, Store, Suspect};
+use base::redact::Redactor;
+use base::text::shell_word;
+use base::{Error, Result};
+
+/// Returns the outcome of a failed call. An optional method that the CPI is known not to implement made
+/// nothing.
+pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outcome {
+    match error {
+        CpiError::Answered { made_nothing, .. } => {
+            let absent = absent_method(effect, error);
+            let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
+            Outcome::Failed { made_nothing: *made_nothing || is_known }
+        }
+        CpiError::NoAnswer { .. } => Outcome::Unknown,
+        CpiError::Abandoned { .. } => Outcome::AtWork,
+        CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {
+            Outcome::NeverAsked
+        }
+    }
+}
+
+/// Records the suspect of a failed call, and the absence of an optional method that the CPI does not
+/// implement.
+pub(crate) fn record(
+    redactor: &Redactor,
+    store: &mut Store,
+    effect: &Effect,
+    error: &CpiError,
+) -> Result<()> {
+    let Some(suspect) = effect.suspect(error, &|text| redactor.show(text)) else { return Ok(()) };
+    store.commit(Change::CreationFailed(suspect))?;
+    match absent_method(effect, error) {
+        Some(absent) => store.commit(Change::MethodAbsent(absent)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the optional method that the CPI does not implement, if the error says so.
+fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
+    let method = effect.method();
+    let is_absent = error.kind() == Some(&CpiErrorKind::NotImplemented);
+    (is_absent && method.facts().absence != Absence::Breaks)
+        .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
+}
+
+/// Returns the error for a call that the CPI refused, with a hint about the suspect that [`record`] left.
+pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, error: CpiError) -> Error {
+    let suspect = match &error {
+        CpiError::Answered { request_id, .. } => {
+            state.monopile.suspects.iter().find(|suspect| suspect.request_id == *request_id)
+        }
+        _ => None,
+    };
+    let failed = of_cpi(effect.cpi(), error);
+    match suspect {
+        Some(suspect) => failed.with_hint(hint(environment, suspect)),
+        None => failed,
+    }
+}
+
+fn hint(environment: &Environment, suspect: &Suspect) -> String {
+    format!(
+        "should the CPI have made something before it failed, it is {}; that stays on record until `{}`",
+        suspect.how_to_find(),
+        forget_command(environment, &format!("--call {}", suspect.request_id))
+    )
+}
+
+/// Returns a `state forget` command with this option, ready to paste.
+pub(crate) fn forget_command(environment: &Environment, option: &str) -> String {
+    let state = environment.paths.state.to_string();
+    format!("monopile state forget {option} --state {}", shell_word(&state))
+}

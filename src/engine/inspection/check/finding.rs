@@ -1,0 +1,94 @@
+//! The findings of a check: everything on record with its actual status.
+
+use serde::Serialize;
+
+use super::{Problem, ProblemKind, Repair};
+use base::{Error, ErrorKind};
+
+/// The actual status of something on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingStatus {
+    /// The actual status is as recorded.
+    There,
+    /// The actual status differs from the record.
+    Drifted,
+    /// Neither CPI nor agent can tell.
+    Unknown,
+}
+
+/// Something on record with its actual status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
+    pub what: &'static str,
+    /// Its CID; for an agent the CID of the VM, for a call the request id.
+    pub cid: String,
+    /// The name of its CPI; none for the default CPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi: Option<String>,
+    /// Its actual status.
+    pub status: FindingStatus,
+    /// Details in words.
+    pub detail: String,
+    /// The kind of the problem, if the actual status differs from the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemKind>,
+    /// The possible repairs, the gentlest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Repair>,
+}
+
+impl Finding {
+    /// Creates a finding without a problem.
+    pub(super) fn new(
+        what: &'static str,
+        cid: String,
+        cpi: Option<&str>,
+        status: FindingStatus,
+        detail: String,
+    ) -> Self {
+        let cpi = cpi.map(str::to_owned);
+        Finding { what, cid, cpi, status, detail, problem: None, repairs: Vec::new() }
+    }
+
+    /// Creates the finding of a problem.
+    pub(super) fn of(problem: &Problem, what: &'static str, cid: String, cpi: Option<&str>) -> Self {
+        let detail = match problem.kind {
+            // The kind and the CID stand beside it.
+            ProblemKind::MissingVm | ProblemKind::MissingDisk => "it does not exist".to_owned(),
+            _ => problem.description.clone(),
+        };
+        Finding {
+            problem: Some(problem.kind),
+            repairs: problem.repairs.clone(),
+            ..Finding::new(what, cid, cpi, FindingStatus::Drifted, detail)
+        }
+    }
+}
+
+/// The result of a check that repairs nothing.
+#[derive(Debug)]
+pub struct Checked {
+    /// One finding for everything on record, and for untracked disks.
+    pub findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// Returns the error for drift, if there is any.
+    pub fn drift(&self) -> Option<Error> {
+        let drifted: Vec<&Finding> =
+            self.findings.iter().filter(|finding| finding.status == FindingStatus::Drifted).collect();
+        if drifted.is_empty() {
+            return None;
+        }
+        let names: Vec<String> =
+            drifted.iter().map(|finding| format!("{} '{}'", finding.what, finding.cid)).collect();
+        let error = Error::new(ErrorKind::Drift, format!("not as recorded: {}", names.join(", ")));
+        let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
+        Some(match repairable {
+            true => error.with_hint("`monopile cloud-check` without --report asks before each repair"),
+            false => error.with_hint("`monopile state forget` drops a record without deleting anything"),
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! The parts of a check that ask and change nothing: the CPIs of the resources on record, and the agent.
+
+use super::Check;
+use crate::agent::{Agent, Endpoint, connect, endpoint};
+use crate::cpis::{Cpis, OwnedParts};
+use crate::effects::Executor;
+use crate::environment::Environment;
+use crate::prepare;
+use crate::state::{State, Store};
+use base::Result;
+use base::events::Stage;
+use manifest::{Inputs, Loaded};
+
+/// The inputs of a check, read from the manifest.
+pub(super) struct CheckInputs {
+    pub(super) cpi_parts: OwnedParts,
+    endpoint: Endpoint,
+}
+
+impl CheckInputs {
+    /// Reads the manifest, as a part of `stage`.
+    pub(super) fn load(check: &Check, environment: &Environment, stage: &Stage) -> Result<(Self, Loaded)> {
+        // An agent knows no credentials that are generated now.
+        let inputs = Inputs { discard_generated: true, ..check.inputs.clone() };
+        let loaded = prepare::load(environment, &inputs)?;
+        let cpi_parts = OwnedParts::open(environment, &inputs, check.templates, &loaded, stage)?;
+        let endpoint = endpoint(environment, &cpi_parts.provider)?;
+        Ok((CheckInputs { cpi_parts, endpoint }, loaded))
+    }
+}
+
+/// An environment whose CPIs and agent can be asked.
+pub(super) struct Probe<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) executor: Executor<'a>,
+    pub(super) agent: Agent,
+    pub(super) endpoint: &'a Endpoint,
+    /// The state to check. The names of CPIs in it are those of the CPI config.
+    pub(super) state: State,
+}
+
+impl<'a> Probe<'a> {
+    /// Connects the CPI of the VM; others follow when they are needed.
+    pub(super) fn open(
+        check: &Check,
+        environment: &'a Environment,
+        check_inputs: &'a CheckInputs,
+        state: State,
+        store: Store,
+    ) -> Result<Self> {
+        let parts = check_inputs.cpi_parts.parts();
+        let cpis = Cpis::find(environment, parts, &state, check.cpi_api_version)?;
+        let endpoint = &check_inputs.endpoint;
+        let agent = connect(environment, endpoint.clone(), &state);
+        let executor = Executor::new(environment, cpis, store);
+        Ok(Probe { environment, executor, agent, endpoint, state })
+    }
+}

@@ -1,0 +1,60 @@
+//! Compares the credentials of a run with those that were deployed.
+
+use crate::environment::Environment;
+use crate::state::{Credentials, State};
+use base::{Error, Result};
+use manifest::{Loaded, VariableValue};
+
+/// The number of variables that a message names.
+const NAMED: usize = 5;
+
+/// Fails if the source of the deployed credentials is missing, so that all of them would be generated again.
+pub(super) fn check(environment: &Environment, state: &State, values: &[VariableValue]) -> Result<()> {
+    let Some(deployed) = &state.monopile.credentials else { return Ok(()) };
+    let forgotten = deployed.forgotten(values);
+    let Some(first) = forgotten.first() else { return Ok(()) };
+    let names = listed(&forgotten);
+    let error = Error::invalid(format!(
+        "the credentials with which this environment was deployed are missing, and would be generated again: \
+         {names}"
+    ));
+    let error = match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
+        Some(path) => {
+            keep(environment, path);
+            error.with_hint(format!("the last deploy took them from this vars store: --vars-store '{path}'"))
+        }
+        None => error.with_hint(
+            "give them as for the last deploy (--vars-store, --vars-file, --var, --var-file or --vars-env)",
+        ),
+    };
+    Err(error.with_hint(
+        "nothing was changed; --new-credentials generates new ones: the VM's agent refuses them, so the VM \
+         is replaced without stopping its jobs",
+    ))
+}
+
+/// Returns the names of the variables whose values differ from the deployed ones.
+pub(super) fn changed(state: &State, values: &[VariableValue]) -> Vec<String> {
+    let deployed = state.monopile.credentials.as_ref();
+    deployed.into_iter().flat_map(|deployed| deployed.changed(values)).map(str::to_owned).collect()
+}
+
+/// Returns the record of the values in a loaded manifest.
+pub(super) fn record(loaded: &Loaded) -> Option<Credentials> {
+    // The path is absolute, because another run may have another working directory.
+    let path = loaded.vars_store.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+    Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))
+}
+
+/// Names variables, at most [`NAMED`] of them.
+fn listed(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+fn keep(environment: &Environment, path: &str) {
+    environment.redactor.keep(path);
+    let name = std::path::Path::new(path).file_name();
+    name.into_iter().for_each(|name| environment.redactor.keep(&name.to_string_lossy()));
+}

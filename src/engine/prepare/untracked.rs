@@ -1,0 +1,227 @@
+//! Looks for a VM of this manifest that is not on record, because the state is lost.
+//!
+//! A second VM would get the same address. So before the first VM is made, the agent's address is asked once.
+//! Nothing but `get_state` and `list_disk` is sent, which change nothing.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::panic::resume_unwind;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::agent::{AgentError, Distrust, Endpoint, LIMITS, connect_within, endpoint, identity};
+use crate::environment::Environment;
+use crate::protocol::{DiskCid, ResourceKind};
+use crate::state::State;
+use artifact::Identity;
+use base::{Error, Result};
+use manifest::{Deployment, Inputs};
+
+/// The listener at the agent's address, while no VM is on record.
+pub(super) enum Untracked {
+    /// An agent that accepts the manifest's credentials.
+    Vm {
+        /// The agent's id.
+        agent_id: String,
+        /// The CID of its VM, as far as the agent knows.
+        vm: Option<String>,
+        /// The disks that it has mounted.
+        disks: Vec<DiskCid>,
+    },
+    /// Another one, which refuses the run or is refused. The text describes it.
+    Other(String),
+}
+
+/// The result of looking for a VM that is not on record.
+pub(super) struct Looked {
+    /// The address of the agent.
+    pub(super) endpoint: Endpoint,
+    /// The reason why the address was not asked, in words for the operator, if that is of interest.
+    pub(super) unchecked: Option<String>,
+    /// The listener at the address.
+    pub(super) untracked: Option<Untracked>,
+}
+
+/// Asks the agent's address while `work` is done, unless no answer is wanted (`ignore`).
+pub(super) fn look_beside<T>(
+    environment: &Environment,
+    deployment: &Deployment,
+    state: &State,
+    ignore: bool,
+    work: impl FnOnce() -> T,
+) -> (T, Result<Looked>) {
+    let endpoint = match endpoint(environment, &deployment.cloud_provider) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return (work(), Err(error)),
+    };
+    let unchecked = unchecked(deployment, &endpoint, state);
+    let asks = !ignore && unchecked.is_none();
+    let (done, untracked) = thread::scope(|scope| {
+        let looking = asks.then(|| scope.spawn(|| look(environment, &endpoint, state)));
+        let done = work();
+        (done, looking.map(|looking| looking.join().unwrap_or_else(|panic| resume_unwind(panic))))
+    });
+    let untracked = untracked.transpose().map(Option::flatten);
+    (done, untracked.map(|untracked| Looked { endpoint, unchecked, untracked }))
+}
+
+/// Returns the reason why the address cannot be asked, if no VM is on record.
+fn unchecked(deployment: &Deployment, endpoint: &Endpoint, state: &State) -> Option<String> {
+    let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
+    let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
+    (!known && is_wanted(state)).then(|| {
+        "Not checked: whether a VM of this manifest exists that is not on record, because the IaaS assigns \
+         its address"
+            .to_owned()
+    })
+}
+
+/// Returns true if a failed call may have made a VM, for which later checks look.
+fn suspects_vm(state: &State) -> bool {
+    state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm)
+}
+
+/// Returns true if no VM is on record, not even one that is about to be deleted and may still answer.
+fn is_wanted(state: &State) -> bool {
+    state.vms().next().is_none()
+}
+
+/// Asks once whether an agent answers at the address, if no VM is on record.
+fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<Option<Untracked>> {
+    if !is_wanted(state) {
+        return Ok(None);
+    }
+    let agent = connect_within(environment, endpoint.clone(), state, LIMITS.search);
+    let seen = match agent.get_state() {
+        Ok(seen) => seen,
+        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(
+            error @ (AgentError::Unauthorized { .. }
+            | AgentError::Untrusted { cause: Distrust::Dates | Distrust::Certificate, .. }
+            | AgentError::Exception { .. }
+            | AgentError::Protocol { .. }),
+        ) if !suspects_vm(state) => return Ok(Some(Untracked::Other(error.to_string()))),
+        Err(error) => {
+            tracing::info!(%error, "no agent answers at the address of the new VM");
+            return Ok(None);
+        }
+    };
+    let agent_id = identity::id(&seen).to_owned();
+    if state.suspected_vm(&agent_id).is_some() {
+        return Ok(None);
+    }
+    let name = |key: &str| seen.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
+    let vm = name("/vm/id").or_else(|| name("/vm/name")).map(str::to_owned);
+    let disks = agent.list_disk().unwrap_or_default();
+    Ok(Some(Untracked::Vm { agent_id, vm, disks }))
+}
+
+impl Untracked {
+    /// Returns the error of a run that must not make another VM.
+    pub(super) fn error(
+        &self,
+        environment: &Environment,
+        endpoint: &Endpoint,
+        inputs: &Inputs,
+        stemcell: &Identity,
+    ) -> Error {
+        let regardless = "--ignore-untracked-vm makes a VM regardless";
+        let (address, state) = (endpoint.address(), &environment.paths.state);
+        match self {
+            Untracked::Vm { agent_id, vm, disks } => {
+                let with = match disks.as_slice() {
+                    [] => "no disk mounted".to_owned(),
+                    disks => {
+                        let names: Vec<&str> = disks.iter().map(DiskCid::as_str).collect();
+                        format!("disk {} mounted", names.join(", "))
+                    }
+                };
+                Error::environment(format!(
+                    "an untracked VM answers at {address} (agent {agent_id}, {with}): it accepts the \
+                     manifest's credentials, and no VM is on record in '{state}'"
+                ))
+                .with_hint("nothing was changed; another VM would get the same address")
+                .with_hint(match state.is_shared() {
+                    true => "look for the lost state first, at another URL (--state)".to_owned(),
+                    false => format!(
+                        "look for the lost state first: '{state}.bak', '{state}.versions', or another file \
+                         (--state)"
+                    ),
+                })
+                .with_hint(format!(
+                    "if it is lost, record the VM: {}",
+                    import(environment, inputs, vm.as_deref(), disks, stemcell)
+                ))
+                .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
+            }
+            Untracked::Other(problem) => Error::environment(format!(
+                "a VM cannot be made at {address}: something answers there, and no VM is on record in \
+                 '{state}'"
+            ))
+            .with_source(problem.clone())
+            .with_hint(
+                "nothing was changed; if it is the VM of this manifest, state and vars store are not those \
+                 of its deploy: find them, and name them with --state and --vars-store",
+            )
+            .with_hint(format!("otherwise remove what has this address in the IaaS; {regardless}")),
+        }
+    }
+}
+
+/// Returns the command that records the VM. What is not known stands in capital letters.
+fn import(
+    environment: &Environment,
+    inputs: &Inputs,
+    vm: Option<&str>,
+    disks: &[DiskCid],
+    stemcell: &Identity,
+) -> String {
+    let mut command = format!("monopile state import {}", quoted(&inputs.manifest.to_string_lossy()));
+    let mut add = |flag: &str, value: &str| {
+        let _ = write!(command, " {flag} {}", quoted(value));
+    };
+    inputs.ops_files.iter().for_each(|path| add("-o", &path.to_string_lossy()));
+    inputs.vars.iter().for_each(|pair| add("-v", pair));
+    inputs.var_files.iter().for_each(|pair| add("--var-file", pair));
+    inputs.vars_files.iter().for_each(|path| add("-l", &path.to_string_lossy()));
+    inputs.vars_env.iter().for_each(|prefix| add("--vars-env", prefix));
+    let single = [
+        ("--vars-store", &inputs.vars_store),
+        ("--cpi-config", &inputs.cpi_config),
+        ("--cloud-config", &inputs.cloud_config),
+    ];
+    for (flag, path) in single {
+        path.iter().for_each(|path| add(flag, &path.to_string_lossy()));
+    }
+    add("--state", &environment.paths.state.to_string());
+    add("--vm", vm.unwrap_or("VM-CID"));
+    if let [disk] = disks {
+        add("--disk", disk.as_str());
+    }
+    add("--stemcell", &format!("STEMCELL-CID={}/{}", stemcell.name, stemcell.version));
+    command
+}
+
+/// Quotes a word for a POSIX shell, if necessary.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%~".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', "'\\''"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        for (word, expected) in
+            [("a/b-1.yml", "a/b-1.yml"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Explores all states of a model, breadth first, so that a counterexample is as short as possible.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+
+/// A system of states and transitions.
+pub(super) trait System {
+    type State: Copy;
+    type Action: Copy + Debug;
+
+    /// Returns a number that only this state has.
+    fn key(&self, state: &Self::State) -> u128;
+    /// Returns the first state.
+    fn start(&self) -> Self::State;
+    /// Lists the transitions from a state.
+    fn next(&self, state: &Self::State, transitions: &mut Vec<(Self::Action, Self::State)>);
+    /// Returns the property that a state violates.
+    fn violated(&self, state: &Self::State) -> Option<&'static str>;
+    /// Returns true if nothing is left to do in a state.
+    fn is_settled(&self, state: &Self::State) -> bool;
+}
+
+/// The result of an exploration.
+pub(super) struct Explored {
+    /// True if every state that can be reached was visited.
+    pub(super) is_complete: bool,
+    pub(super) states: usize,
+    pub(super) transitions: usize,
+    pub(super) counterexample: Option<Counterexample>,
+}
+
+/// A violated property, and the shortest way to a state that violates it.
+#[derive(Debug)]
+pub(super) struct Counterexample {
+    pub(super) property: &'static str,
+    pub(super) trace: Vec<String>,
+}
+
+/// The property that each state has a way to a settled state.
+pub(super) const NO_DEAD_END: &str = "from every state a run leads to a settled state";
+
+/// Explores at most `limit` states, until one violates a property. Dead ends are looked for only after all
+/// states were visited.
+pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
+    let start = system.start();
+    let mut numbers = HashMap::from([(system.key(&start), 0)]);
+    let mut waiting = VecDeque::from([start]);
+    let mut origins = vec![Origin { state: 0, transition: 0 }];
+    // From the later state to the earlier one.
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut settled = Vec::new();
+    let mut transitions = Vec::new();
+    let mut number = 0;
+    let mut broken = None;
+    while index(number) < limit {
+        let Some(state) = waiting.pop_front() else { break };
+        if let Some(property) = system.violated(&state) {
+            broken = Some((property, number));
+            break;
+        }
+        if system.is_settled(&state) {
+            settled.push(number);
+        }
+        system.next(&state, &mut transitions);
+        for (transition, (_, next)) in transitions.drain(..).enumerate() {
+            let new = small(origins.len());
+            let known = *numbers.entry(system.key(&next)).or_insert(new);
+            if known == new {
+                origins.push(Origin { state: number, transition: small(transition) });
+                waiting.push_back(next);
+            }
+            edges.push((known, number));
+        }
+        number += 1;
+    }
+    let (states, transitions) = (origins.len(), edges.len());
+    let is_complete = broken.is_none() && waiting.is_empty();
+    if is_complete {
+        broken = dead_end(states, settled, edges).map(|number| (NO_DEAD_END, number));
+    }
+    let counterexample =
+        broken.map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
+    Explored { is_complete, states, transitions, counterexample }
+}
+
+/// The transition that first led to a state.
+struct Origin {
+    state: u32,
+    transition: u32,
+}
+
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap()
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+/// Returns the actions that lead to a state.
+fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<String> {
+    let mut way = Vec::new();
+    while number != 0 {
+        let Origin { state, transition } = origins[index(number)];
+        way.push(transition);
+        number = state;
+    }
+    let mut state = system.start();
+    let mut transitions = Vec::new();
+    let follow = |transition| {
+        system.next(&state, &mut transitions);
+        let (action, next) = transitions.drain(..).nth(index(transition)).unwrap();
+        state = next;
+        format!("{action:?}")
+    };
+    way.into_iter().rev().map(follow).collect()
+}
+
+/// Returns the first state from which no settled state can be reached.
+fn dead_end(states: usize, settled: Vec<u32>, mut edges: Vec<(u32, u32)>) -> Option<u32> {
+    edges.sort_unstable();
+    let mut is_good = vec![false; states];
+    settled.iter().for_each(|&number| is_good[index(number)] = true);
+    let mut waiting = settled;
+    while let Some(later) = waiting.pop() {
+        let first = edges.partition_point(|&(end, _)| end < later);
+        for &(_, earlier) in edges[first..].iter().take_while(|&&(end, _)| end == later) {
+            if !std::mem::replace(&mut is_good[index(earlier)], true) {
+                waiting.push(earlier);
+            }
+        }
+    }
+    is_good.iter().position(|good| !good).map(small)
+}

@@ -1,0 +1,152 @@
+//! The rules of the journal as pure functions: the steps before a call, the evidence that it leaves behind,
+//! and the steps that end it.
+//!
+//! The run that makes a call and the run that recovers it follow the same rules. `model.rs` explores every
+//! interleaving of two runs by these functions. The reasons are in `docs/architecture.md`, "Rules of the
+//! journal".
+
+#[cfg(test)]
+mod explorer;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod world;
+
+/// A step before the CPI process of a call starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preparation {
+    /// Makes the intent durable.
+    Announce,
+    /// Creates the locked file for the answer.
+    PrepareAnswer,
+    /// Confirms that this run still has the lock.
+    ConfirmLock,
+}
+
+/// The steps before a CPI process starts, in their order. A run that takes the lock after the confirmation
+/// therefore finds the intent, and a file that is locked until the process has ended.
+pub(crate) const PREPARATIONS: [Preparation; 3] =
+    [Preparation::Announce, Preparation::PrepareAnswer, Preparation::ConfirmLock];
+
+/// The state of one file of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileState {
+    /// There is no such file.
+    Missing,
+    /// A process holds its lock.
+    Held,
+    /// No process holds its lock.
+    Free,
+}
+
+/// A document in which another machine published the outcome of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// The answer.
+    Answer,
+    /// The note that the call was never made.
+    NeverAsked,
+}
+
+/// The sources from which a run learns the progress of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The files of the call on this machine. `prepared` must be looked at first, because the file is only
+    /// ever renamed from the first name to the second.
+    Files {
+        /// The file under its name before the process runs.
+        prepared: FileState,
+        /// The file under its name once the process runs.
+        answer: FileState,
+    },
+    /// The journal, because another machine was to make the call.
+    Journal(Option<Published>),
+}
+
+/// The progress of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The process was never started.
+    NeverAsked,
+    /// The process is about to start, or runs.
+    Pending,
+    /// The process has ended.
+    Ended,
+    /// Another machine was to make the call, and its progress is unknown here.
+    Elsewhere,
+}
+
+/// Returns the progress of a call that the evidence shows.
+pub(crate) fn progress(evidence: Evidence) -> Progress {
+    match evidence {
+        Evidence::Files { prepared: FileState::Held, .. } => Progress::Pending,
+        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverAsked,
+        Evidence::Files { answer: FileState::Held, .. } => Progress::Pending,
+        Evidence::Files { answer: FileState::Free, .. } => Progress::Ended,
+        Evidence::Journal(Some(Published::Answer)) => Progress::Ended,
+        Evidence::Journal(Some(Published::NeverAsked)) => Progress::NeverAsked,
+        Evidence::Journal(None) => Progress::Elsewhere,
+    }
+}
+
+/// The outcome of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The CPI was not called.
+    NeverAsked,
+    /// The CPI answered, and the state accepts the changes that the answer means.
+    Answered,
+    /// The CPI answered with an error.
+    Failed {
+        /// True if the call certainly created nothing.
+        made_nothing: bool,
+    },
+    /// There is no usable answer, or it is on another machine.
+    Unknown,
+    /// The run stopped waiting, and the process goes on.
+    AtWork,
+}
+
+/// A step that ends a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conclusion {
+    /// Commits the changes that the answer means.
+    Record,
+    /// Commits a suspect.
+    RecordSuspect,
+    /// Removes the intent.
+    Settle,
+    /// Keeps the intent, and ends the run with an error.
+    StayOpen,
+}
+
+/// Returns the steps that end a call with this outcome, in their order. `forget` is true if the operator has
+/// looked for the resources of calls with an unknown outcome.
+pub(crate) fn conclusions(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+    use Conclusion::{Record, RecordSuspect, Settle, StayOpen};
+
+    match outcome {
+        Outcome::NeverAsked => &[Settle],
+        Outcome::Answered => &[Record, Settle],
+        Outcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
+        Outcome::Failed { .. } => &[Settle],
+        Outcome::Unknown if creates && !forget => &[StayOpen],
+        // Other effects are about recorded resources: the plan of the run decides about them again.
+        Outcome::Unknown => &[Settle],
+        Outcome::AtWork => &[StayOpen],
+    }
+}
+
+/// Returns true if a run must write the state before it reads it, so that the earlier holder of its lock can
+/// write no more. Needed if that holder may still live.
+pub(crate) fn must_fence(taken_over: bool) -> bool {
+    taken_over
+}
+
+/// Returns true if a run may give its lease back, so that the next run takes it without a fence. A run that
+/// ends before its fence leaves the lease to lapse.
+pub(crate) fn may_give_back(is_unfenced: bool) -> bool {
+    !is_unfenced
+}

@@ -1,0 +1,565 @@
+//! A model of two runs on one state, with the CPI processes, keepers and operator around them.
+//!
+//! The runs decide by the functions of this module's parent, given as a [`Table`]. Everything else is the
+//! environment: processes that are killed at any step, a lease that lapses at any time, a lock that the
+//! operator removes, and every outcome of a call.
+//!
+//! These simplifications hold:
+//! - In a directory, a run checks the lock and replaces or removes a file in one step. In a bucket, anything
+//!   may happen between the check and the request.
+//! - A request of a killed run has arrived before the kill, or never arrives.
+//! - The operator passes `--forget-open-calls` while no run and no CPI process lives, and after deleting what
+//!   the open calls made.
+
+use super::explorer::System;
+use super::world::{
+    AnswerFile, CALLS, Call, Content, Kind, Owner, Phase, Process, RUNS, Record, Run, Set, World, small,
+};
+use super::{
+    Conclusion, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, conclusions,
+    may_give_back, must_fence, progress,
+};
+
+pub(super) const ON_RECORD: &str = "each resource is on record, a suspect or of an open call";
+pub(super) const MADE_ONCE: &str = "no call is made again before its outcome is settled or a suspect";
+pub(super) const ONE_VM: &str = "no VM is made while a living one is on record";
+pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the state";
+
+/// The rules by which runs act.
+#[derive(Clone, Copy)]
+pub(super) struct Table {
+    pub(super) preparations: &'static [Preparation],
+    pub(super) progress: fn(Evidence) -> Progress,
+    pub(super) conclusions: fn(Outcome, bool, bool) -> &'static [Conclusion],
+    pub(super) must_fence: fn(bool) -> bool,
+    pub(super) may_give_back: fn(bool) -> bool,
+}
+
+/// The rules of the code.
+pub(super) const CODE: Table =
+    Table { preparations: &PREPARATIONS, progress, conclusions, must_fence, may_give_back };
+
+/// The place of the state, and the machines of the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// A directory.
+    Directory,
+    /// A bucket, with both runs on one machine.
+    OneMachine,
+    /// A bucket, with each run on a machine of its own.
+    TwoMachines,
+}
+
+/// The rules in a setting.
+pub(super) struct Model {
+    pub(super) table: Table,
+    pub(super) setting: Setting,
+    /// The number of calls that the runs may make in all.
+    pub(super) calls: usize,
+}
+
+/// A transition. Numbers are those of the run and of the call.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "the fields are printed")]
+pub(super) enum Action {
+    TakeLock { run: usize },
+    TakeLockToForget { run: usize },
+    Fence { run: usize },
+    ReadState { run: usize },
+    ReadJournal { run: usize },
+    Examine { run: usize, call: usize, outcome: Outcome },
+    Plan { run: usize, call: usize },
+    Prepare { run: usize, call: usize, step: Preparation },
+    Fork { run: usize, call: usize },
+    StopWaiting { run: usize },
+    CheckLease { run: usize },
+    Conclude { run: usize, call: usize, step: Conclusion },
+    WriteIsRefused { run: usize },
+    LockIsLost { run: usize },
+    End { run: usize },
+    Kill { run: usize },
+    ForkDies { call: usize },
+    BecomeCpi { call: usize },
+    CpiEnds { call: usize, made: bool, answer: &'static str },
+    LeaseLapses,
+    LeaseIsRenewed,
+    OperatorRemovesLock,
+    KeeperPublishes { run: usize, call: usize },
+    KeeperEnds { run: usize },
+    KeeperDies { run: usize },
+}
+
+impl Model {
+    fn is_shared(&self) -> bool {
+        self.setting != Setting::Directory
+    }
+
+    /// Returns true if the run and the call are on one machine.
+    fn is_local(&self, call: &Call, run: usize) -> bool {
+        self.setting != Setting::TwoMachines || usize::from(call.by) == run
+    }
+
+    fn progress(&self, call: &Call, run: usize) -> Progress {
+        let state_of = |is_held| if is_held { FileState::Held } else { FileState::Free };
+        let (mut prepared, mut answer) = (FileState::Missing, FileState::Missing);
+        match call.file {
+            AnswerFile::Missing => {}
+            AnswerFile::Prepared => prepared = state_of(call.is_held || call.process == Process::Forked),
+            AnswerFile::Answer => answer = state_of(call.process == Process::Running),
+        }
+        let evidence = if self.is_local(call, run) {
+            Evidence::Files { prepared, answer }
+        } else {
+            let is_answer = call.file == AnswerFile::Answer;
+            let published = if is_answer { Published::Answer } else { Published::NeverAsked };
+            Evidence::Journal(call.is_published.then_some(published))
+        };
+        (self.table.progress)(evidence)
+    }
+
+    /// Returns the outcome of an open call for a run that recovers it, or none while the run has to wait.
+    fn found(&self, world: &World, run: usize, number: usize) -> Option<Outcome> {
+        let call = &world.calls[number];
+        match self.progress(call, run) {
+            Progress::Pending => None,
+            Progress::NeverAsked => Some(Outcome::NeverAsked),
+            Progress::Elsewhere => Some(Outcome::Unknown),
+            Progress::Ended => Some(match outcome_of(call) {
+                Outcome::Answered if world.runs[run].view.after(call.kind, number).is_none() => {
+                    Outcome::Unknown
+                }
+                outcome => outcome,
+            }),
+        }
+    }
+
+    /// Returns true if a run still has the lock, as far as its own clock or the lock file tells.
+    fn has_lock(&self, world: &World, run: usize) -> bool {
+        world.owner == Owner::Run(small(run)) && !world.has_lapsed
+    }
+
+    /// Writes the state. Returns false if the write is refused.
+    fn write(&self, world: &mut World, run: usize, record: Record) -> bool {
+        if self.is_shared() && world.runs[run].is_stale {
+            return false;
+        }
+        let has_read = |other: usize| other != run && world.runs[other].phase.has_read();
+        let is_replaced = matches!(world.owner, Owner::Run(other) if has_read(other.into()));
+        if world.runs[run].is_stale || (is_replaced && !world.is_removed) {
+            world.violate(ONE_WRITER);
+        }
+        world.record = record;
+        world.runs[run].view = record;
+        for (other, stale) in world.runs.iter_mut().enumerate() {
+            stale.is_stale |= other != run && stale.phase.has_read();
+        }
+        true
+    }
+
+    /// Ends the process of a run. The kernel frees its locks, and a keeper stays.
+    fn vanish(&self, world: &mut World, run: usize, is_killed: bool) {
+        let is_owner = world.owner == Owner::Run(small(run));
+        let mut unpublished = Set::default();
+        for (number, call) in world.calls.iter_mut().enumerate() {
+            if self.is_local(call, run) && call.intent && !call.is_published {
+                unpublished = unpublished.with(number);
+            }
+            if usize::from(call.by) != run {
+                continue;
+            }
+            call.is_held = false;
+            // A call of which nothing was done yet may be planned again.
+            if world.runs[run].phase == Phase::Preparing(small(number), 0) {
+                *call = Call::default();
+            }
+        }
+        if self.is_shared() && (is_killed || unpublished != Set::default()) {
+            let before = world.keepers[run].unwrap_or_default();
+            world.keepers[run] = Some(Set(before.0 | unpublished.0));
+            if is_owner {
+                world.owner = Owner::Gone(small(run));
+            }
+        } else if is_owner {
+            self.give_back(world, run);
+        }
+        world.runs[run] = Run::default();
+    }
+
+    /// Frees the lock of a run or keeper, or leaves the lease to lapse.
+    fn give_back(&self, world: &mut World, run: usize) {
+        world.owner = Owner::Gone(small(run));
+        if (self.table.may_give_back)(world.is_unfenced) {
+            (world.owner, world.has_lapsed) = (Owner::None, false);
+        }
+    }
+
+    /// Removes the intent, and the files if they are on the machine of the run.
+    fn settle(&self, world: &mut World, run: usize, number: usize) {
+        let is_local = self.is_local(&world.calls[number], run);
+        let call = &mut world.calls[number];
+        (call.intent, call.is_published) = (false, false);
+        if is_local {
+            (call.file, call.content) = (AnswerFile::Missing, Content::Unusable);
+        }
+    }
+
+    /// Lists what a run does next: it creates the VM or deletes it, or ends.
+    fn plan(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+        let view = world.runs[run].view;
+        let mut ended = *world;
+        ended.runs[run].phase = Phase::Ending;
+        transitions.push((Action::End { run }, ended));
+        let calls = &world.calls[..self.calls];
+        let Some(call) = calls.iter().position(|call| call.kind == Kind::Unused) else { return };
+        let kind = view.vm.first().map_or(Kind::Create, |vm| Kind::Delete(small(vm)));
+        let mut next = *world;
+        next.calls[call] = Call { kind, by: small(run), ..Call::default() };
+        next.runs[run].phase = Phase::Preparing(small(call), 0);
+        transitions.push((Action::Plan { run, call }, next));
+    }
+
+    fn take_lock(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+        if world.owner != Owner::None && !world.has_lapsed {
+            return;
+        }
+        let mut next = *world;
+        next.is_unfenced = (self.table.must_fence)(world.has_lapsed);
+        next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
+        (next.owner, next.has_lapsed) = (Owner::Run(small(run)), false);
+        transitions.push((Action::TakeLock { run }, next));
+        let is_quiet = world.runs.iter().all(|run| run.phase == Phase::Off)
+            && world.calls.iter().all(|call| call.process == Process::None);
+        if is_quiet && world.calls.iter().any(|call| call.intent) {
+            next.runs[run].forgets = true;
+            transitions.push((Action::TakeLockToForget { run }, next));
+        }
+    }
+
+    /// Lists the steps of a run.
+    fn act(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+        let mut next = *world;
+        match world.runs[run].phase {
+            Phase::Off => self.take_lock(world, run, transitions),
+            Phase::Fencing if !self.has_lock(world, run) => {
+                next.runs[run].phase = Phase::Ending;
+                transitions.push((Action::LockIsLost { run }, next));
+            }
+            Phase::Fencing => {
+                next.runs[run].phase = Phase::Reading;
+                next.is_unfenced = false;
+                for (other, stale) in next.runs.iter_mut().enumerate() {
+                    stale.is_stale |= other != run && stale.phase.has_read();
+                }
+                transitions.push((Action::Fence { run }, next));
+            }
+            Phase::Reading => {
+                let me = &mut next.runs[run];
+                (me.phase, me.view, me.is_stale) = (Phase::Listing, world.record, false);
+                // Files of calls without an intent are swept.
+                for call in next.calls.iter_mut().filter(|call| !call.intent && self.is_local(call, run)) {
+                    call.file = AnswerFile::Missing;
+                }
+                transitions.push((Action::ReadState { run }, next));
+            }
+            Phase::Listing => {
+                let me = &mut next.runs[run];
+                me.phase = Phase::Recovering;
+                for number in (0..CALLS).filter(|&number| world.calls[number].intent) {
+                    me.open = me.open.with(number);
+                }
+                transitions.push((Action::ReadJournal { run }, next));
+            }
+            Phase::Recovering if world.runs[run].open == Set::default() => {
+                self.plan(world, run, transitions);
+            }
+            // In any order, because the numbers of calls do not show which one is the oldest.
+            Phase::Recovering => {
+                for call in (0..CALLS).filter(|&call| world.runs[run].open.has(call)) {
+                    let Some(outcome) = self.found(world, run, call) else { continue };
+                    next.runs[run].phase = Phase::Concluding(small(call), outcome, 0);
+                    transitions.push((Action::Examine { run, call, outcome }, next));
+                }
+            }
+            Phase::Preparing(call, step) => self.prepare(world, run, call, step, transitions),
+            Phase::Waiting(number) => {
+                let call = &world.calls[usize::from(number)];
+                let outcome = match call.process {
+                    Process::None if !call.is_made => Outcome::NeverAsked,
+                    // The answer file is gone.
+                    Process::None if call.file != AnswerFile::Answer => Outcome::Unknown,
+                    Process::None => outcome_of(call),
+                    Process::Forked => return,
+                    Process::Running => Outcome::AtWork,
+                };
+                next.runs[run].phase = Phase::Concluding(number, outcome, 0);
+                let action = match outcome {
+                    Outcome::AtWork => Action::StopWaiting { run },
+                    _ => Action::Examine { run, call: number.into(), outcome },
+                };
+                transitions.push((action, next));
+            }
+            Phase::Concluding(call, outcome, step) => {
+                self.conclude(world, run, (call, outcome, step), transitions);
+            }
+            Phase::Ending => {
+                self.vanish(&mut next, run, false);
+                transitions.push((Action::End { run }, next));
+            }
+        }
+    }
+
+    /// Takes a step before the call, or starts its process after the last one.
+    fn prepare(
+        &self,
+        world: &World,
+        run: usize,
+        number: u8,
+        step: u8,
+        transitions: &mut Vec<(Action, World)>,
+    ) {
+        let mut next = *world;
+        let call = &mut next.calls[usize::from(number)];
+        next.runs[run].phase = Phase::Preparing(number, step + 1);
+        let Some(&step) = self.table.preparations.get(usize::from(step)) else {
+            (call.is_held, call.process) = (false, Process::Forked);
+            next.runs[run].phase = Phase::Waiting(number);
+            transitions.push((Action::Fork { run, call: number.into() }, next));
+            return;
+        };
+        let mut action = Action::Prepare { run, call: number.into(), step };
+        match step {
+            Preparation::Announce => call.intent = true,
+            Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
+            Preparation::ConfirmLock => {
+                if world.owner != Owner::Run(small(run)) {
+                    next.runs[run].phase = Phase::Ending;
+                    action = Action::LockIsLost { run };
+                }
+            }
+        }
+        transitions.push((action, next));
+    }
+
+    /// Takes a step that ends a call.
+    fn conclude(
+        &self,
+        world: &World,
+        run: usize,
+        (number, outcome, step): (u8, Outcome, u8),
+        transitions: &mut Vec<(Action, World)>,
+    ) {
+        let call = usize::from(number);
+        let kind = world.calls[call].kind;
+        let Run { open, view, forgets, is_checked, .. } = world.runs[run];
+        let is_recovery = open.has(call);
+        let steps = (self.table.conclusions)(outcome, kind == Kind::Create, forgets && is_recovery);
+        let mut next = *world;
+        next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
+        let Some(&step) = steps.get(usize::from(step)) else {
+            next.runs[run].phase = Phase::Recovering;
+            next.runs[run].open = open.without(call);
+            return self.act(&next, run, transitions);
+        };
+        if step != Conclusion::StayOpen && !is_checked {
+            if !self.has_lock(world, run) {
+                next.runs[run].phase = Phase::Ending;
+                return transitions.push((Action::LockIsLost { run }, next));
+            }
+            if self.is_shared() {
+                next.runs[run].phase = world.runs[run].phase;
+                next.runs[run].is_checked = true;
+                return transitions.push((Action::CheckLease { run }, next));
+            }
+        }
+        next.runs[run].is_checked = false;
+        let mut action = Action::Conclude { run, call, step };
+        let is_written = match step {
+            Conclusion::Record => {
+                view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
+            }
+            Conclusion::RecordSuspect => {
+                self.write(&mut next, run, Record { suspects: view.suspects.with(call), ..view })
+            }
+            Conclusion::Settle => {
+                if outcome == Outcome::Unknown && forgets && is_recovery {
+                    // The operator deleted it before.
+                    next.calls[call].is_alive = false;
+                }
+                self.settle(&mut next, run, call);
+                true
+            }
+            Conclusion::StayOpen => {
+                next.runs[run].phase = Phase::Ending;
+                true
+            }
+        };
+        if !is_written {
+            next.runs[run].phase = Phase::Ending;
+            action = Action::WriteIsRefused { run };
+        }
+        transitions.push((action, next));
+    }
+
+    /// Lists the steps of CPI processes.
+    fn run_cpis(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+        for call in 0..CALLS {
+            let mut next = *world;
+            match world.calls[call].process {
+                Process::None => {}
+                Process::Forked => {
+                    next.calls[call].process = Process::None;
+                    transitions.push((Action::ForkDies { call }, next));
+                    // A process that cannot rename its file ends.
+                    if world.calls[call].file == AnswerFile::Prepared {
+                        let this = &mut next.calls[call];
+                        (this.file, this.process) = (AnswerFile::Answer, Process::Running);
+                        this.is_made = true;
+                        check_start(&mut next, call);
+                        transitions.push((Action::BecomeCpi { call }, next));
+                    }
+                }
+                Process::Running => {
+                    for (made, content, answer) in [
+                        (true, Content::Result, "result"),
+                        (true, Content::Error, "error"),
+                        (true, Content::Unusable, "none"),
+                        (false, Content::Error, "error"),
+                        (false, Content::MadeNothing, "made nothing"),
+                        (false, Content::Unusable, "none"),
+                    ] {
+                        let mut next = *world;
+                        let this = &mut next.calls[call];
+                        this.process = Process::None;
+                        if this.file == AnswerFile::Answer {
+                            this.content = content;
+                        }
+                        match this.kind.target() {
+                            None => this.is_alive = made,
+                            Some(target) => next.calls[target].is_alive &= !made,
+                        }
+                        transitions.push((Action::CpiEnds { call, made, answer }, next));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lists the steps of keepers.
+    fn run_keepers(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+        for (run, keeper) in world.keepers.iter().enumerate() {
+            let Some(unpublished) = *keeper else { continue };
+            let mut next = *world;
+            next.keepers[run] = None;
+            transitions.push((Action::KeeperDies { run }, next));
+            if unpublished == Set::default() {
+                if world.owner == Owner::Gone(small(run)) {
+                    self.give_back(&mut next, run);
+                }
+                transitions.push((Action::KeeperEnds { run }, next));
+            }
+            for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
+                if self.progress(&world.calls[call], run) == Progress::Pending {
+                    continue;
+                }
+                let mut next = *world;
+                next.keepers[run] = Some(unpublished.without(call));
+                next.calls[call].is_published = world.calls[call].intent;
+                transitions.push((Action::KeeperPublishes { run, call }, next));
+            }
+        }
+    }
+
+    /// Lists what may happen to the lock.
+    fn meddle(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+        if world.owner == Owner::None {
+            return;
+        }
+        let mut next = *world;
+        (next.owner, next.has_lapsed, next.is_unfenced) = (Owner::None, false, false);
+        next.is_removed = self.is_shared();
+        transitions.push((Action::OperatorRemovesLock, next));
+        if !self.is_shared() {
+            return;
+        }
+        let mut next = *world;
+        next.has_lapsed = !world.has_lapsed;
+        if next.has_lapsed {
+            transitions.push((Action::LeaseLapses, next));
+        } else {
+            transitions.push((Action::LeaseIsRenewed, next));
+        }
+    }
+}
+
+/// Returns the outcome of a call whose process has ended.
+fn outcome_of(call: &Call) -> Outcome {
+    match call.content {
+        Content::Unusable => Outcome::Unknown,
+        Content::Result => Outcome::Answered,
+        Content::Error => Outcome::Failed { made_nothing: false },
+        Content::MadeNothing => Outcome::Failed { made_nothing: true },
+    }
+}
+
+/// Checks the properties of a process that becomes the CPI.
+fn check_start(world: &mut World, number: usize) {
+    let kind = world.calls[number].kind;
+    if kind != Kind::Create {
+        return;
+    }
+    let is_again =
+        |(other, call): (usize, &Call)| other != number && call.kind == kind && call.is_made && call.intent;
+    if world.calls.iter().enumerate().any(is_again) {
+        world.violate(MADE_ONCE);
+    }
+    let vm = world.record.vm.first();
+    if !world.is_removed && vm.is_some_and(|vm| world.calls[vm].is_alive) {
+        world.violate(ONE_VM);
+    }
+}
+
+impl System for Model {
+    type State = World;
+    type Action = Action;
+
+    fn key(&self, world: &World) -> u128 {
+        world.key().min(world.with_runs_swapped().key())
+    }
+
+    fn start(&self) -> World {
+        World::default()
+    }
+
+    fn next(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+        for run in 0..RUNS {
+            self.act(world, run, transitions);
+            if world.runs[run].phase != Phase::Off {
+                let mut next = *world;
+                self.vanish(&mut next, run, true);
+                transitions.push((Action::Kill { run }, next));
+            }
+        }
+        self.run_cpis(world, transitions);
+        self.run_keepers(world, transitions);
+        self.meddle(world, transitions);
+        for (_, next) in transitions {
+            if !self.is_shared() {
+                next.forget_lost_runs();
+            }
+            next.tidy();
+        }
+    }
+
+    fn violated(&self, world: &World) -> Option<&'static str> {
+        let is_known =
+            |(number, call): (usize, &Call)| !call.is_alive || call.intent || world.record.names(number);
+        let is_lost = !world.calls.iter().enumerate().all(is_known);
+        world.violated.or(is_lost.then_some(ON_RECORD))
+    }
+
+    fn is_settled(&self, world: &World) -> bool {
+        world.runs.iter().all(|run| run.phase == Phase::Off)
+            && world.calls.iter().all(|call| call.process == Process::None && !call.intent)
+            && (world.owner == Owner::None || world.has_lapsed)
+    }
+}

@@ -1,0 +1,206 @@
+//! Explores the model by the rules of the code, and by rules with one mistake each.
+
+use super::explorer::{Explored, NO_DEAD_END, explore};
+use super::model::{CODE, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, Setting, Table};
+use super::{Conclusion, Evidence, FileState, Outcome, Preparation, Progress, conclusions, progress};
+
+/// The limit of an exploration that visits every state.
+const ALL: usize = usize::MAX;
+
+/// Checks the rules of the code in a setting, and returns the number of states.
+fn check(setting: Setting, calls: usize, limit: usize) -> usize {
+    let begun = std::time::Instant::now();
+    let Explored { is_complete, states, transitions, counterexample } =
+        explore(&Model { table: CODE, setting, calls }, limit);
+    let extent = if is_complete { "all" } else { "the first" };
+    let took = begun.elapsed();
+    println!("{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {took:.1?}");
+    assert!(counterexample.is_none(), "{setting:?}: {counterexample:#?}");
+    assert_eq!(is_complete, limit == ALL);
+    states
+}
+
+#[test]
+fn two_runs_keep_the_rules_in_every_order() {
+    let states = check(Setting::Directory, 1, ALL);
+    assert!(states > 1000, "the model covers too little: {states} states");
+    check(Setting::OneMachine, 1, 5000);
+    check(Setting::TwoMachines, 1, 5000);
+}
+
+#[test]
+#[ignore = "millions of states: see docs/architecture.md"]
+fn three_calls_in_a_directory() {
+    check(Setting::Directory, 3, ALL);
+}
+
+#[test]
+#[ignore = "millions of states: see docs/architecture.md"]
+fn one_call_in_a_bucket() {
+    check(Setting::OneMachine, 1, ALL);
+    check(Setting::TwoMachines, 1, ALL);
+}
+
+#[test]
+#[ignore = "millions of states: see docs/architecture.md"]
+fn two_calls_in_a_bucket() {
+    check(Setting::OneMachine, 2, ALL);
+    check(Setting::TwoMachines, 2, ALL);
+}
+
+#[test]
+#[ignore = "needs more than 6 GB of memory: see docs/architecture.md"]
+fn three_calls_in_a_bucket() {
+    check(Setting::OneMachine, 3, ALL);
+    check(Setting::TwoMachines, 3, ALL);
+}
+
+/// A mistake in the rules, and the property that it violates.
+struct Mistake {
+    name: &'static str,
+    table: Table,
+    setting: Setting,
+    calls: usize,
+    property: &'static str,
+}
+
+fn settles_before_it_records(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+    match conclusions(outcome, creates, forget) {
+        [Conclusion::Record, Conclusion::Settle] => &[Conclusion::Settle, Conclusion::Record],
+        steps => steps,
+    }
+}
+
+fn forgets_unknown_outcomes(outcome: Outcome, creates: bool, _: bool) -> &'static [Conclusion] {
+    conclusions(outcome, creates, true)
+}
+
+fn trusts_errors(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+    match outcome {
+        Outcome::Failed { .. } => &[Conclusion::Settle],
+        outcome => conclusions(outcome, creates, forget),
+    }
+}
+
+fn never_forgets(outcome: Outcome, creates: bool, _: bool) -> &'static [Conclusion] {
+    conclusions(outcome, creates, false)
+}
+
+fn overlooks_a_process_about_to_start(evidence: Evidence) -> Progress {
+    match evidence {
+        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverAsked,
+        evidence => progress(evidence),
+    }
+}
+
+fn goes_on(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+    match conclusions(outcome, creates, forget) {
+        [Conclusion::StayOpen] if outcome == Outcome::Unknown => &[],
+        steps => steps,
+    }
+}
+
+/// Returns the mistakes that are found in few states.
+fn mistakes() -> [Mistake; 8] {
+    use Preparation::{Announce, ConfirmLock, PrepareAnswer};
+
+    [
+        Mistake {
+            name: "a run goes on after an unknown outcome",
+            table: Table { conclusions: goes_on, ..CODE },
+            setting: Setting::Directory,
+            calls: 2,
+            property: MADE_ONCE,
+        },
+        Mistake {
+            name: "the intent is removed before the outcome is recorded",
+            table: Table { conclusions: settles_before_it_records, ..CODE },
+            setting: Setting::Directory,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "the lock is confirmed before the call is announced",
+            table: Table { preparations: &[ConfirmLock, Announce, PrepareAnswer], ..CODE },
+            setting: Setting::Directory,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "the answer file is created after the lock was confirmed",
+            table: Table { preparations: &[Announce, ConfirmLock, PrepareAnswer], ..CODE },
+            setting: Setting::Directory,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "a creating call without a usable answer is settled",
+            table: Table { conclusions: forgets_unknown_outcomes, ..CODE },
+            setting: Setting::TwoMachines,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "an error counts as proof that nothing was made",
+            table: Table { conclusions: trusts_errors, ..CODE },
+            setting: Setting::Directory,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "a lease that lapsed is taken over without a write",
+            table: Table { must_fence: |_| false, ..CODE },
+            setting: Setting::TwoMachines,
+            calls: 1,
+            property: ONE_WRITER,
+        },
+        Mistake {
+            name: "the operator cannot forget a call with an unknown outcome",
+            table: Table { conclusions: never_forgets, ..CODE },
+            setting: Setting::Directory,
+            calls: 1,
+            property: NO_DEAD_END,
+        },
+    ]
+}
+
+/// Returns the mistakes that are found only in many states.
+fn rarer_mistakes() -> [Mistake; 2] {
+    [
+        Mistake {
+            name: "a prepared file that is locked counts as never asked",
+            table: Table { progress: overlooks_a_process_about_to_start, ..CODE },
+            setting: Setting::OneMachine,
+            calls: 1,
+            property: ON_RECORD,
+        },
+        Mistake {
+            name: "a lease that was taken over is given back before the write",
+            table: Table { may_give_back: |_| true, ..CODE },
+            setting: Setting::OneMachine,
+            calls: 1,
+            property: ONE_WRITER,
+        },
+    ]
+}
+
+#[test]
+fn each_mistake_has_a_counterexample() {
+    find(&mistakes());
+}
+
+#[test]
+#[ignore = "more than a hundred thousand states: see docs/architecture.md"]
+fn each_rarer_mistake_has_a_counterexample() {
+    find(&rarer_mistakes());
+}
+
+fn find(mistakes: &[Mistake]) {
+    for &Mistake { name, table, setting, calls, property } in mistakes {
+        let explored = explore(&Model { table, setting, calls }, ALL);
+        let found = explored.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
+        println!("{name}: {} ({} states)", found.property, explored.states);
+        found.trace.iter().for_each(|action| println!("    {action}"));
+        assert_eq!(found.property, property, "{name}: {:#?}", found.trace);
+    }
+}

@@ -1,0 +1,405 @@
+//! The state of the model: state file, journal, lock, runs, CPI processes and cloud.
+
+use super::Outcome;
+
+/// The number of runs at a time. A run that ended is followed by another.
+pub(super) const RUNS: usize = 2;
+/// The number of calls in all.
+pub(super) const CALLS: usize = 3;
+
+/// A small set of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Set(pub(super) u8);
+
+impl Set {
+    pub(super) fn has(self, call: usize) -> bool {
+        self.0 & (1 << call) != 0
+    }
+
+    #[must_use]
+    pub(super) fn with(self, call: usize) -> Set {
+        Set(self.0 | (1 << call))
+    }
+
+    #[must_use]
+    pub(super) fn without(self, call: usize) -> Set {
+        Set(self.0 & !(1 << call))
+    }
+
+    pub(super) fn first(self) -> Option<usize> {
+        (0..CALLS).find(|&call| self.has(call))
+    }
+}
+
+/// The content of the state. Resources are named by the calls that made them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    /// At most one.
+    pub(super) vm: Set,
+    pub(super) suspects: Set,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The call is not planned yet.
+    #[default]
+    Unused,
+    Create,
+    Delete(u8),
+    /// The call is over and has left nothing.
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Process {
+    #[default]
+    None,
+    /// Forked from the run, and not yet the CPI.
+    Forked,
+    Running,
+}
+
+/// The content of an answer file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Content {
+    #[default]
+    Unusable,
+    Result,
+    Error,
+    /// The error of a built-in CPI that made nothing.
+    MadeNothing,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum AnswerFile {
+    #[default]
+    Missing,
+    Prepared,
+    Answer,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) kind: Kind,
+    /// The run that makes it.
+    pub(super) by: u8,
+    /// True if the intent is in the journal.
+    pub(super) intent: bool,
+    pub(super) file: AnswerFile,
+    /// True if the run holds the lock of the prepared file.
+    pub(super) is_held: bool,
+    pub(super) process: Process,
+    /// True once the process became the CPI.
+    pub(super) is_made: bool,
+    pub(super) content: Content,
+    /// True if a keeper published the outcome.
+    pub(super) is_published: bool,
+    /// True if the resource exists in the cloud.
+    pub(super) is_alive: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Off,
+    /// Has taken the lock, and writes the state first.
+    Fencing,
+    /// Has the lock, and reads the state.
+    Reading,
+    /// Has read the state, and reads the journal.
+    Listing,
+    /// Looks at the first of the open calls.
+    Recovering,
+    /// Takes this step before the call.
+    Preparing(u8, u8),
+    /// Waits for the process of its call.
+    Waiting(u8),
+    /// Takes this step to end a call, after the outcome.
+    Concluding(u8, Outcome, u8),
+    /// Gives the lock back.
+    Ending,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) phase: Phase,
+    /// True with `--forget-open-calls`.
+    pub(super) forgets: bool,
+    /// The open calls that it found and has not yet settled.
+    pub(super) open: Set,
+    /// The state as it read or wrote it last.
+    pub(super) view: Record,
+    /// True if another run has written the state since.
+    pub(super) is_stale: bool,
+    /// True if the run found its lease good before the next request.
+    pub(super) is_checked: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Owner {
+    #[default]
+    None,
+    Run(u8),
+    /// A run that has ended, whose keeper may renew the lease.
+    Gone(u8),
+}
+
+/// The process that outlives a run on a shared state, with the calls whose outcome it still has to publish.
+pub(super) type Keeper = Option<Set>;
+
+/// The state of everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct World {
+    pub(super) record: Record,
+    pub(super) calls: [Call; CALLS],
+    pub(super) runs: [Run; RUNS],
+    pub(super) keepers: [Keeper; RUNS],
+    pub(super) owner: Owner,
+    /// True if another run may take over the lease.
+    pub(super) has_lapsed: bool,
+    /// True if the owner took over the lease and has not written the state yet.
+    pub(super) is_unfenced: bool,
+    /// True if the operator removed the lease, which no run can tell from one that was given back.
+    pub(super) is_removed: bool,
+    pub(super) violated: Option<&'static str>,
+}
+
+impl Kind {
+    fn without_target(self) -> Kind {
+        match self {
+            Kind::Delete(_) => Kind::Delete(0),
+            kind => kind,
+        }
+    }
+
+    pub(super) fn target(self) -> Option<usize> {
+        match self {
+            Kind::Delete(target) => Some(target.into()),
+            _ => None,
+        }
+    }
+}
+
+impl Record {
+    pub(super) fn names(self, call: usize) -> bool {
+        self.vm.has(call) || self.suspects.has(call)
+    }
+
+    /// Applies the change that the result of a call means. The state refuses a second VM.
+    pub(super) fn after(self, kind: Kind, call: usize) -> Option<Record> {
+        let fits = |vm| self.vm == Set::default() || self.vm.has(vm);
+        match kind {
+            Kind::Create => fits(call).then(|| Record { vm: self.vm.with(call), ..self }),
+            Kind::Delete(target) => fits(target.into()).then(|| Record { vm: Set::default(), ..self }),
+            Kind::Unused | Kind::Over => Some(self),
+        }
+    }
+}
+
+impl Phase {
+    /// Returns the call that a run is busy with.
+    pub(super) fn call(self) -> Option<usize> {
+        match self {
+            Phase::Preparing(call, _) | Phase::Waiting(call) | Phase::Concluding(call, ..) => {
+                Some(call.into())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if the run has read the state.
+    pub(super) fn has_read(self) -> bool {
+        !matches!(self, Phase::Off | Phase::Fencing | Phase::Reading | Phase::Ending)
+    }
+}
+
+/// Packs small numbers into one, so that a map finds a state quickly.
+#[derive(Default)]
+struct Packed(u128);
+
+impl Packed {
+    fn add(&mut self, bits: u32, numbers: impl IntoIterator<Item = u8>) {
+        for number in numbers {
+            debug_assert!(u32::from(number) < 1 << bits);
+            self.0 = (self.0 << bits) | u128::from(number);
+        }
+    }
+
+    fn add_call(&mut self, call: &Call) {
+        let kind = match call.kind {
+            Kind::Unused => 0,
+            Kind::Create => 1,
+            Kind::Over => 2,
+            Kind::Delete(target) => 3 + target,
+        };
+        self.add(3, [kind]);
+        self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
+        let facts = [call.intent, call.is_held, call.is_made, call.is_published, call.is_alive];
+        self.add(1, facts.map(u8::from));
+        self.add(1, [call.by]);
+    }
+
+    fn add_run(&mut self, run: &Run) {
+        let (phase, call, outcome, step) = match run.phase {
+            Phase::Off => (0, 0, 0, 0),
+            Phase::Fencing => (1, 0, 0, 0),
+            Phase::Reading => (2, 0, 0, 0),
+            Phase::Listing => (3, 0, 0, 0),
+            Phase::Recovering => (4, 0, 0, 0),
+            Phase::Preparing(call, step) => (5, call, 0, step),
+            Phase::Waiting(call) => (6, call, 0, 0),
+            Phase::Ending => (7, 0, 0, 0),
+            Phase::Concluding(call, outcome, step) => {
+                let outcome = match outcome {
+                    Outcome::NeverAsked => 0,
+                    Outcome::Answered => 1,
+                    Outcome::Failed { made_nothing: false } => 2,
+                    Outcome::Failed { made_nothing: true } => 3,
+                    Outcome::Unknown => 4,
+                    Outcome::AtWork => 5,
+                };
+                (8, call, outcome, step)
+            }
+        };
+        self.add(4, [phase]);
+        self.add(3, [call, outcome, step, run.open.0, run.view.vm.0, run.view.suspects.0]);
+        self.add(1, [run.forgets, run.is_stale, run.is_checked].map(u8::from));
+    }
+}
+
+pub(super) fn small(number: usize) -> u8 {
+    u8::try_from(number).unwrap()
+}
+
+impl World {
+    /// Exchanges the two runs, which makes no difference to any property.
+    pub(super) fn with_runs_swapped(mut self) -> World {
+        self.runs.swap(0, 1);
+        self.keepers.swap(0, 1);
+        for (number, call) in self.calls.iter_mut().enumerate() {
+            let is_over = *call == Call { kind: call.kind, is_alive: call.is_alive, ..Call::default() };
+            // Only a call that is not over belongs to a run.
+            if !is_over || self.runs.iter().any(|run| run.phase.call() == Some(number)) {
+                call.by = 1 - call.by;
+            }
+        }
+        self.owner = match self.owner {
+            Owner::None => Owner::None,
+            Owner::Run(run) => Owner::Run(1 - run),
+            Owner::Gone(run) => Owner::Gone(1 - run),
+        };
+        self
+    }
+
+    /// Numbers the calls anew, so that states which differ only in their numbers are mostly the same.
+    fn renumbered(mut self) -> World {
+        let mut order: [usize; CALLS] = std::array::from_fn(|number| number);
+        order.sort_by_cached_key(|&number| {
+            let mut packed = Packed::default();
+            packed.add_call(&Call { kind: self.calls[number].kind.without_target(), ..self.calls[number] });
+            let sets = self.runs.iter().flat_map(|run| [run.open, run.view.vm, run.view.suspects]);
+            let sets = sets.chain([self.record.vm, self.record.suspects]);
+            packed.add(1, sets.map(|set| u8::from(set.has(number))));
+            packed.add(1, self.runs.iter().map(|run| u8::from(run.phase.call() == Some(number))));
+            packed.0
+        });
+        let new = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
+        let set = |set: &mut Set| {
+            let members = (0..CALLS).filter(|&number| set.has(number));
+            *set = members.fold(Set::default(), |members, number| members.with(new(number)));
+        };
+        let number = |number: &mut u8| *number = small(new((*number).into()));
+        for run in &mut self.runs {
+            [&mut run.open, &mut run.view.vm, &mut run.view.suspects].into_iter().for_each(set);
+            match &mut run.phase {
+                Phase::Preparing(call, _) | Phase::Waiting(call) | Phase::Concluding(call, ..) => {
+                    number(call)
+                }
+                _ => {}
+            }
+        }
+        [&mut self.record.vm, &mut self.record.suspects].into_iter().for_each(set);
+        self.keepers.iter_mut().flatten().for_each(set);
+        for call in &mut self.calls {
+            if let Kind::Delete(target) = &mut call.kind {
+                number(target);
+            }
+        }
+        self.calls = order.map(|old| self.calls[old]);
+        self
+    }
+
+    /// Returns a number that only this state has, and states that differ only in the numbers of calls.
+    pub(super) fn key(&self) -> u128 {
+        self.renumbered().packed()
+    }
+
+    fn packed(&self) -> u128 {
+        let mut packed = Packed::default();
+        self.calls.iter().for_each(|call| packed.add_call(call));
+        self.runs.iter().for_each(|run| packed.add_run(run));
+        packed.add(3, [self.record.vm.0, self.record.suspects.0]);
+        packed.add(4, self.keepers.map(|keeper| keeper.map_or(0, |calls| 8 | calls.0)));
+        let owner = match self.owner {
+            Owner::None => 0,
+            Owner::Run(run) => 1 + run,
+            Owner::Gone(run) => 3 + run,
+        };
+        packed.add(3, [owner]);
+        packed.add(
+            1,
+            [self.has_lapsed, self.is_removed, self.is_unfenced, self.violated.is_some()].map(u8::from),
+        );
+        packed.0
+    }
+
+    /// Forgets what runs know that have lost the lock of a directory, and so only wait and end.
+    pub(super) fn forget_lost_runs(&mut self) {
+        for (number, run) in self.runs.iter_mut().enumerate() {
+            let is_lost = self.owner != Owner::Run(small(number));
+            if is_lost && matches!(run.phase, Phase::Waiting(_) | Phase::Concluding(_, _, 0)) {
+                *run = Run { phase: run.phase, ..Run::default() };
+            }
+        }
+    }
+
+    /// Notes the first violated property.
+    pub(super) fn violate(&mut self, property: &'static str) {
+        self.violated = self.violated.or(Some(property));
+    }
+
+    /// Forgets what nothing depends on any more, so that equal situations are equal states.
+    pub(super) fn tidy(&mut self) {
+        for run in &mut self.runs {
+            if matches!(run.phase, Phase::Off | Phase::Fencing | Phase::Reading | Phase::Ending) {
+                *run = Run { phase: run.phase, forgets: run.forgets, ..Run::default() };
+            }
+            let is_done = run.open == Set::default() && run.phase.has_read() && run.phase != Phase::Listing;
+            if is_done || run.phase == Phase::Ending {
+                run.forgets = false;
+            }
+        }
+        if self.runs.iter().all(|run| run.phase == Phase::Off) {
+            self.is_removed = false;
+        }
+        // No step depends on a suspect of which nothing exists.
+        for number in (0..CALLS).filter(|&number| !self.calls[number].is_alive) {
+            for record in self.runs.iter_mut().map(|run| &mut run.view).chain([&mut self.record]) {
+                record.suspects = record.suspects.without(number);
+            }
+        }
+        for number in 0..CALLS {
+            let busy = |run: &Run| run.phase.call() == Some(number) || run.open.has(number);
+            let call = self.calls[number];
+            if call.intent || call.process != Process::None || self.runs.iter().any(busy) {
+                continue;
+            }
+            let Call { kind, is_alive, .. } = call;
+            let is_target = |other: &Call| other.kind.target() == Some(number);
+            let is_named = self.record.names(number) || self.runs.iter().any(|run| run.view.names(number));
+            let matters = is_alive || is_named || self.calls.iter().any(is_target) || kind == Kind::Unused;
+            self.calls[number] =
+                Call { kind: if matters { kind } else { Kind::Over }, is_alive, ..Call::default() };
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The record of the credentials with which an environment was deployed, to notice a forgotten vars store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::salted::Salt;
+use manifest::VariableValue;
+
+/// Salted digests of the values of declared variables, whatever their source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    salt: Salt,
+    digests: BTreeMap<String, String>,
+    /// The variables whose values were not in the vars store: from flags, files or the environment.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    given: BTreeSet<String>,
+    /// The path of the vars store, as a hint for the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vars_store: Option<String>,
+}
+
+impl Credentials {
+    /// Computes the digests, with a new salt. `None` if no variable has a value.
+    pub fn of(values: &[VariableValue], vars_store: Option<String>) -> Option<Self> {
+        let salt = Salt::fresh();
+        let present = || values.iter().filter_map(|one| Some((one, one.value.as_ref()?)));
+        let digests: BTreeMap<String, String> =
+            present().map(|(one, value)| (one.name.clone(), salt.digest(&one.name, value))).collect();
+        let given = present().filter(|(one, _)| !one.stored).map(|(one, _)| one.name.clone()).collect();
+        (!digests.is_empty()).then_some(Credentials { salt, digests, given, vars_store })
+    }
+
+    /// Returns the names of the variables among `values` whose values differ from the record or are missing.
+    pub fn changed<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+        let same = |one: &&VariableValue| self.had(one) != Some(true);
+        self.recorded(values).filter(same).map(|one| one.name.as_str()).collect()
+    }
+
+    /// Returns the names of the variables whose source is missing in this run: all variables that were in the
+    /// vars store, or all that were given in another way, if each of them would be generated again.
+    pub fn forgotten<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+        let groups = [false, true].map(|given| {
+            let group = self.recorded(values).filter(|one| self.given.contains(&one.name) == given);
+            let group: Vec<&VariableValue> = group.collect();
+            match group.iter().all(|one| one.value.is_none()) {
+                true => group,
+                false => Vec::new(),
+            }
+        });
+        groups.concat().into_iter().map(|one| one.name.as_str()).collect()
+    }
+
+    /// Returns true if the variable was in the vars store.
+    pub fn was_stored(&self, name: &str) -> bool {
+        self.digests.contains_key(name) && !self.given.contains(name)
+    }
+
+    fn recorded<'v>(&self, values: &'v [VariableValue]) -> impl Iterator<Item = &'v VariableValue> {
+        values.iter().filter(|one| self.digests.contains_key(&one.name))
+    }
+
+    /// Returns true if the variable had its present value; `None` if it has none.
+    fn had(&self, one: &VariableValue) -> Option<bool> {
+        let value = one.value.as_ref()?;
+        Some(self.digests.get(&one.name) == Some(&self.salt.digest(&one.name, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(all: &[(&str, Option<&str>, bool)]) -> Vec<VariableValue> {
+        let one = |(name, value, stored): &(&str, Option<&str>, bool)| VariableValue {
+            name: (*name).to_owned(),
+            value: value.map(str::to_owned),
+            stored: *stored,
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_record_shows_no_value_and_tells_what_changed() {
+        let deployed = values(&[("a", Some("hunter2"), true), ("b", Some("2"), true), ("c", None, false)]);
+        let record = Credentials::of(&deployed, Some("/vars.yml".into())).unwrap();
+        assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
+        assert_eq!(record.changed(&deployed), Vec::<&str>::new());
+        let now = values(&[("a", Some("hunter3"), true), ("b", None, false), ("c", Some("3"), true)]);
+        assert_eq!(record.changed(&now), ["a", "b"], "c had no value");
+        assert_eq!(record.forgotten(&now), Vec::<&str>::new());
+        assert_eq!(Credentials::of(&values(&[("a", None, false)]), None), None);
+    }
+
+    #[test]
+    fn a_store_is_forgotten_if_every_value_of_it_is_missing() {
+        let deployed = values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
+        let record = Credentials::of(&deployed, None).unwrap();
+        let forgotten = |all: &[(&str, Option<&str>, bool)]| record.forgotten(&values(all)).join(" ");
+        let given = ("c", Some("3"), false);
+        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given]), "a b");
+        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");
+        assert_eq!(forgotten(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", None, false)]), "c");
+        // A value that differs, or is given in another way, shows that the operator thought of it.
+        assert_eq!(forgotten(&[("a", Some("9"), false), ("b", None, false), given]), "");
+        // A variable that is not declared any more does not count.
+        assert_eq!(forgotten(&[("b", None, false), given]), "b");
+        assert_eq!(forgotten(&[given]), "");
+    }
+}

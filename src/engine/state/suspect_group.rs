@@ -1,0 +1,112 @@
+//! Groups suspects that look alike, so that repeated failures of one call are shown as one.
+
+use super::file::Suspect;
+use super::handle::in_iaas;
+
+/// Suspects of one kind at one CPI that differ at most in the id of the VM's agent, in the answer of the CPI
+/// and in the time of the call. Oldest first, never empty.
+#[derive(Debug)]
+pub struct SuspectGroup<'s>(Vec<&'s Suspect>);
+
+impl<'s> SuspectGroup<'s> {
+    /// Groups suspects, in the order in which their groups began.
+    pub fn all(suspects: &'s [Suspect]) -> Vec<Self> {
+        let mut groups: Vec<SuspectGroup<'s>> = Vec::new();
+        for suspect in suspects {
+            match groups.iter_mut().find(|group| group.0.iter().any(|known| look_alike(known, suspect))) {
+                Some(group) => group.0.push(suspect),
+                None => groups.push(SuspectGroup(vec![suspect])),
+            }
+        }
+        groups
+    }
+
+    /// Returns the suspects, oldest first.
+    pub fn suspects(&self) -> &[&'s Suspect] {
+        &self.0
+    }
+
+    /// Describes how to find in the IaaS what the calls may have made.
+    pub fn how_to_find(&self) -> String {
+        let [first, _, ..] = self.0.as_slice() else {
+            return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
+        };
+        let count = self.0.len();
+        let agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
+        let looks_like = match agents.as_slice() {
+            [] => format!("up to {count} times {}", first.looks_like),
+            agents => format!("up to {count} VMs, whose agent ids are {}", agents.join(", ")),
+        };
+        in_iaas(&looks_like, first.cpi.as_deref())
+    }
+
+    /// Lists the request ids, and the time of the last call.
+    pub fn requests(&self) -> String {
+        let ids: Vec<&str> = self.0.iter().map(|suspect| suspect.request_id.as_str()).collect();
+        let since = self.0.last().map_or("", |suspect| suspect.since.as_str());
+        match ids.as_slice() {
+            [id] => format!("request {id}, {since}"),
+            ids => format!("requests {}, the last {since}", ids.join(", ")),
+        }
+    }
+
+    /// Returns the different answers of the CPI, oldest first.
+    pub fn said(&self) -> Vec<&'s str> {
+        let mut said: Vec<&str> = Vec::new();
+        for suspect in &self.0 {
+            if !said.contains(&suspect.said.as_str()) {
+                said.push(&suspect.said);
+            }
+        }
+        said
+    }
+}
+
+fn look_alike(one: &Suspect, other: &Suspect) -> bool {
+    let look = |suspect: &Suspect| match suspect.agent_id {
+        // The look of a VM is its agent id.
+        Some(_) => None,
+        None => Some(suspect.looks_like.clone()),
+    };
+    one.what == other.what && one.cpi == other.cpi && look(one) == look(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::ResourceKind;
+
+    fn suspect(id: &str, agent_id: Option<&str>, looks_like: &str, cpi: Option<&str>) -> Suspect {
+        Suspect {
+            what: if agent_id.is_some() { ResourceKind::Vm } else { ResourceKind::Disk },
+            request_id: id.parse().unwrap(),
+            cpi: cpi.map(str::to_owned),
+            agent_id: agent_id.map(str::to_owned),
+            looks_like: looks_like.to_owned(),
+            said: "no quota".to_owned(),
+            since: format!("at {id}"),
+        }
+    }
+
+    #[test]
+    fn what_looks_alike_is_shown_once() {
+        let suspects = [
+            suspect("r1", Some("a"), "a VM whose agent id is a", None),
+            suspect("r2", None, "a disk of 1 MiB", None),
+            suspect("r3", Some("b"), "a VM whose agent id is b", None),
+            suspect("r4", None, "a disk of 1 MiB", Some("other")),
+            suspect("r5", None, "a disk of 1 MiB", None),
+            suspect("r6", None, "a disk of 2 MiB", None),
+        ];
+        let groups = SuspectGroup::all(&suspects);
+        let shown: Vec<_> = groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
+        let expected = [
+            ("up to 2 VMs, whose agent ids are a, b", "requests r1, r3, the last at r3"),
+            ("up to 2 times a disk of 1 MiB", "requests r2, r5, the last at r5"),
+            ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
+            ("a disk of 2 MiB", "request r6, at r6"),
+        ];
+        assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
+        assert_eq!(groups[0].said(), ["no quota"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Accounts for the memory, the work and the time of one rendering.
+//!
+//! Each rendering has a thread of its own, so the account is kept in variables of the thread. That way a
+//! value is counted where it is created and where it is dropped, without access to the interpreter.
+//!
+//! Code of the interpreter gets an exceeded limit as an error. Code without access to the interpreter, such
+//! as the comparison of two keys, unwinds the thread instead ([`work`], [`Charge`]); `eval::run` catches
+//! that.
+
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The resources that one rendering may use.
+///
+/// A template that exceeds `steps`, `memory` or `time` fails with
+/// [`RenderError::Limit`](crate::RenderError::Limit).
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The work: expressions evaluated, elements visited, and bytes read or written, 16 of which are one
+    /// step.
+    pub steps: u64,
+    /// The bytes of all values at one time.
+    pub memory: u64,
+    /// The bytes of stack of the rendering thread. When three quarters are used, the template gets Ruby's
+    /// `SystemStackError`.
+    pub stack: usize,
+    /// The longest time that evaluating a template takes.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    /// 50 million steps, 256 MiB of memory, 256 MiB of stack and 8 seconds.
+    fn default() -> Self {
+        Limits { steps: 50_000_000, memory: 256 << 20, stack: 256 << 20, time: Duration::from_secs(8) }
+    }
+}
+
+/// Returns the number of the signal that interrupted the run, if there was one.
+pub type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
+
+/// The number of steps after which time and signals are checked again. It takes about a millisecond.
+const CHECK_INTERVAL: u64 = 16_384;
+/// The number of bytes that are read or written in one step.
+const BYTES_PER_STEP: usize = 16;
+/// Work on fewer bytes than this is part of the step that does it.
+const FREE_BYTES: usize = 512;
+
+/// The reason why a rendering cannot continue.
+#[derive(Debug)]
+pub(crate) enum Exceeded {
+    /// A limit, as a sentence.
+    Limit(String),
+    /// The number of a signal.
+    Interrupted(u8),
+}
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+    /// The number of steps at which `check` runs next.
+    static NEXT_CHECK: Cell<u64> = const { Cell::new(u64::MAX) };
+    static MEMORY: Cell<u64> = const { Cell::new(0) };
+    /// The part of `MEMORY` that is released when the current method of Ruby returns.
+    static SCRATCH: Cell<u64> = const { Cell::new(0) };
+    static MAX_MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
+    static ACCOUNT: RefCell<Option<Account>> = const { RefCell::new(None) };
+}
+
+/// The values that `check` reads.
+struct Account {
+    limits: Limits,
+    begun: Instant,
+    interrupted: Option<Interrupted>,
+}
+
+/// Starts the account of a rendering on this thread.
+pub(crate) fn start(limits: Limits, interrupted: Option<Interrupted>) {
+    STEPS.set(0);
+    MEMORY.set(0);
+    MAX_MEMORY.set(limits.memory);
+    ACCOUNT.set(Some(Account { limits, begun: Instant::now(), interrupted }));
+    NEXT_CHECK.set(CHECK_INTERVAL.min(limits.steps));
+}
+
+/// Ends the account, so that the thread can drop values and describe errors without limits.
+pub(crate) fn end() {
+    NEXT_CHECK.set(u64::MAX);
+    MAX_MEMORY.set(u64::MAX);
+}
+
+/// Counts steps.
+#[inline(always)]
+pub(crate) fn step(count: u64) -> Result<(), Exceeded> {
+    let steps = STEPS.get().saturating_add(count);
+    STEPS.set(steps);
+    if steps > NEXT_CHECK.get() { check(steps) } else { Ok(()) }
+}
+
+#[cold]
+fn check(steps: u64) -> Result<(), Exceeded> {
+    ACCOUNT.with_borrow(|account| {
+        let Some(account) = account else { return Ok(()) };
+        if let Some(signal) = account.interrupted.as_ref().and_then(|interrupted| interrupted()) {
+            return Err(Exceeded::Interrupted(signal));
+        }
+        let Limits { steps: limit, time, .. } = account.limits;
+        if steps > limit {
+            return Err(Exceeded::Limit(format!("the template ran for more than {limit} steps")));
+        }
+        if account.begun.elapsed() > time {
+            let text = format!("the template ran for more than {} seconds", time.as_secs_f64());
+            return Err(Exceeded::Limit(text));
+        }
+        NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL).min(limit));
+        Ok(())
+    })
+}
+
+/// Counts the steps of reading or writing this many bytes.
+#[inline(always)]
+pub(crate) fn step_bytes(bytes: usize) -> Result<(), Exceeded> {
+    if bytes < FREE_BYTES { Ok(()) } else { step((bytes / BYTES_PER_STEP) as u64) }
+}
+
+/// Counts steps, and unwinds the thread when a limit is exceeded.
+#[inline(always)]
+pub(crate) fn work(count: u64) {
+    if let Err(exceeded) = step(count) {
+        resume_unwind(Box::new(exceeded));
+    }
+}
+
+/// Unwinds the thread because of a limit, which is a sentence.
+pub(crate) fn exceed(limit: String) -> ! {
+    resume_unwind(Box::new(Exceeded::Limit(limit)))
+}
+
+/// Counts memory.
+#[inline(always)]
+pub(crate) fn charge(bytes: usize) -> Result<(), Exceeded> {
+    let memory = MEMORY.get().saturating_add(bytes as u64);
+    if memory > MAX_MEMORY.get() {
+        return Err(memory_exceeded());
+    }
+    MEMORY.set(memory);
+    Ok(())
+}
+
+#[cold]
+fn memory_exceeded() -> Exceeded {
+    Exceeded::Limit(format!("the values of the template need more than {} MiB", MAX_MEMORY.get() >> 20))
+}
+
+/// Checks that this much more memory may be used, before it is.
+#[inline(always)]
+pub(crate) fn check_room(bytes: usize) -> Result<(), Exceeded> {
+    if MEMORY.get().saturating_add(bytes as u64) > MAX_MEMORY.get() { Err(memory_exceeded()) } else { Ok(()) }
+}
+
+/// Memory that is counted as long as this exists.
+#[derive(Default)]
+pub(crate) struct Charge(Cell<usize>);
+
+impl Charge {
+    /// Counts memory, and the work of filling it. Unwinds the thread when a limit is exceeded.
+    #[inline(always)]
+    pub(crate) fn new(bytes: usize) -> Charge {
+        let charge = Charge::default();
+        charge.grow(bytes);
+        charge
+    }
+
+    /// Counts more memory. Unwinds the thread when a limit is exceeded.
+    #[inline(always)]
+    pub(crate) fn grow(&self, bytes: usize) {
+        if let Err(exceeded) = charge(bytes).and_then(|()| {
+            self.0.set(self.0.get() + bytes);
+            step_bytes(bytes)
+        }) {
+            resume_unwind(Box::new(exceeded));
+        }
+    }
+
+    /// Counts memory as an error can report it.
+    #[inline(always)]
+    pub(crate) fn try_new(bytes: usize) -> Result<Charge, Exceeded> {
+        charge(bytes)?;
+        Ok(Charge(Cell::new(bytes)))
+    }
+
+    /// Returns the counted bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Changes the counted memory to the new size of a value.
+    #[inline(always)]
+    pub(crate) fn resize(&self, bytes: usize) {
+        let before = self.0.get();
+        if bytes > before {
+            self.grow(bytes - before);
+        } else {
+            MEMORY.set(MEMORY.get().saturating_sub((before - bytes) as u64));
+            self.0.set(bytes);
+        }
+    }
+}
+
+impl Drop for Charge {
+    #[inline(always)]
+    fn drop(&mut self) {
+        MEMORY.set(MEMORY.get().saturating_sub(self.0.get() as u64));
+    }
+}
+
+/// The memory that one of Ruby's own methods uses while it runs, see [`use_scratch`].
+pub(crate) struct Scratch(u64);
+
+impl Scratch {
+    /// Begins the memory of a method.
+    #[inline(always)]
+    pub(crate) fn begin() -> Scratch {
+        Scratch(SCRATCH.replace(0))
+    }
+}
+
+impl Drop for Scratch {
+    #[inline(always)]
+    fn drop(&mut self) {
+        MEMORY.set(MEMORY.get().saturating_sub(SCRATCH.replace(self.0)));
+    }
+}
+
+/// Counts memory until the current method of Ruby returns.
+#[inline(always)]
+pub(crate) fn use_scratch(bytes: usize) -> Result<(), Exceeded> {
+    hold_scratch(bytes)?;
+    step_bytes(bytes)
+}
+
+/// Counts memory until the current method of Ruby returns, without the work of filling it.
+#[inline(always)]
+pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Exceeded> {
+    charge(bytes)?;
+    SCRATCH.set(SCRATCH.get().saturating_add(bytes as u64));
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Counting from one number to another: `times`, `upto`, `downto` and `step`.
+
+use std::cmp::Ordering;
+
+use super::compare::{compare_numbers, is_number, to_f64};
+use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::value::Value;
+
+impl Interp {
+    /// Implements `times`, `upto` and `downto` with a block.
+    pub(super) fn count_numbers(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Value> {
+        let block = self.block(args)?;
+        let Value::Int(from) = *receiver else {
+            return Err(self.unsupported(format!("Integer#{name} of a number beyond 64 bits")));
+        };
+        let limit = if name == "times" { Value::Int(from.saturating_sub(1)) } else { self.arg(args, 0)? };
+        if !is_number(&limit) {
+            let shown = self.compared_with(&limit)?;
+            return self.argument_error(format!("comparison of Integer with {shown} failed"));
+        }
+        let past = if name == "downto" { Ordering::Less } else { Ordering::Greater };
+        let mut at = Some(if name == "times" { 0 } else { from });
+        while let Some(index) = at {
+            if compare_numbers(&Value::Int(index), &limit).is_none_or(|order| order == past) {
+                break;
+            }
+            self.yield_one(&block, Value::Int(index))?;
+            at = index.checked_add(if name == "downto" { -1 } else { 1 });
+        }
+        Ok(receiver.clone())
+    }
+
+    /// Implements `step` of integers and floats.
+    pub(super) fn number_step(&mut self, this: &Value, args: &Args) -> R<Value> {
+        let positional = args.positional();
+        let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
+        let mut by = positional.get(1).cloned().unwrap_or(Value::Int(1));
+        if let Some(options) = args.options() {
+            let (to, step) = (options.get_symbol("to"), options.get_symbol("by"));
+            if to.is_some() && !positional.is_empty() || step.is_some() && positional.len() > 1 {
+                return self.argument_error("step is given twice");
+            }
+            limit = to.unwrap_or(limit);
+            by = step.unwrap_or(by);
+        }
+        if by.is_nil() {
+            by = Value::Int(1);
+        }
+        if !is_number(&by) || !(limit.is_nil() || is_number(&limit)) {
+            return Err(self.unsupported("Integer#step with these values"));
+        }
+        if to_f64(&by) == 0.0 {
+            return self.argument_error("step can't be 0");
+        }
+        let Some(block) = args.block.clone() else {
+            return self.enumerator(this, "step", vec![limit, by]);
+        };
+        let down = to_f64(&by) < 0.0;
+        if [this, &limit, &by].into_iter().any(|value| matches!(value, Value::Float(_))) {
+            let (from, by) = (to_f64(this), to_f64(&by));
+            let to = match &limit {
+                Value::Nil if down => f64::NEG_INFINITY,
+                Value::Nil => f64::INFINITY,
+                limit => to_f64(limit),
+            };
+            self.float_steps(from, to, by, false, &mut |it, at| it.yield_one(&block, at).map(drop))?;
+            return Ok(this.clone());
+        }
+        let past = if down { Ordering::Less } else { Ordering::Greater };
+        let mut at = this.clone();
+        while limit.is_nil() || compare_numbers(&at, &limit) != Some(past) {
+            self.yield_one(&block, at.clone())?;
+            at = self.call(&at, "+", vec![by.clone()])?;
+        }
+        Ok(this.clone())
+    }
+
+    /// Visits the floats from one to another, as many as Ruby does in spite of rounding.
+    pub(super) fn float_steps(
+        &mut self,
+        from: f64,
+        to: f64,
+        by: f64,
+        exclusive: bool,
+        visit: &mut dyn FnMut(&mut Interp, Value) -> R<()>,
+    ) -> R<()> {
+        if by.is_infinite() {
+            if float_step_count(from, to, by, exclusive) > 0.0 {
+                visit(self, Value::Float(from))?;
+            }
+            return Ok(());
+        }
+        let count = float_step_count(from, to, by, exclusive);
+        let mut index = 0.0;
+        while index < count {
+            self.step(1)?;
+            let at = index * by + from;
+            let beyond = if by >= 0.0 { to < at } else { at < to };
+            visit(self, Value::Float(if beyond { to } else { at }))?;
+            index += 1.0;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of floats from one to another. As in Ruby, an error of rounding does not hide the last.
+pub(super) fn float_step_count(from: f64, to: f64, by: f64, exclusive: bool) -> f64 {
+    if by.is_infinite() {
+        return f64::from(u8::from(if by > 0.0 { from <= to } else { from >= to }));
+    }
+    let steps = (to - from) / by;
+    let error = ((from.abs() + to.abs() + (to - from).abs()) / by.abs() * f64::EPSILON).min(0.5);
+    match exclusive {
+        true if steps <= 0.0 => 0.0,
+        true => {
+            let whole = if steps < 1.0 { 0.0 } else { (steps - error).floor() };
+            let next = (whole + 1.0) * by + from;
+            whole + if from < to && next < to || from > to && next > to { 2.0 } else { 1.0 }
+        }
+        false if steps < 0.0 => 0.0,
+        false => (steps + error).floor() + 1.0,
+    }
+}

@@ -1,0 +1,75 @@
+//! Drops nested values without recursion as deep as they nest.
+//!
+//! Values nest through arrays, hashes, ranges, objects, classes, procs and scopes. Each of these hands its
+//! parts to [`release`] when it is dropped. Up to a depth, the parts are dropped at once. Deeper ones are
+//! kept, and dropped by the outermost call.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::{Class, ProcKind, Value};
+use crate::evaluator::eval::Env;
+
+/// The levels that are dropped by recursion.
+const MAX_DEPTH: u32 = 64;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static KEPT: RefCell<Vec<Part>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A part of a value that can have parts itself.
+#[expect(dead_code, reason = "parts are kept to be dropped later")]
+pub(crate) enum Part {
+    Value(Value),
+    Kind(ProcKind),
+    Env(Rc<Env>),
+    Class(Rc<Class>),
+}
+
+/// Drops the parts of a value.
+pub(crate) fn release(parts: impl Iterator<Item = Part>) {
+    let depth = DEPTH.get();
+    if depth >= MAX_DEPTH {
+        // While a thread ends, its variables may be gone. Then no values are left.
+        let _ = KEPT.try_with(|kept| kept.borrow_mut().extend(parts.filter(Part::nests)));
+        return;
+    }
+    DEPTH.set(depth + 1);
+    parts.for_each(drop);
+    if depth == 0 {
+        while let Some(part) = KEPT.try_with(|kept| kept.borrow_mut().pop()).ok().flatten() {
+            drop(part);
+        }
+    }
+    DEPTH.set(depth);
+}
+
+/// Drops values that are parts of another value.
+pub(crate) fn release_values(values: impl Iterator<Item = Value>) {
+    release(values.map(Part::Value));
+}
+
+impl Part {
+    fn nests(&self) -> bool {
+        match self {
+            Part::Value(value) => value.nests(),
+            Part::Kind(_) | Part::Env(_) | Part::Class(_) => true,
+        }
+    }
+}
+
+impl Value {
+    /// Returns true for values that can have parts.
+    pub(super) fn nests(&self) -> bool {
+        matches!(
+            self,
+            Value::Array(_)
+                | Value::Hash(_)
+                | Value::Range(_)
+                | Value::Object(_)
+                | Value::Proc(_)
+                | Value::Class(_)
+        )
+    }
+}

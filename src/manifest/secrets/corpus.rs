@@ -1,0 +1,96 @@
+//! Redacts the outputs of `tests/redaction`, in which what must be hidden is marked.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::*;
+
+/// The maximum number of lines of the corpus in which anything is redacted that is no secret.
+const FALSE_POSITIVES: usize = 0;
+
+fn read(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/redaction");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// Replaces references to variables.
+fn fill(value: &mut Value, variables: &Map<String, Value>) {
+    match value {
+        Value::String(text) => {
+            for (name, variable) in variables {
+                let reference = format!("(({name}))");
+                if *text == reference {
+                    *value = variable.clone();
+                    return;
+                }
+                *text = text.replace(&reference, variable.as_str().unwrap_or_default());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, variables)),
+        Value::Object(map) => map.values_mut().for_each(|item| fill(item, variables)),
+        _ => {}
+    }
+}
+
+/// Returns the redactor of a run with the manifest and variables of the corpus.
+fn redactor() -> Redactor {
+    let parse = |name: &str| yaml::load(&read(name), Path::new(name)).unwrap().to_json().unwrap();
+    let variables = parse("vars.yml");
+    let mut manifest = parse("manifest.yml");
+    let urls = literal_urls(&Node::from_json(&manifest));
+    fill(&mut manifest, variables.as_object().unwrap());
+    let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
+    let known = Known {
+        documents: vec![&manifest],
+        variables: entries(variables.as_map().unwrap()).collect(),
+        passwords: HashSet::default(),
+        urls: &urls,
+    };
+    let redactor = Redactor::default();
+    learn(&known, &redactor);
+    ["/home/op/bosh/bosh.yml", "/home/op/bosh/bosh-state.json", "/home/op/.local/state/monopile"]
+        .iter()
+        .for_each(|path| redactor.keep(path));
+    redactor
+}
+
+/// Returns a marked text without marks, and as it must be shown.
+fn split(marked: &str) -> (String, String) {
+    let text = marked.replace(['⟦', '⟧'], "");
+    let mut parts = marked.split(['⟦', '⟧']);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    while let (Some(_), Some(plain)) = (parts.next(), parts.next()) {
+        shown.push_str("<redacted>");
+        shown.push_str(plain);
+    }
+    (text, shown)
+}
+
+#[test]
+fn known_outputs_are_redacted_as_marked() {
+    let redactor = redactor();
+    let corpus = read("outputs.txt");
+    let (mut wrong, mut false_positives) = (Vec::new(), Vec::new());
+    let mut compare = |marked: &str, expected: &str, shown: &str| {
+        if expected != shown {
+            let list = if marked.contains('⟦') { &mut wrong } else { &mut false_positives };
+            list.push(format!("shown:    {shown}\nexpected: {expected}"));
+        }
+    };
+    for block in corpus.split("\n## ").skip(1) {
+        for line in block.lines() {
+            let (text, expected) = split(line);
+            compare(line, &expected, &redactor.show(&text));
+            compare(line, &expected, &redactor.show_line(&text));
+        }
+        let (text, expected) = split(block);
+        // In a whole text, a key is one secret.
+        let whole = redactor.show(&text);
+        for line in expected.lines().filter(|line| *line != "<redacted>" && !line.starts_with("-----")) {
+            compare("⟦", line, whole.lines().find(|shown| *shown == line).unwrap_or("(changed)"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let count = false_positives.len();
+    assert!(count == FALSE_POSITIVES, "{count} false positives:\n{}", false_positives.join("\n"));
+}

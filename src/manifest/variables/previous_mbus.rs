@@ -1,0 +1,96 @@
+//! The credentials of the agent before rotations that are not deployed yet.
+
+use time::OffsetDateTime;
+
+use super::{Definitions, Resolver, Sources};
+use crate::vars_store::{Store, previous};
+use yaml::Node;
+
+/// `cloud_provider.mbus` and `cloud_provider.cert` with earlier values of variables.
+#[derive(Clone)]
+pub(crate) struct PreviousMbus {
+    /// The URL, with user and password.
+    pub(crate) mbus: String,
+    /// The CA, as PEM.
+    pub(crate) ca: Option<String>,
+    /// The certificate of the agent, as PEM.
+    pub(crate) certificate: Option<String>,
+}
+
+impl std::fmt::Debug for PreviousMbus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PreviousMbus(…)")
+    }
+}
+
+/// The two values as the manifest has them, with references to variables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MbusOutline {
+    mbus: Option<Node>,
+    cert: Option<Node>,
+}
+
+impl MbusOutline {
+    /// Takes the values from a manifest that is not interpolated yet.
+    pub(crate) fn of(root: &Node) -> Self {
+        let part = |key: &str| root.get("cloud_provider")?.get(key).cloned();
+        MbusOutline { mbus: part("mbus"), cert: part("cert") }
+    }
+
+    /// Returns the earlier values, the latest first. Values that cannot be told are left out.
+    pub(crate) fn previous(
+        &self,
+        sources: &Sources,
+        definitions: &Definitions,
+        store: Option<&mut Store>,
+        now: OffsetDateTime,
+    ) -> Vec<PreviousMbus> {
+        let mut earlier = sources.clone();
+        let mut found = Vec::new();
+        let stored = store.as_deref().and_then(Store::previous).cloned();
+        let mut store = store;
+        let lists =
+            stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
+        for (list, given) in lists {
+            for rotation in previous::rotations(list) {
+                // A given value takes precedence over the store, and did so before the rotation.
+                let in_force = rotation.into_iter().filter(|(name, _)| given || sources.get(name).is_none());
+                in_force.for_each(|(name, value)| earlier.replace(name, value.clone()));
+                found.extend(self.with(&earlier, definitions, store.as_deref_mut(), now));
+            }
+        }
+        found
+    }
+
+    fn with(
+        &self,
+        sources: &Sources,
+        definitions: &Definitions,
+        store: Option<&mut Store>,
+        now: OffsetDateTime,
+    ) -> Option<PreviousMbus> {
+        let mut resolver = Resolver::new(sources, definitions, store, now).read_only();
+        let mut mbus = self.mbus.clone()?;
+        resolver.interpolate(&mut mbus).ok()?;
+        // The private key is not kept, so only what is needed is interpolated.
+        let [ca, certificate] = match &self.cert {
+            Some(cert) if cert.as_str().is_some() => {
+                let mut cert = cert.clone();
+                resolver.interpolate(&mut cert).ok()?;
+                ["ca", "certificate"].map(|key| cert.get(key).cloned())
+            }
+            Some(cert) => {
+                let mut parts = ["ca", "certificate"].map(|key| cert.get(key).cloned());
+                parts.iter_mut().flatten().try_for_each(|part| resolver.interpolate(part)).ok()?;
+                parts
+            }
+            None => [None, None],
+        };
+        if !resolver.missing_names().is_empty() {
+            return None;
+        }
+        let text = |part: Option<Node>| part.and_then(|part| part.as_str().map(str::to_owned));
+        let (ca, certificate) = (text(ca), text(certificate));
+        Some(PreviousMbus { mbus: mbus.as_str()?.to_owned(), ca, certificate })
+    }
+}

@@ -1,0 +1,44 @@
+//! The values of declared variables, as a run finds them.
+
+use super::{Definitions, Sources};
+use crate::vars_store::Store;
+use base::encoding::sorted_json;
+use yaml::Node;
+
+/// A variable that is declared with a type, and so can be generated.
+#[derive(Clone)]
+pub struct VariableValue {
+    /// Its name.
+    pub name: String,
+    /// Its value in a form in which equal values are equal; `None` if it would be generated.
+    pub value: Option<String>,
+    /// True if the vars store is the source of the value.
+    pub stored: bool,
+}
+
+impl std::fmt::Debug for VariableValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (present: {}, stored: {})", self.name, self.value.is_some(), self.stored)
+    }
+}
+
+/// Returns the values of all variables that are declared with a type, in the order of the manifest.
+pub(crate) fn values(
+    definitions: &Definitions,
+    sources: &Sources,
+    store: Option<&Store>,
+) -> Vec<VariableValue> {
+    let typed = definitions.iter().filter(|one| one.kind.is_some());
+    typed
+        .map(|one| {
+            let given = sources.get(&one.name);
+            let value = given.or_else(|| store?.get(&one.name)).map(canonical);
+            VariableValue { name: one.name.clone(), stored: given.is_none() && value.is_some(), value }
+        })
+        .collect()
+}
+
+/// Returns a value as JSON with sorted keys, or as YAML if JSON has no form for it.
+fn canonical(node: &Node) -> String {
+    node.to_json().map_or_else(|_| yaml::emit(node), |value| sorted_json(&value))
+}

@@ -1,0 +1,213 @@
+//! TLS to a server with a known certificate, which is accepted even if it has expired.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use ureq::unversioned::transport::time::{Duration, Instant};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport, TransportAdapter,
+};
+
+/// Returns TLS settings of a client that trusts these roots. If a server presents exactly one of the `known`
+/// certificates, it does not matter that the certificate has expired.
+pub fn tls_config(
+    roots: impl IntoIterator<Item = CertificateDer<'static>>,
+    known: Vec<CertificateDer<'static>>,
+) -> Result<Arc<ClientConfig>, rustls::Error> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
+        .build()
+        .map_err(|error| rustls::Error::General(error.to_string()))?;
+    let verifier = Arc::new(Verifier { usual, known });
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// Verifies as usual. A known certificate that has expired is verified as at the end of its validity.
+#[derive(Debug)]
+struct Verifier {
+    usual: Arc<WebPkiServerVerifier>,
+    known: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.usual.verify_server_cert(own, others, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
+                not_after, ..
+            })) if self.known.iter().any(|known| known == own) => {
+                self.usual.verify_server_cert(own, others, name, ocsp, not_after)
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
+}
+
+/// Wraps connections in TLS with these settings. ureq's own connector takes no verifier.
+pub(crate) struct TlsConnector(pub(crate) Arc<ClientConfig>);
+
+impl fmt::Debug for TlsConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsConnector")
+    }
+}
+
+impl<In: Transport> Connector<In> for TlsConnector {
+    type Out = Tls;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        below: Option<In>,
+    ) -> Result<Option<Tls>, ureq::Error> {
+        let Some(below) = below else { return Ok(None) };
+        let host = details.uri.host().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| ureq::Error::Tls("the host is neither a name nor an address"))?;
+        let mut connection = ClientConnection::new(Arc::clone(&self.0), name)?;
+        let mut below = TransportAdapter::new(below.boxed(), details.current_time.clone());
+        below.set_timeout(remaining(details));
+        connection.complete_io(&mut below)?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Some(Tls { buffers, stream: StreamOwned::new(connection, below) }))
+    }
+}
+
+/// Returns the timeout of the connection without the time that it took so far.
+fn remaining(details: &ConnectionDetails<'_>) -> NextTimeout {
+    let mut timeout = details.timeout;
+    if let (Duration::Exact(limit), Instant::Exact(begun)) = (timeout.after, details.now) {
+        timeout.after = Duration::Exact(limit.saturating_sub(begun.elapsed()));
+    }
+    timeout
+}
+
+/// A TLS connection with ureq's buffers.
+pub(crate) struct Tls {
+    buffers: LazyBuffers,
+    stream: StreamOwned<ClientConnection, TransportAdapter>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Transport for Tls {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        Ok(self.stream.write_all(&self.buffers.output()[..amount])?)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.get_mut().get_mut().is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+    use super::*;
+
+    const HOST: &str = "192.0.2.1";
+
+    /// Returns a certificate of this host that is valid for a year from the start of this year.
+    fn issued(authority: &Issuer<'_, KeyPair>, host: &str, year: i32) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(year, 1, 1);
+        params.not_after = rcgen::date_time_ymd(year + 1, 1, 1);
+        params.signed_by(&KeyPair::generate().unwrap(), authority).unwrap().der().clone()
+    }
+
+    #[test]
+    fn of_expired_certificates_only_a_known_one_is_accepted() {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = params.self_signed(&key).unwrap().der().clone();
+        let authority = Issuer::new(params, key);
+        let mut stranger = CertificateParams::new(Vec::new()).unwrap();
+        stranger.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let stranger = Issuer::new(stranger, KeyPair::generate().unwrap());
+
+        let known = issued(&authority, HOST, 2020);
+        let of_other_host = issued(&authority, "192.0.2.2", 2020);
+        let of_stranger = issued(&stranger, HOST, 2020);
+        let mut roots = RootCertStore::empty();
+        roots.add(root).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let verifier =
+            Verifier { usual, known: vec![known.clone(), of_other_host.clone(), of_stranger.clone()] };
+        let accepts = |certificate: &CertificateDer<'_>| {
+            let host = ServerName::try_from(HOST).unwrap();
+            // A day in 2025.
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_740_000_000));
+            verifier.verify_server_cert(certificate, &[], &host, &[], now).is_ok()
+        };
+        assert!(accepts(&known));
+        assert!(accepts(&issued(&authority, HOST, 2025)), "it is valid");
+        assert!(!accepts(&issued(&authority, HOST, 2020)), "expired, and not known");
+        assert!(!accepts(&of_other_host), "known, and of another host");
+        assert!(!accepts(&of_stranger), "known, and of another CA");
+    }
+}

@@ -1,0 +1,383 @@
+//! The JSON of upstream's `--json`: one document with `Tables`, `Blocks` and `Lines`, in the encoding of Go.
+//!
+//! `docs/events.md` describes it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::renderer::Screen;
+use super::text::Lines;
+use base::events::{Event, Outcome, Sink, StageId};
+
+/// The title of a column, by which rows refer to it in lower case.
+type Title = &'static str;
+
+/// A table of the document.
+#[derive(Debug)]
+pub struct Table {
+    /// The kind of its rows; empty for a summary.
+    pub content: &'static str,
+    /// The titles of its columns.
+    pub header: Vec<Title>,
+    /// Its rows, which upstream sorts by the first column.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The document of a run, printed at its end. Cheap to clone; clones share it.
+#[derive(Clone)]
+pub struct Document {
+    content: Arc<Mutex<Content>>,
+    /// True if stages and notes are no lines, because the command has output of its own.
+    has_output: bool,
+    lines: Lines,
+}
+
+#[derive(Default)]
+struct Content {
+    tables: Vec<Table>,
+    blocks: Vec<String>,
+    lines: Vec<String>,
+    /// The running stages that are shown: name, and true for a top-level stage.
+    stages: BTreeMap<StageId, (String, bool)>,
+}
+
+impl Document {
+    pub(super) fn new(has_output: bool, lines: Lines) -> Self {
+        Document { content: Arc::default(), has_output, lines }
+    }
+
+    /// Adds a table.
+    pub fn table(&self, mut table: Table) {
+        table.rows.sort();
+        self.content.lock().tables.push(table);
+    }
+
+    /// Adds a block of text, such as a manifest.
+    pub fn block(&self, text: String) {
+        self.content.lock().blocks.push(text);
+    }
+
+    /// Adds a line. Upstream ends lines that it prints before the last one with a line break.
+    pub fn line(&self, text: impl Into<String>) {
+        self.content.lock().lines.push(text.into());
+    }
+
+    fn stage_started(&self, id: StageId, parent: Option<StageId>, name: &str) {
+        let mut content = self.content.lock();
+        match parent {
+            None => {
+                let name = uncapitalized(name);
+                content.lines.extend(["\n".to_owned(), format!("Started {name}\n")]);
+                content.stages.insert(id, (name, true));
+            }
+            Some(parent) if content.stages.get(&parent).is_some_and(|(_, outer)| *outer) => {
+                content.stages.insert(id, (name.to_owned(), false));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn stage_finished(&self, id: StageId, outcome: &Outcome, elapsed: Duration) {
+        let mut content = self.content.lock();
+        let Some((name, outer)) = content.stages.remove(&id) else { return };
+        let took = clock(elapsed);
+        match (outer, outcome) {
+            (true, Outcome::Failed) => content.lines.push(format!("Failed {name} ({took})\n")),
+            (true, _) => content.lines.push(format!("Finished {name} ({took})\n")),
+            (false, outcome) => {
+                let end = match outcome {
+                    Outcome::Done => format!(" Finished ({took})"),
+                    Outcome::Failed => format!(" Failed ({took})"),
+                    Outcome::Skipped { reason } => format!(" Skipped [{reason}] ({took})"),
+                };
+                content.lines.extend([format!("  {name}..."), end]);
+            }
+        }
+    }
+
+    /// Prints the document. Upstream prints no line break after it.
+    fn print(&self) {
+        let text = self.content.lock().encode();
+        let mut out = std::io::stdout().lock();
+        // A closed standard output does not change the result of the run.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+impl Sink for Document {
+    fn emit(&self, event: &Event) {
+        match event {
+            Event::Warning { text } => self.line(format!("Warning: {text}\n")),
+            Event::RunFinished { success: true, summary, .. } => {
+                if !summary.is_empty() {
+                    self.line(format!("{summary}\n"));
+                }
+                self.line("Succeeded");
+                self.print();
+            }
+            Event::RunFinished { success: false, errors, hints, exit_code, .. } => {
+                self.line(nested(errors));
+                hints.iter().for_each(|hint| self.line(format!("Hint: {hint}")));
+                self.line(format!("Exit code {exit_code}"));
+                self.print();
+            }
+            _ if self.has_output => {}
+            Event::Note { text } => self.line(format!("{text}\n")),
+            Event::StageStarted { id, parent, name, .. } => self.stage_started(*id, *parent, name),
+            Event::StageFinished { id, outcome, elapsed } => self.stage_finished(*id, outcome, *elapsed),
+            Event::StageProgress { .. }
+            | Event::StageLog { .. }
+            | Event::Planned { .. }
+            | Event::StepBegun { .. } => {}
+        }
+    }
+}
+
+impl Screen for Document {
+    fn log_line(&self, line: &str) {
+        self.lines.trouble(line);
+    }
+}
+
+fn uncapitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+}
+
+/// Formats an error with its causes, each on a line of its own and deeper than the one before.
+fn nested(errors: &[String]) -> String {
+    let lines = errors.iter().enumerate().map(|(depth, error)| format!("{}{error}", "  ".repeat(depth)));
+    lines.collect::<Vec<_>>().join(":\n")
+}
+
+/// Formats a duration as hours, minutes and seconds.
+fn clock(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Returns the key of a column: its words in lower case, joined by `_`.
+fn key(title: &str) -> String {
+    let words = title.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+}
+
+impl Content {
+    fn encode(&self) -> String {
+        let mut json = Json::default();
+        json.members(
+            [
+                ("Tables", list(&self.tables, Table::value)),
+                ("Blocks", list(&self.blocks, |text| Value::Text(text.clone()))),
+                ("Lines", list(&self.lines, |text| Value::Text(text.clone()))),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        json.text
+    }
+}
+
+impl Table {
+    fn value(&self) -> Value {
+        let keys: Vec<String> = self.header.iter().map(|title| key(title)).collect();
+        let cells = |texts: &mut dyn Iterator<Item = &str>| -> Value {
+            let cells: BTreeMap<_, _> =
+                keys.iter().cloned().zip(texts.map(|text| Value::Text(text.to_owned()))).collect();
+            Value::Members(cells.into_iter().collect())
+        };
+        let rows = self.rows.iter().map(|row| cells(&mut row.iter().map(String::as_str))).collect();
+        Value::Members(vec![
+            ("Content".to_owned(), Value::Text(self.content.to_owned())),
+            ("Header".to_owned(), cells(&mut self.header.iter().copied())),
+            ("Rows".to_owned(), Value::Items(rows)),
+            ("Notes".to_owned(), Value::Null),
+        ])
+    }
+}
+
+/// Returns a list, or null for an empty one.
+fn list<T>(items: &[T], value: impl Fn(&T) -> Value) -> Value {
+    if items.is_empty() { Value::Null } else { Value::Items(items.iter().map(value).collect()) }
+}
+
+enum Value {
+    Null,
+    Text(String),
+    Items(Vec<Value>),
+    Members(Vec<(String, Value)>),
+}
+
+/// Writes JSON with the indentation and the escapes of Go's `encoding/json`.
+#[derive(Default)]
+struct Json {
+    text: String,
+    depth: usize,
+}
+
+impl Json {
+    fn value(&mut self, value: Value) {
+        match value {
+            Value::Null => self.text.push_str("null"),
+            Value::Text(text) => self.string(&text),
+            Value::Items(items) => self.between('[', ']', items, Json::value),
+            Value::Members(members) => self.members(members),
+        }
+    }
+
+    fn members(&mut self, members: impl IntoIterator<Item = (String, Value)>) {
+        self.between('{', '}', members, |json, (name, value)| {
+            json.string(&name);
+            json.text.push_str(": ");
+            json.value(value);
+        });
+    }
+
+    fn between<T>(
+        &mut self,
+        open: char,
+        close: char,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) {
+        self.text.push(open);
+        self.depth += 1;
+        let mut is_empty = true;
+        for item in items {
+            if !is_empty {
+                self.text.push(',');
+            }
+            is_empty = false;
+            self.line_break();
+            write(self, item);
+        }
+        self.depth -= 1;
+        if !is_empty {
+            self.line_break();
+        }
+        self.text.push(close);
+    }
+
+    fn line_break(&mut self) {
+        self.text.push('\n');
+        self.text.extend(std::iter::repeat_n("    ", self.depth));
+    }
+
+    fn string(&mut self, text: &str) {
+        self.text.push('"');
+        for character in text.chars() {
+            match character {
+                '"' | '\\' => self.text.extend(['\\', character]),
+                '\n' => self.text.push_str("\\n"),
+                '\r' => self.text.push_str("\\r"),
+                '\t' => self.text.push_str("\\t"),
+                '\u{8}' => self.text.push_str("\\b"),
+                '\u{c}' => self.text.push_str("\\f"),
+                // Go escapes these for HTML and JavaScript.
+                '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..' ' => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(self.text, "\\u{:04x}", u32::from(character));
+                }
+                _ => self.text.push(character),
+            }
+        }
+        self.text.push('"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(has_output: bool) -> Document {
+        Document::new(has_output, Lines::standard(true))
+    }
+
+    #[test]
+    fn keys_are_the_words_of_titles() {
+        for (title, expected) in
+            [("Commit Hash", "commit_hash"), ("OS", "os"), ("Header & ( foo )  1 ", "header_foo_1")]
+        {
+            assert_eq!(key(title), expected);
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped_as_by_go() {
+        let document = document(true);
+        document.block("\"a\\b\"\t<&>\u{2028}\u{1}\u{7f}é\u{8}\n".to_owned());
+        let expected = "{\n    \"Tables\": null,\n    \"Blocks\": [\n        \
+                        \"\\\"a\\\\b\\\"\\t\\u003c\\u0026\\u003e\\u2028\\u0001\u{7f}é\\b\\n\"\n    ],\n    \
+                        \"Lines\": null\n}";
+        assert_eq!(document.content.lock().encode(), expected);
+    }
+
+    #[test]
+    fn rows_are_sorted_and_an_empty_table_has_no_rows() {
+        let document = document(true);
+        let rows = vec![vec!["b/1".to_owned(), "x\ny".to_owned()], vec!["a/2".to_owned(), String::new()]];
+        document.table(Table { content: "jobs", header: vec!["Job", "Packages"], rows });
+        document.table(Table { content: "packages", header: vec!["Package"], rows: Vec::new() });
+        insta::assert_snapshot!(document.content.lock().encode(), @r#"
+        {
+            "Tables": [
+                {
+                    "Content": "jobs",
+                    "Header": {
+                        "job": "Job",
+                        "packages": "Packages"
+                    },
+                    "Rows": [
+                        {
+                            "job": "a/2",
+                            "packages": ""
+                        },
+                        {
+                            "job": "b/1",
+                            "packages": "x\ny"
+                        }
+                    ],
+                    "Notes": null
+                },
+                {
+                    "Content": "packages",
+                    "Header": {
+                        "package": "Package"
+                    },
+                    "Rows": [],
+                    "Notes": null
+                }
+            ],
+            "Blocks": null,
+            "Lines": null
+        }
+        "#);
+    }
+
+    #[test]
+    fn stages_become_lines() {
+        let document = document(false);
+        document.stage_started(1, None, "Validating");
+        document.stage_started(2, Some(1), "Reading release 'x'");
+        document.stage_started(3, Some(2), "Downloading");
+        document.stage_finished(3, &Outcome::Done, Duration::ZERO);
+        document.stage_finished(2, &Outcome::Skipped { reason: "cached".into() }, Duration::from_secs(3661));
+        document.stage_finished(1, &Outcome::Failed, Duration::from_millis(2900));
+        let lines = document.content.lock().lines.clone();
+        assert_eq!(
+            lines,
+            [
+                "\n",
+                "Started validating\n",
+                "  Reading release 'x'...",
+                " Skipped [cached] (01:01:01)",
+                "Failed validating (00:00:02)\n",
+            ]
+        );
+        assert_eq!(nested(&["a".into(), "b".into(), "c".into()]), "a:\n  b:\n    c");
+    }
+}

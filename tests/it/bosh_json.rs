@@ -1,0 +1,256 @@
+//! `--json=bosh`, compared byte by byte with the output of upstream's `--json`, and the table of JSON output
+//! in `docs/events.md`.
+//!
+//! The expected documents follow upstream's `ui/json_ui.go` and Go's `encoding/json`: an indentation of four
+//! blanks, sorted keys in rows, `null` for what is missing, escapes for HTML, and no line break at the end.
+
+use serde_json::Value;
+
+use crate::support::World;
+use crate::support::hello::Hello;
+use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball, StemcellTarball};
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn interpolate_prints_a_block() {
+    let world = World::new();
+    world.write("m.yml", "name: ((name))\nhtml: <a> & \"b\"\n");
+    let run = world.run(["--json=bosh", "interpolate", "m.yml", "-v", "name=x"]).success();
+    let expected = r#"{
+    "Tables": null,
+    "Blocks": [
+        "html: \u003ca\u003e \u0026 \"b\"\nname: x\n"
+    ],
+    "Lines": [
+        "Succeeded"
+    ]
+}"#;
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), (expected, ""));
+    let path = world.run(["int", "m.yml", "-v", "name=x", "--path", "/name", "--json=bosh"]).success();
+    assert!(path.stdout.contains("        \"x\\n\"\n"), "{}", path.stdout);
+}
+
+#[test]
+fn an_error_is_a_line_before_the_exit_code() {
+    let world = World::new();
+    world.write("m.yml", "name: ((name))\n");
+    let run = world.run(["--json=bosh", "interpolate", "m.yml", "--var-errs"]).failure(3);
+    assert_eq!(run.stderr, "");
+    let shown = document(&run.stdout);
+    let lines = shown["Lines"].as_array().unwrap();
+    assert!(lines[0].as_str().unwrap().contains("((name))"), "{shown}");
+    assert_eq!(lines.last().unwrap(), "Exit code 3");
+    assert_eq!((&shown["Tables"], &shown["Blocks"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn inspect_local_release_prints_three_tables() {
+    let world = World::new();
+    let release = ReleaseTarball::new("rel", "1.10")
+        .job(JobTarball::new("zeta").spec("packages: [lib, app]\n").template("ctl", "bin/ctl", "x"))
+        .job(JobTarball::new("alpha"))
+        .package(PackageTarball::new("lib", "true", &[]))
+        .package(PackageTarball::new("app", "true", &["lib"]));
+    release.write(&world.path("rel.tgz"));
+    let report = document(&world.run(["inspect-local-release", "rel.tgz", "--json"]).success().stdout);
+    let text = |pointer: &str| report.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+    let named = |kind: &str, index: usize| {
+        let text = |field: &str| text(&format!("/{kind}/{index}/{field}"));
+        (format!("{}/{}", text("name"), text("fingerprint")), text("digest"))
+    };
+    let ((alpha, alpha_digest), (zeta, zeta_digest)) = (named("jobs", 0), named("jobs", 1));
+    let ((app, app_digest), (lib, lib_digest)) = (named("packages", 0), named("packages", 1));
+    let commit = text("/commit_hash");
+    let commit = if report["uncommitted_changes"] == true { format!("{commit}+") } else { commit };
+    let expected = format!(
+        r#"{{
+    "Tables": [
+        {{
+            "Content": "",
+            "Header": {{
+                "archive": "Archive",
+                "commit_hash": "Commit Hash",
+                "name": "Name",
+                "version": "Version"
+            }},
+            "Rows": [
+                {{
+                    "archive": "rel.tgz",
+                    "commit_hash": "{commit}",
+                    "name": "rel",
+                    "version": "1.10"
+                }}
+            ],
+            "Notes": null
+        }},
+        {{
+            "Content": "jobs",
+            "Header": {{
+                "digest": "Digest",
+                "job": "Job",
+                "packages": "Packages"
+            }},
+            "Rows": [
+                {{
+                    "digest": "{alpha_digest}",
+                    "job": "{alpha}",
+                    "packages": ""
+                }},
+                {{
+                    "digest": "{zeta_digest}",
+                    "job": "{zeta}",
+                    "packages": "lib\napp"
+                }}
+            ],
+            "Notes": null
+        }},
+        {{
+            "Content": "packages",
+            "Header": {{
+                "dependencies": "Dependencies",
+                "digest": "Digest",
+                "package": "Package"
+            }},
+            "Rows": [
+                {{
+                    "dependencies": "lib",
+                    "digest": "{app_digest}",
+                    "package": "{app}"
+                }},
+                {{
+                    "dependencies": "",
+                    "digest": "{lib_digest}",
+                    "package": "{lib}"
+                }}
+            ],
+            "Notes": null
+        }}
+    ],
+    "Blocks": null,
+    "Lines": [
+        "Succeeded"
+    ]
+}}"#
+    );
+    let run = world.run(["inspect-local-release", "rel.tgz", "--json=bosh"]).success();
+    assert_eq!((run.stdout, run.stderr), (expected, String::new()));
+}
+
+#[test]
+fn inspect_local_stemcell_prints_a_table() {
+    let world = World::new();
+    let stemcell = StemcellTarball { image: Some(b"image".to_vec()), ..StemcellTarball::default() };
+    stemcell.write(&world.path("stemcell.tgz"));
+    let report = document(&world.run(["inspect-local-stemcell", "stemcell.tgz", "--json"]).success().stdout);
+    let [name, os, version] = ["name", "os", "version"].map(|field| report[field].as_str().unwrap());
+    let expected = format!(
+        r#"{{
+    "Tables": [
+        {{
+            "Content": "stemcell-metadata",
+            "Header": {{
+                "hypervisor": "Hypervisor",
+                "infrastructure": "Infrastructure",
+                "name": "Name",
+                "os": "OS",
+                "version": "Version"
+            }},
+            "Rows": [
+                {{
+                    "hypervisor": "-",
+                    "infrastructure": "unknown",
+                    "name": "{name}",
+                    "os": "{os}",
+                    "version": "{version}"
+                }}
+            ],
+            "Notes": null
+        }}
+    ],
+    "Blocks": null,
+    "Lines": [
+        "Succeeded"
+    ]
+}}"#
+    );
+    let run = world.run(["--json=bosh", "inspect-local-stemcell", "stemcell.tgz"]).success();
+    assert_eq!((run.stdout, run.stderr), (expected, String::new()));
+}
+
+#[test]
+fn a_life_is_lines() {
+    let hello = Hello::new();
+    let lines = |command: &str, more: &[&str]| -> Vec<String> {
+        let run = hello.world.finish(hello.command(command, &[&["--json=bosh"], more].concat())).success();
+        assert_eq!(run.stderr, "");
+        let shown = document(&run.stdout);
+        assert_eq!((&shown["Tables"], &shown["Blocks"]), (&Value::Null, &Value::Null));
+        shown["Lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+    };
+    let manifest = format!("Deployment manifest: '{}'\n", hello.world.path("hello/manifest.yml").display());
+    let state = format!("Deployment state: '{}'\n", hello.world.path("state.json").display());
+    let stages = [
+        ("create-env", "deploying"),
+        ("stop-env", "stopping"),
+        ("start-env", "starting"),
+        ("delete-env", "deleting"),
+    ];
+    for (command, stage) in stages {
+        let lines = lines(command, &["-n"]);
+        assert_eq!(lines[0], manifest, "{command}: {lines:?}");
+        assert_eq!(lines.last().unwrap(), "Succeeded", "{lines:?}");
+        assert!(lines.contains(&state), "{command}: {lines:?}");
+        let at = |text: String| lines.iter().position(|line| line.starts_with(&text));
+        let (started, finished) = (at(format!("Started {stage}\n")), at(format!("Finished {stage} (00:0")));
+        assert!(started.is_some() && finished > started, "{command}: {lines:?}");
+        assert_eq!(lines[started.unwrap() - 1], "\n", "{command}: {lines:?}");
+    }
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn other_commands_refuse_the_form_of_bosh() {
+    let world = World::new();
+    for args in [&["status", "m.yml"][..], &["plan", "m.yml"], &["create-env", "m.yml", "--dry-run"]] {
+        let run = world.run([args, &["--json=bosh"]].concat()).failure(2);
+        assert!(run.stderr.contains("--json=bosh works with create-env") && run.stdout.is_empty(), "{run:?}");
+    }
+    let run = world.run(["--json=yaml", "interpolate", "m.yml"]).failure(2);
+    assert!(run.stderr.contains("lines, bosh"), "{}", run.stderr);
+}
+
+/// Without `=`, the next word is no form.
+#[test]
+fn a_bare_flag_does_not_take_the_next_word() {
+    let world = World::new();
+    world.write("bosh", "a: 1\n");
+    assert_eq!(world.run(["int", "--json", "bosh"]).success().stdout, "a: 1\n");
+    let lines = world.run(["int", "--json=lines", "absent.yml"]).failure(3);
+    assert!(lines.stderr.lines().all(|line| document(line)["v"] == 1), "{}", lines.stderr);
+}
+
+#[test]
+fn the_output_of_every_command_is_documented() {
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            let path = format!("{path} {}", below.get_name()).trim().to_owned();
+            match below.has_subcommands() {
+                true => leaves(below, &path, found),
+                false => found.push(path),
+            }
+        }
+    }
+    let mut found = Vec::new();
+    leaves(&monopile::cli::command(), "", &mut found);
+    let page = include_str!("../../docs/events.md");
+    let (_, rest) = page.split_once("## Output of each command").unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let named: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
+    for command in found {
+        let is_named = |name: &&str| command == *name || command.starts_with(&format!("{name} "));
+        assert!(named.iter().any(is_named), "docs/events.md does not say what {command} --json prints");
+    }
+}

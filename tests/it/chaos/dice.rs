@@ -1,0 +1,60 @@
+//! Random numbers that depend on the seed alone.
+
+/// A generator of random numbers (splitmix64).
+pub(super) struct Dice(u64);
+
+impl Dice {
+    /// Creates the generator of a seed.
+    pub(super) fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number from 0 to `limit - 1`.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    /// Returns a number in this range.
+    pub(super) fn between(&mut self, first: usize, last: usize) -> usize {
+        first + self.below(last - first + 1)
+    }
+
+    /// Returns true in this many of a hundred cases.
+    pub(super) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Chooses one of the items.
+    pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+
+    /// Chooses one of the items by their weights.
+    pub(super) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+        let mut number = self.below(items.iter().map(|(weight, _)| weight).sum());
+        for (weight, item) in items {
+            if number < *weight {
+                return *item;
+            }
+            number -= weight;
+        }
+        unreachable!("the number is below the sum of the weights")
+    }
+}
+
+#[test]
+fn a_seed_always_gives_the_same_numbers() {
+    let numbers = |seed| {
+        let mut dice = Dice::new(seed);
+        (0..4).map(|_| dice.below(1000)).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(1), numbers(1));
+    assert_ne!(numbers(1), numbers(2));
+}

@@ -1,0 +1,104 @@
+//! The fake cloud's own inventory, compared with what the operator can know: records and reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::support::Run;
+use crate::support::hello::Hello;
+
+/// Parts of lines that tell the operator that something may be left. Another line may name a thing as well,
+/// and says nothing about that.
+const REPORTS: [&str; 9] = [
+    "does not exist any more",
+    "not on record",
+    "cannot be confirmed",
+    "may have made something",
+    "should the CPI have made something",
+    "look in the IaaS for",
+    "in the IaaS, then run the same command again",
+    "to give the VM up",
+    "stays on record",
+];
+
+/// The things in the cloud, as far as the suite knows them.
+#[derive(Default)]
+pub(super) struct Inventory {
+    /// Things in the cloud that have nothing to do with the environment.
+    pub bystanders: BTreeSet<String>,
+    /// The agent ID that each `create_vm` call gave, by request ID.
+    agents: BTreeMap<String, String>,
+    /// The reports of each run.
+    reports: Vec<String>,
+    /// For each thing, the number of runs before which it was on record.
+    known_until: BTreeMap<String, usize>,
+    /// Things for which the program does not answer, because the CPI said that it deleted them.
+    excused: BTreeSet<String>,
+}
+
+/// Returns the kind of a thing by its CID.
+pub(super) fn kind(cid: &str) -> &str {
+    cid.split('-').next().unwrap_or_default()
+}
+
+impl Inventory {
+    /// Returns the names by which an operator can find a thing: its CID, the request that made it, and the ID
+    /// of its agent.
+    pub(super) fn names(&self, hello: &Hello, cid: &str) -> Vec<String> {
+        let mut names = vec![cid.to_owned()];
+        for (_, request) in hello.makers().into_iter().filter(|(made, _)| made == cid) {
+            names.extend(self.agents.get(&request).cloned());
+            names.push(request);
+        }
+        names
+    }
+
+    /// Takes the requests and the output of a run. Returns the requests.
+    pub(super) fn hear(&mut self, hello: &Hello, run: &Run) -> Vec<Value> {
+        let requests = hello.requests();
+        for request in requests.iter().filter(|request| request["method"] == "create_vm") {
+            let (id, agent) = (&request["context"]["request_id"], &request["arguments"][0]);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            self.agents.insert(text(id), text(agent));
+        }
+        let lines = run.stdout.lines().chain(run.stderr.lines());
+        let told = lines.filter(|line| REPORTS.iter().any(|report| line.contains(report)));
+        self.reports.push(told.collect::<Vec<_>>().join("\n"));
+        requests
+    }
+
+    /// Excuses a thing, because the CPI said that it deleted it.
+    pub(super) fn excuse(&mut self, cid: &str) {
+        self.excused.insert(cid.to_owned());
+    }
+
+    pub(super) fn is_excused(&self, cid: &str) -> bool {
+        self.excused.contains(cid)
+    }
+
+    /// Returns the things of the environment that exist.
+    pub(super) fn present(&self, hello: &Hello) -> BTreeSet<String> {
+        hello.cloud().difference(&self.bystanders).cloned().collect()
+    }
+
+    /// Returns the things that are neither on record nor reported. A report counts if it was made when the
+    /// thing went off the record, or later.
+    pub(super) fn lost(&mut self, hello: &Hello) -> Vec<String> {
+        let known = hello.known();
+        let mut lost = Vec::new();
+        for cid in self.present(hello) {
+            let names = self.names(hello, &cid);
+            let runs = self.reports.len();
+            if names.iter().any(|name| known.contains(name)) {
+                self.known_until.insert(cid, runs);
+                continue;
+            }
+            let since = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
+            let reported = |report: &String| names.iter().any(|name| report.contains(name));
+            if !self.is_excused(&cid) && !self.reports[since..].iter().any(reported) {
+                lost.push(format!("{cid} (known as {})", names[1..].join(", ")));
+            }
+        }
+        lost
+    }
+}

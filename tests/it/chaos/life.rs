@@ -1,0 +1,768 @@
+//! One life: its steps, and the checks after each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::inventory::{Inventory, kind};
+use super::schedule::{Act, Change, Step, Trouble, Word};
+use crate::support::Run;
+use crate::support::gate::{Ear, Gate};
+use crate::support::hello::Hello;
+use crate::support::machine;
+use crate::support::proxy::Proxy;
+use crate::support::scripted::{Script, Speaks, When, until};
+
+/// The exit codes that a command may have, see "Exit codes" of `docs/reference.md`.
+const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
+/// The time after which the operator interrupts a command of a life.
+pub(super) const IMPATIENCE: Duration = Duration::from_secs(12);
+/// The time after which the operator interrupts a command that asks a CPI in the wrong place.
+pub(super) const DOUBT: Duration = Duration::from_secs(4);
+/// The time after which the operator interrupts a command on the way out.
+pub(super) const PATIENCE: Duration = Duration::from_secs(100);
+/// The time within which an interrupted command must end.
+const END: Duration = Duration::from_secs(20);
+/// The configuration of the local CPI for another region.
+pub(super) const OTHER_REGION: &str = "local-b.json";
+/// The configuration of the local CPI for VMs that have nothing to do with the environment.
+pub(super) const FOREIGN: &str = "foreign.json";
+/// The configuration of the local CPI for such a VM at the address of the environment.
+pub(super) const OCCUPANT: &str = "occupant.json";
+/// A password in the vars store, which no output may show.
+const SECRET: &str = "dxq3vh81zkcm5b9t";
+
+/// The numbers of changes of the manifest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    property: u32,
+    disk: u32,
+    stemcell: u32,
+    password: u32,
+}
+
+/// The last successful deploy.
+#[derive(Debug, Clone)]
+pub(super) struct Deployed {
+    pub wanted: Wanted,
+    pub vm: String,
+    pub disk: String,
+}
+
+/// The permission to delete the deployed VM and the disk with the data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Licence {
+    pub vm: bool,
+    pub disk: bool,
+}
+
+impl Licence {
+    pub(super) const ALL: Licence = Licence { vm: true, disk: true };
+    const NONE: Licence = Licence { vm: false, disk: false };
+
+    pub(super) fn or(self, other: Licence) -> Licence {
+        Licence { vm: self.vm || other.vm, disk: self.disk || other.disk }
+    }
+}
+
+/// The permissions of one run, and the disturbances of the suite.
+pub(super) struct Attempt {
+    pub word: Word,
+    /// The things that the run may delete.
+    pub licence: Licence,
+    /// The things that later runs may delete if this one does not succeed.
+    pub later: Licence,
+    /// True if nothing disturbs the run.
+    pub undisturbed: bool,
+    /// True if the run is killed with SIGKILL.
+    pub killed: bool,
+    /// True if the agent is kept from answering.
+    pub silenced: bool,
+    /// Methods with which the CPI pretends to delete.
+    pub pretends: Vec<&'static str>,
+    /// The time after which the operator interrupts it.
+    pub limit: Duration,
+}
+
+/// The act when a call or message is held.
+pub(super) enum Hold {
+    /// None; the call stays held.
+    Nothing,
+    /// Sends a signal once and lets it go on, or sends it until the command ends.
+    Signal(Signal, usize),
+    /// Interrupts the command, and lets the message go on after its end.
+    Interrupt,
+    /// Kills the program.
+    Kill,
+    /// An act on the VM.
+    Act(Act),
+    /// Removes the lock file, and starts another command, which then can take the lock.
+    RemoveLock,
+    /// Runs another command, which must be refused.
+    SecondRun,
+}
+
+/// The counts of a life.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Commands by exit code; -1 is SIGKILL.
+    pub codes: BTreeMap<i32, usize>,
+    /// CPI calls.
+    pub calls: usize,
+    /// Commands on the way out.
+    pub way_out: usize,
+    /// Signals to commands, those from the CPI included.
+    pub signals: usize,
+}
+
+impl Counts {
+    /// Adds the counts of a life.
+    fn add(&mut self, other: &Counts) {
+        self.calls += other.calls;
+        self.way_out += other.way_out;
+        self.signals += other.signals;
+        for (code, count) in &other.codes {
+            *self.codes.entry(*code).or_default() += count;
+        }
+    }
+}
+
+/// Returns true for the CID of a snapshot.
+fn is_snapshot(cid: &str) -> bool {
+    kind(cid) == "snapshot"
+}
+
+/// A life of an environment.
+pub(super) struct Life {
+    pub hello: Hello,
+    gate: Arc<Gate>,
+    _proxy: Proxy,
+    pub inventory: Inventory,
+    pub wanted: Wanted,
+    pub deployed: Option<Deployed>,
+    /// The things that any run may delete: an earlier run was asked to, or the operator broke them.
+    pub may_go: Licence,
+    /// The snapshots that an earlier run was asked to delete.
+    condemned: BTreeSet<String>,
+    /// The service's counter, whose value is on the disk.
+    counter: u64,
+    /// True if the counter may begin again.
+    pub may_reset: bool,
+    /// True if the jobs may be stopped.
+    jobs_may_be_stopped: bool,
+    /// The commands so far, for messages.
+    story: String,
+    last: Run,
+    pub counts: Counts,
+    /// The counts of all lives, to which this one adds its own at its end.
+    total: Arc<Mutex<Counts>>,
+}
+
+impl Life {
+    pub(super) fn new(total: &Arc<Mutex<Counts>>) -> Life {
+        let mut hello = Hello::new();
+        let local = hello.world.read("local.json");
+        hello.world.write(OTHER_REGION, local.replace("/cloud\"", "/cloud-b\""));
+        for name in ["property.yml", "disk.yml"] {
+            hello.ops(name, "[]\n");
+        }
+        let gate = Arc::new(Gate::new(hello.world.path("")));
+        let proxy = hello.listen_with(Ear(gate.clone()));
+        let mut life = Life {
+            hello,
+            gate,
+            _proxy: proxy,
+            inventory: Inventory::default(),
+            wanted: Wanted::default(),
+            deployed: None,
+            may_go: Licence::NONE,
+            condemned: BTreeSet::new(),
+            counter: 0,
+            may_reset: false,
+            jobs_may_be_stopped: false,
+            story: String::new(),
+            last: Run { code: 0, stdout: String::new(), stderr: String::new() },
+            counts: Counts::default(),
+            total: total.clone(),
+        };
+        life.add_bystanders();
+        life
+    }
+
+    /// Creates one thing of each kind that has nothing to do with the environment. The VM runs.
+    fn add_bystanders(&mut self) {
+        let creds: Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
+        let address = self.hello.ip();
+        let beside = format!("{}9", address.strip_suffix('2').unwrap());
+        for (name, address) in [(FOREIGN, beside.as_str()), (OCCUPANT, address)] {
+            let agent = json!({
+                "mbus": format!("https://other:another-one@{address}:6868"),
+                "cert": creds["mbus_bootstrap_ssl"],
+            });
+            let config = json!({"root": self.hello.world.path("cloud"), "agent": agent});
+            self.hello.world.write(name, config.to_string());
+        }
+        let disk = self.add_bystander(FOREIGN, "create_disk", json!([64, {}, null]));
+        self.add_bystander(FOREIGN, "snapshot_disk", json!([disk, {}]));
+        let image = self.hello.world.path("hello/stemcell/image");
+        let stemcell = self.add_bystander(FOREIGN, "create_stemcell", json!([image, {}]));
+        self.add_foreign_vm(FOREIGN, &stemcell);
+    }
+
+    /// Creates a VM that has nothing to do with the environment. Returns its CID.
+    pub(super) fn add_foreign_vm(&mut self, config: &str, stemcell: &str) -> String {
+        let networks = json!({"default": {"type": "dynamic"}});
+        self.add_bystander(config, "create_vm", json!(["other-agent", stemcell, {}, networks, [], {}]))
+    }
+
+    /// Creates a thing that has nothing to do with the environment. Returns its CID.
+    fn add_bystander(&mut self, config: &str, method: &str, arguments: Value) -> String {
+        let answer = self.hello.answer_at(config, method, arguments);
+        let result = &answer["result"];
+        let cid = result.as_str().or_else(|| result[0].as_str());
+        let cid = cid.unwrap_or_else(|| panic!("{method}: {answer}")).to_owned();
+        self.inventory.bystanders.insert(cid.clone());
+        cid
+    }
+
+    /// Deletes a thing that has nothing to do with the environment.
+    pub(super) fn remove_bystander(&mut self, cid: &str) {
+        let method = format!("delete_{}", kind(cid));
+        let answer = self.hello.answer_at(FOREIGN, &method, json!([cid]));
+        self.claim(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
+        self.inventory.bystanders.remove(cid);
+    }
+
+    /// Takes a step.
+    pub(super) fn step(&mut self, number: usize, step: &Step) {
+        let _ = writeln!(self.story, "step {number}: {step:?}");
+        if let Some(change) = step.change {
+            self.change(change);
+        }
+        match &step.trouble {
+            Trouble::Mistake(mistake) => self.mistake(*mistake, step.word),
+            trouble => self.command(step.word, trouble),
+        }
+    }
+
+    /// Changes the manifest.
+    fn change(&mut self, change: Change) {
+        let wanted = &mut self.wanted;
+        match change {
+            Change::Property => {
+                wanted.property += 1;
+                let ops = format!(
+                    "- type: replace\n  \
+                     path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?\n  \
+                     value: greeting {}\n",
+                    wanted.property
+                );
+                self.hello.world.write("property.yml", ops);
+            }
+            Change::Disk => {
+                wanted.disk += 1;
+                let size = 1024 + 512 * wanted.disk;
+                let ops =
+                    format!("- {{type: replace, path: /disk_pools/name=disks/disk_size, value: {size}}}\n");
+                self.hello.world.write("disk.yml", ops);
+            }
+            Change::Stemcell => {
+                let path = "hello/stemcell/stemcell.MF";
+                let version = |number: u32| format!("version: \"1.{number}\"");
+                let text = self.hello.world.read(path);
+                let changed = text.replace(&version(wanted.stemcell), &version(wanted.stemcell + 1));
+                assert_ne!(text, changed);
+                wanted.stemcell += 1;
+                self.hello.world.write(path, changed);
+            }
+            Change::Password => {
+                wanted.password += 1;
+                self.hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
+            }
+        }
+    }
+
+    /// Returns the words and flags of a command.
+    fn words(word: Word) -> (&'static [&'static str], &'static [&'static str]) {
+        match word {
+            Word::Create => (&["create-env"], &["--agent-timeout", "8s"]),
+            Word::CreateAgain => (&["create-env"], &["--recreate", "--agent-timeout", "8s"]),
+            Word::Delete => (&["delete-env"], &["-n", "--agent-timeout", "2s"]),
+            Word::Recreate => (&["recreate"], &["-n", "--boot-timeout", "8s"]),
+            Word::Repair => (&["cloud-check"], &["--auto", "--agent-timeout", "3s", "--boot-timeout", "8s"]),
+            Word::Report => (&["cloud-check"], &["--report", "--agent-timeout", "2s"]),
+            Word::Restart => (&["restart"], &["--agent-timeout", "3s"]),
+            Word::Stop => (&["stop-env"], &["--agent-timeout", "3s"]),
+            Word::Start => (&["start-env"], &["--agent-timeout", "3s"]),
+            Word::Snapshot => (&["take-snapshot"], &[]),
+            Word::DropSnapshot => (&["delete-snapshot"], &["-n"]),
+            Word::Plan => (&["plan"], &[]),
+            Word::Status => (&["status"], &["--agent-timeout", "2s"]),
+            Word::Verify => (&["state", "verify"], &["--agent-timeout", "2s"]),
+            Word::Show => (&["state", "show"], &[]),
+        }
+    }
+
+    /// Returns a command with more flags.
+    pub(super) fn prepared(&self, word: Word, more: &[&str]) -> Command {
+        let (words, flags) = Life::words(word);
+        match word {
+            Word::Show => self.hello.state_command(words),
+            Word::DropSnapshot => {
+                let snapshot = self.oldest_snapshot().unwrap_or_else(|| "snapshot-none".to_owned());
+                self.hello.subcommand(words, &[flags, &[snapshot.as_str()], more].concat())
+            }
+            _ => self.hello.subcommand(words, &[flags, more].concat()),
+        }
+    }
+
+    /// Returns the oldest snapshot on record.
+    fn oldest_snapshot(&self) -> Option<String> {
+        let state = self.hello.world.exists("state.json").then(|| self.hello.state())?;
+        Some(state["monopile"]["snapshots"][0]["cid"].as_str()?.to_owned())
+    }
+
+    /// Returns what a command may delete, apart from snapshots.
+    pub(super) fn licence(&self, word: Word) -> Licence {
+        let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
+        let changed = deployed != Some(self.wanted);
+        let resized = deployed.is_none_or(|deployed| deployed.disk != self.wanted.disk);
+        match word {
+            Word::Delete => Licence::ALL,
+            Word::Create => Licence { vm: changed, disk: resized },
+            Word::CreateAgain => Licence { vm: true, disk: resized },
+            Word::Recreate => Licence { vm: true, disk: false },
+            // It may replace a VM whose agent does not answer.
+            Word::Repair => Licence { vm: !self.vm_answers(), disk: false },
+            _ => Licence::NONE,
+        }
+    }
+
+    /// Returns an undisturbed attempt.
+    pub(super) fn attempt(&self, word: Word) -> Attempt {
+        let licence = self.licence(word);
+        Attempt {
+            word,
+            licence,
+            later: licence,
+            undisturbed: true,
+            killed: false,
+            silenced: false,
+            pretends: Vec::new(),
+            limit: IMPATIENCE,
+        }
+    }
+
+    /// Runs a command with trouble.
+    pub(super) fn command(&mut self, word: Word, trouble: &Trouble) {
+        let mut script = Script::speaking(Speaks::Local);
+        let mut attempt = self.attempt(word);
+        attempt.undisturbed = matches!(trouble, Trouble::None);
+        let (mut hold, mut point, mut hangs, mut flags) = (Hold::Nothing, None, false, &[][..]);
+        match trouble {
+            Trouble::None => {}
+            Trouble::Cpi { misdeeds, .. } => {
+                for misdeed in misdeeds {
+                    script = script.on(misdeed.method, misdeed.calls, misdeed.how.deed(misdeed.method));
+                    hangs |= misdeed.how.hangs();
+                    attempt.pretends.extend(misdeed.how.pretends().then_some(misdeed.method));
+                }
+                if hangs {
+                    flags = &["--cpi-timeout", "1s"];
+                }
+            }
+            Trouble::Signal { call, terminate, times } => {
+                script = script.stopped_at(*call, When::Hold);
+                hold = Hold::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
+            }
+            Trouble::Kill { call, when } => {
+                script = script.stopped_at(*call, *when);
+                attempt.killed = true;
+            }
+            Trouble::KillAtMessage { message, side } => {
+                point = Some((*message, *side));
+                (hold, attempt.killed) = (Hold::Kill, true);
+            }
+            Trouble::Stall { message, side } => {
+                point = Some((*message, *side));
+                (hold, attempt.silenced) = (Hold::Interrupt, true);
+            }
+            Trouble::AtCall { call, act } => {
+                script = script.stopped_at(*call, When::Hold);
+                (hold, attempt.silenced) = (Hold::Act(*act), true);
+            }
+            Trouble::AtMessage { message, act } => {
+                point = Some((*message, crate::support::gate::Side::Before));
+                (hold, attempt.silenced) = (Hold::Act(*act), true);
+            }
+            Trouble::Off => {
+                self.hello.kill_vm();
+                attempt = Attempt { silenced: true, undisturbed: false, ..self.attempt(word) };
+            }
+            Trouble::Mistake(_) => unreachable!("mistakes are commands of their own"),
+        }
+        if attempt.silenced && word == Word::Repair {
+            attempt.licence.vm = true;
+        }
+        self.hello.script(script);
+        self.gate.set(point);
+        self.run(self.prepared(word, flags), &attempt, &hold);
+        if let (true, Trouble::Cpi { goes_on, .. }) = (hangs, trouble) {
+            self.end_held_call(*goes_on);
+            self.check_nothing_lost();
+        }
+    }
+
+    /// Runs a prepared command, and checks the cloud after it.
+    pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &Hold) -> Run {
+        let before = self.inventory.present(&self.hello);
+        let known = self.hello.known();
+        match attempt.word {
+            Word::Delete => self.condemned.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned()),
+            Word::DropSnapshot => self.condemned.extend(self.oldest_snapshot()),
+            _ => {}
+        }
+        self.execute(command, attempt, hold);
+        let run = &self.last;
+        let _ = writeln!(self.story, "  {:?} ends with {}", attempt.word, run.code);
+        *self.counts.codes.entry(run.code).or_default() += 1;
+        let may_be = CODES.contains(&run.code) || (attempt.killed && run.code == -1);
+        self.claim(may_be, || "an exit code that is not documented".to_owned());
+        let run = &self.last;
+        let shown = format!("{}{}", run.stdout, run.stderr);
+        self.claim(!shown.contains("panicked at"), || "the program panicked".to_owned());
+        self.claim(!shown.contains(SECRET), || "a secret is in the output".to_owned());
+        let requests = self.inventory.hear(&self.hello, &self.last);
+        self.counts.calls += requests.len();
+        if !self.is_held() {
+            self.hello.wait_until_idle();
+        }
+        self.excuse(&requests, &attempt.pretends);
+        self.check_deletions(&before, attempt.licence);
+        self.check_nothing_lost();
+        self.check_living_vm(&known, attempt);
+        self.learn(attempt);
+        let Run { code, stdout, stderr } = &self.last;
+        Run { code: *code, stdout: stdout.clone(), stderr: stderr.clone() }
+    }
+
+    /// Returns true if a call or message is held.
+    fn is_held(&self) -> bool {
+        self.hello.world.exists("held") && !self.hello.world.exists("go")
+    }
+
+    /// Runs a command to its end, and acts when it is held.
+    fn execute(&mut self, mut command: Command, attempt: &Attempt, hold: &Hold) {
+        let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
+        command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
+        let mut child = command.spawn().unwrap();
+        let begun = Instant::now();
+        let (mut held, mut interrupted, mut second) = (None, None, None);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            if held.is_none() && self.is_held() {
+                held = Some(Instant::now());
+                second = self.act(&mut child, hold);
+            }
+            let again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
+            if let (true, Hold::Signal(signal, 2..)) = (again, hold) {
+                held = Some(Instant::now());
+                self.counts.signals += 1;
+                let _ = kill_process(Pid::from_child(&child), *signal);
+            }
+            if begun.elapsed() > attempt.limit && interrupted.is_none() {
+                interrupted = Some(Instant::now());
+                self.counts.signals += 1;
+                let _ = kill_process(Pid::from_child(&child), Signal::INT);
+            }
+            if begun.elapsed() > attempt.limit + END {
+                let _ = child.kill();
+                let _ = child.try_wait();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        self.gate.set(None);
+        if !matches!(hold, Hold::Nothing) {
+            self.hello.go();
+        }
+        let read = |name: &str| {
+            String::from_utf8_lossy(&std::fs::read(self.hello.world.path(name)).unwrap()).into_owned()
+        };
+        let code = status.and_then(|status| status.code()).unwrap_or(-1);
+        let signalled = matches!(hold, Hold::Signal(..) | Hold::Interrupt) && held.is_some();
+        self.counts.signals += usize::from(code == -1 || signalled);
+        self.last = Run { code, stdout: read("stdout"), stderr: read("stderr") };
+        if let Some(mut second) = second {
+            let begun = Instant::now();
+            let ended = loop {
+                match second.try_wait().unwrap() {
+                    None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+                    ended => break ended,
+                }
+            };
+            let code = ended.and_then(|status| status.code()).unwrap_or(-1);
+            let _ = writeln!(self.story, "  a second Create ends with {code}");
+            *self.counts.codes.entry(code).or_default() += 1;
+            // The reports of both count.
+            self.last.stdout += &read("second.stdout");
+            self.last.stderr += &read("second.stderr");
+            self.claim(CODES.contains(&code), || format!("the second run ends with {code}"));
+        }
+        self.claim(status.is_some(), || {
+            format!("{:?} does not end, and an interrupt does not end it either", attempt.word)
+        });
+    }
+
+    /// Acts on a held call or message, and lets it go on unless the act says otherwise.
+    /// Returns the second command that it has started.
+    fn act(&self, child: &mut Child, hold: &Hold) -> Option<Child> {
+        let mut second = None;
+        let send = |signal| {
+            let _ = kill_process(Pid::from_child(child), signal);
+        };
+        match hold {
+            Hold::Nothing => return None,
+            Hold::Signal(signal, times) => {
+                send(*signal);
+                if *times > 1 {
+                    return None;
+                }
+            }
+            Hold::Interrupt => {
+                std::thread::sleep(Duration::from_millis(200));
+                send(Signal::INT);
+                return None;
+            }
+            Hold::Kill => send(Signal::KILL),
+            Hold::Act(Act::KillAgent) => machine::kill_agent(&self.hello),
+            Hold::Act(Act::Reboot) => machine::reboot(&self.hello),
+            Hold::Act(Act::SwitchOff) => self.hello.kill_vm(),
+            Hold::RemoveLock => {
+                let _ = std::fs::remove_file(self.hello.world.path("state.json.lock"));
+                let mut command = self.prepared(Word::Create, &[]);
+                let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
+                command.stdin(Stdio::null()).stdout(file("second.stdout")).stderr(file("second.stderr"));
+                second = Some(command.spawn().unwrap());
+                // It has the lock before the call of the first run ends.
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            Hold::SecondRun => {
+                let second = self.hello.world.finish(self.prepared(Word::Create, &[]));
+                self.claim(second.code == 4, || {
+                    format!("a second run ends with {}: {}", second.code, second.stderr)
+                });
+            }
+        }
+        self.hello.go();
+        second
+    }
+
+    /// Ends a call that hangs: lets it go on, or kills it.
+    fn end_held_call(&self, goes_on: bool) {
+        if self.is_held() && !goes_on {
+            for left in self.hello.world.leftovers().iter().filter(|left| left.contains("scripted::cpi")) {
+                let pid = left.split(' ').nth(1).and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+                let _ = kill_process(pid.unwrap(), Signal::KILL);
+            }
+        }
+        self.hello.go();
+        self.hello.wait_until_idle();
+    }
+
+    /// Excuses what the CPI pretended to delete.
+    fn excuse(&mut self, requests: &[Value], pretends: &[&str]) {
+        let present = self.inventory.present(&self.hello);
+        for request in requests {
+            let pretended = pretends.iter().any(|method| request["method"] == *method);
+            if let Some(cid) = request["arguments"][0].as_str().filter(|_| pretended)
+                && present.contains(cid)
+            {
+                self.inventory.excuse(cid);
+            }
+        }
+    }
+
+    /// Checks that nothing was deleted that the run was not asked to delete.
+    fn check_deletions(&self, before: &BTreeSet<String>, licence: Licence) {
+        let now = self.hello.cloud();
+        for bystander in &self.inventory.bystanders {
+            self.claim(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
+        }
+        for snapshot in before.difference(&now).filter(|cid| is_snapshot(cid)) {
+            self.claim(self.condemned.contains(snapshot), || format!("{snapshot} was deleted unasked"));
+        }
+        let Some(deployed) = &self.deployed else { return };
+        let licence = licence.or(self.may_go);
+        let gone = |cid: &String| before.contains(cid) && !now.contains(cid);
+        self.claim(licence.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
+        let data = self.counter > 0 && !licence.disk;
+        self.claim(!data || !gone(&deployed.disk), || {
+            format!("{} was deleted unasked, with its data", deployed.disk)
+        });
+    }
+
+    /// Checks that everything that exists is on record or reported.
+    pub(super) fn check_nothing_lost(&mut self) {
+        let lost = self.inventory.lost(&self.hello);
+        self.claim(lost.is_empty(), || format!("neither on record nor reported: {}", lost.join("; ")));
+    }
+
+    /// Checks that a VM whose agent answers was not dropped from the record.
+    fn check_living_vm(&self, known: &str, attempt: &Attempt) {
+        if attempt.silenced || !self.vm_answers() {
+            return;
+        }
+        let now = self.hello.known();
+        for vm in self.inventory.present(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
+            let dropped = known.contains(vm) && !now.contains(vm) && !self.inventory.is_excused(vm);
+            self.claim(!dropped, || format!("{vm} went off the record, and its agent answers"));
+        }
+    }
+
+    /// Draws conclusions from the end of a run.
+    fn learn(&mut self, attempt: &Attempt) {
+        let word = attempt.word;
+        let succeeded = self.last.code == 0;
+        let state = self.hello.world.exists("state.json");
+        if word == Word::Delete {
+            self.may_reset = true;
+            if succeeded && !state {
+                self.deployed = None;
+            }
+        }
+        if !succeeded || word == Word::Delete {
+            self.may_go = self.may_go.or(attempt.later);
+            let looks = [Word::Report, Word::Plan, Word::Status, Word::Snapshot, Word::DropSnapshot];
+            self.jobs_may_be_stopped |= !looks.contains(&word);
+        }
+        let made = matches!(word, Word::Create | Word::CreateAgain | Word::Recreate | Word::Repair);
+        if succeeded && made && state {
+            let state = self.hello.state();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let vm = text(&state["current_vm_cid"]);
+            let current = state["disks"].as_array().into_iter().flatten();
+            let disk = current.filter(|disk| disk["id"] == state["current_disk_id"]).map(|disk| &disk["cid"]);
+            let disk = disk.map(text).next().unwrap_or_default();
+            let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.wanted));
+            if word.deploys() {
+                self.may_go = Licence::NONE;
+                self.deployed = Some(Deployed { wanted: self.wanted, vm: vm.clone(), disk });
+            } else if let Some(deployed) = &mut self.deployed {
+                deployed.vm.clone_from(&vm);
+            }
+            if was != Some((vm, self.wanted)) {
+                self.jobs_may_be_stopped = false;
+            }
+        }
+        self.jobs_may_be_stopped |= matches!(word, Word::Stop | Word::Repair);
+        if succeeded && matches!(word, Word::Start | Word::Restart) {
+            self.jobs_may_be_stopped = false;
+        }
+        if succeeded && word.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
+            self.check_service();
+        }
+    }
+
+    /// Checks that the service runs and that its data is there.
+    pub(super) fn check_service(&mut self) {
+        until("the service answers after a successful deploy", || self.hello.answers());
+        let counter = self.hello.ask().1;
+        let goes_on = counter == self.counter + 1;
+        self.claim(goes_on || (self.may_reset && counter == 1), || {
+            format!("the counter is {counter} after {}: the data is lost", self.counter)
+        });
+        (self.counter, self.may_reset) = (counter, false);
+    }
+
+    /// Returns true if the agent of a VM accepts connections.
+    pub(super) fn vm_answers(&self) -> bool {
+        let address: SocketAddr = format!("{}:6868", self.hello.ip()).parse().unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+    }
+
+    /// Returns true if the deployed VM is well.
+    pub(super) fn is_well(&self) -> bool {
+        self.deployed.is_some() && !self.may_go.vm && self.vm_answers()
+    }
+
+    /// Deletes a thing in the IaaS, as the operator does.
+    pub(super) fn delete_by_hand(&mut self, cid: &str) {
+        let _ = writeln!(self.story, "  the operator deletes {cid} in the IaaS");
+        let kind = kind(cid);
+        let is_there = self.hello.world.exists(format!("cloud/{kind}s/{cid}"));
+        let config = if is_there { "local.json" } else { OTHER_REGION };
+        let answer = self.hello.answer_at(config, &format!("delete_{kind}"), json!([cid]));
+        self.claim(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
+    }
+
+    /// Ends all disturbances.
+    pub(super) fn calm(&mut self) {
+        self.gate.set(None);
+        self.end_held_call(true);
+        self.hello.script(Script::speaking(Speaks::Local));
+    }
+
+    /// Adds a line to the story of the life.
+    pub(super) fn tell(&mut self, line: &str) {
+        let _ = writeln!(self.story, "  {line}");
+    }
+
+    /// Fails unless the claim holds.
+    #[track_caller]
+    pub(super) fn claim(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.fail(&what());
+        }
+    }
+
+    /// Fails with the story, the last output and the cloud.
+    #[track_caller]
+    pub(super) fn fail(&self, what: &str) -> ! {
+        let Run { code, stdout, stderr } = &self.last;
+        let state = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
+        panic!(
+            "{what}\n{}the cloud has {:?}\n--- state\n{state}\n--- the last command, exit code {code}: \
+                stdout\n\
+             {stdout}\n--- stderr\n{stderr}",
+            self.story,
+            self.inventory.present(&self.hello),
+        );
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.total.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counts);
+        // A held call ends, and nothing of the life may stay behind. Without its state, the environment is
+        // not deleted once more.
+        self.hello.go();
+        if std::thread::panicking() {
+            let _ =
+                std::fs::rename(self.hello.world.path("state.json"), self.hello.world.path("failed.json"));
+            let begun = Instant::now();
+            while begun.elapsed() < END {
+                let left = self.hello.world.leftovers();
+                let pids: Vec<i32> = left
+                    .iter()
+                    .filter_map(|left| left.strip_prefix("process ")?.split(' ').next()?.parse().ok())
+                    .collect();
+                if pids.is_empty() {
+                    break;
+                }
+                for pid in pids.into_iter().filter_map(Pid::from_raw) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The mistakes of the operator.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::life::{Attempt, DOUBT, Hold, Licence, Life, OCCUPANT, OTHER_REGION};
+use super::schedule::{Mistake, Trouble, Word};
+use crate::support::MONOPILE;
+use crate::support::process::prepare;
+use crate::support::scripted::{Script, Speaks, When, until};
+
+/// The methods that ask something and change nothing.
+const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
+
+impl Life {
+    /// Makes a mistake with a command. Where it is none, because nothing is deployed, the command has no
+    /// trouble.
+    pub(super) fn mistake(&mut self, mistake: Mistake, word: Word) {
+        let changes =
+            matches!(word, Word::Create | Word::CreateAgain | Word::Delete | Word::Recreate | Word::Repair);
+        let word = if changes { word } else { Word::Create };
+        match mistake {
+            Mistake::ForgottenStore if self.deployed.is_some() => self.forget_store(),
+            Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
+                self.lose_state(imports, names_disk);
+            }
+            Mistake::DeletedLock { call } => self.at_call(call, word, &Hold::RemoveLock),
+            Mistake::SecondRun { call } => self.at_call(call, word, &Hold::SecondRun),
+            Mistake::OtherRegion if self.deployed.is_some() => {
+                let script = Script::speaking(Speaks::Local).configured(OTHER_REGION);
+                self.look_elsewhere(word, self.prepared(word, &[]), script);
+            }
+            Mistake::OtherCpi if self.is_well() => {
+                let (word, name, more) = match word {
+                    Word::Delete => (word, "delete-env", "-n"),
+                    Word::Repair => (word, "cloud-check", "--auto"),
+                    _ => (Word::CreateAgain, "create-env", "--recreate"),
+                };
+                let mut command = self.hello.builtin_command(&[name], &[more]);
+                command.env("HOME", self.hello.world.path("home-b"));
+                self.look_elsewhere(word, command, Script::speaking(Speaks::Local));
+            }
+            Mistake::NoCpi => self.name_no_cpi(),
+            Mistake::RemovedVm if self.deployed.is_some() => {
+                self.may_go.vm = true;
+                self.remove("vm-");
+                self.command(word, &Trouble::None);
+            }
+            Mistake::RemovedDisk if self.deployed.is_some() => {
+                (self.may_go, self.may_reset) = (Licence::ALL, true);
+                self.remove("vm-");
+                self.remove("disk-");
+                self.command(word, &Trouble::None);
+            }
+            Mistake::RemovedBackups => {
+                let _ = std::fs::remove_file(self.hello.world.path("state.json.bak"));
+                let _ = std::fs::remove_dir_all(self.hello.world.path("state.json.versions"));
+                self.command(word, &Trouble::None);
+            }
+            Mistake::OccupiedAddress if self.has_no_vm() => self.occupy_address(word),
+            Mistake::LinkedState if self.hello.world.exists("state.json") => self.link_state(word),
+            _ => self.command(word, &Trouble::None),
+        }
+    }
+
+    /// Returns true if no VM of the environment exists.
+    fn has_no_vm(&self) -> bool {
+        !self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("vm-"))
+    }
+
+    /// Runs a command while the VM of another environment has the address.
+    fn occupy_address(&mut self, word: Word) {
+        self.hello.script(Script::speaking(Speaks::Local));
+        let bystanders = &self.inventory.bystanders;
+        let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
+        let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
+        until("the agent of the foreign VM listens", || self.vm_answers());
+        let attempt = Attempt { undisturbed: false, ..self.attempt(word) };
+        let run = self.run(self.prepared(word, &[]), &attempt, &Hold::Nothing);
+        self.claim(!word.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
+        self.claim(self.vm_answers(), || format!("the foreign {occupant} was ended"));
+        self.remove_bystander(&occupant);
+    }
+
+    /// Runs a command while the state has a second name, which must change nothing.
+    fn link_state(&mut self, word: Word) {
+        self.hello.script(Script::speaking(Speaks::Local));
+        let link = self.hello.world.path("linked.json");
+        std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
+        let before = self.hello.cloud();
+        let run = self.run(self.prepared(word, &[]), &self.harmless(word), &Hold::Nothing);
+        self.claim(run.code != 0 && self.hello.cloud() == before, || {
+            "it changes something though the state is hard-linked".to_owned()
+        });
+        std::fs::remove_file(link).unwrap();
+    }
+
+    /// Returns an attempt that deletes nothing and is interrupted soon.
+    fn harmless(&self, word: Word) -> Attempt {
+        let attempt = self.attempt(word);
+        Attempt { licence: Licence::default(), undisturbed: false, limit: DOUBT, ..attempt }
+    }
+
+    /// Deletes the VMs or disks of the environment in the IaaS.
+    fn remove(&mut self, prefix: &str) {
+        for cid in self.inventory.present(&self.hello) {
+            if cid.starts_with(prefix) {
+                self.delete_by_hand(&cid);
+            }
+        }
+    }
+
+    fn at_call(&mut self, call: usize, word: Word, hold: &Hold) {
+        self.hello.script(Script::at(call, When::Hold));
+        let mut attempt = Attempt { undisturbed: false, ..self.attempt(word) };
+        if matches!(hold, Hold::RemoveLock) {
+            attempt.licence = attempt.licence.or(self.licence(Word::Create));
+            attempt.later = attempt.licence;
+        }
+        self.run(self.prepared(word, &[]), &attempt, hold);
+    }
+
+    /// Runs a create-env without its vars store, which must change nothing.
+    fn forget_store(&mut self) {
+        self.hello.script(Script::speaking(Speaks::Local));
+        let given = self.prepared(Word::Create, &[]);
+        let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
+        let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
+        arguments.drain(at..at + 2);
+        let attempt = Attempt { licence: Licence::default(), ..self.harmless(Word::Create) };
+        let well = self.is_well();
+        let run = self.run(self.hello.world.monopile(arguments), &attempt, &Hold::Nothing);
+        self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
+    }
+
+    /// Runs a command whose CPI looks elsewhere. What is well must stay on record.
+    fn look_elsewhere(&mut self, word: Word, command: Command, script: Script) {
+        let well = self.is_well();
+        self.hello.script(script);
+        self.run(command, &self.harmless(word), &Hold::Nothing);
+        let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
+        let known = self.hello.known();
+        for cid in [&deployed.vm, &deployed.disk] {
+            self.claim(known.contains(cid), || format!("{cid} went off the record at the CPI's word"));
+        }
+    }
+
+    /// Names a CPI that does not exist.
+    fn name_no_cpi(&mut self) {
+        self.hello.script(Script::speaking(Speaks::Local));
+        let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
+        self.hello.world.write("no-cpi.yml", ops);
+        let attempt = self.harmless(Word::CreateAgain);
+        let run = self.run(self.prepared(Word::CreateAgain, &["-o", "no-cpi.yml"]), &attempt, &Hold::Nothing);
+        self.claim(run.code != 0, || "a CPI that does not exist is no error".to_owned());
+    }
+
+    /// Returns true if the state records resources only.
+    fn is_tidy(&self) -> bool {
+        let state = self.hello.state();
+        let is_empty =
+            |path: &str| state.pointer(path).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
+        let deployed = self.deployed.as_ref().is_some_and(|deployed| deployed.wanted == self.wanted);
+        deployed
+            && is_empty("/monopile/suspects")
+            && is_empty("/monopile/undeleted")
+            && self.hello.recorded() == self.inventory.present(&self.hello)
+            && self.hello.announced().is_empty()
+    }
+
+    /// Returns true if the environment has snapshots.
+    fn has_snapshots(&self) -> bool {
+        self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("snapshot-"))
+    }
+
+    /// Loses the state. A create-env must not make a second VM. Then the operator finds the state again, or
+    /// imports the VM with the command of the message. The command does not record snapshots.
+    fn lose_state(&mut self, imports: bool, names_disk: bool) {
+        self.hello.script(Script::speaking(Speaks::Local));
+        let state = self.hello.state();
+        let lost = self.hello.world.path("lost");
+        std::fs::create_dir_all(&lost).unwrap();
+        let names = ["state.json", "state.json.bak", "state.json.versions", "state.json.journal"];
+        let there = |name: &&str| self.hello.world.exists(name);
+        let moved: Vec<&str> = names.into_iter().filter(there).collect();
+        for name in &moved {
+            std::fs::rename(self.hello.world.path(name), lost.join(name)).unwrap();
+        }
+        let before = self.hello.cloud();
+        let run = self.hello.world.finish(self.prepared(Word::Create, &[]));
+        self.tell(&format!("create-env without the state ends with {}", run.code));
+        let requests = self.inventory.hear(&self.hello, &run);
+        let effect = requests.iter().any(|one| !QUESTIONS.iter().any(|method| one["method"] == *method));
+        self.claim(run.code != 0 && !effect && self.hello.cloud() == before, || {
+            format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
+        });
+        if !imports || self.has_snapshots() {
+            for name in moved {
+                let place = self.hello.world.path(name);
+                let _ = std::fs::remove_dir_all(&place);
+                std::fs::rename(lost.join(name), place).unwrap();
+            }
+        } else {
+            let hint = run.stderr.lines().find_map(|line| line.split_once("record the VM: monopile "));
+            self.claim(hint.is_some(), || format!("no command imports the VM: {}", run.stderr));
+            let stemcell = &state["stemcells"][0];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let mut hint = hint.unwrap().1.replace("STEMCELL-CID", &text(&stemcell["cid"]));
+            let disk = &self.deployed.as_ref().unwrap().disk;
+            self.claim(hint.contains(&format!(" --disk {disk}")), || format!("{disk} is not named: {hint}"));
+            if !names_disk {
+                hint = hint.replace(&format!(" --disk {disk}"), "");
+            }
+            let mut shell: Command = prepare("sh");
+            self.hello.world.enter(&mut shell).args(["-c", &format!("exec {MONOPILE} {hint}")]);
+            let run = self.hello.world.finish(shell);
+            self.tell(&format!("{hint} ends with {}", run.code));
+            self.inventory.hear(&self.hello, &run);
+            self.claim(run.code == 0, || format!("the import fails: {}", run.stderr));
+            // The next deploy makes a new VM, because it is not on record what the VM was made of.
+            self.may_go.vm = true;
+        }
+        let _ = std::fs::remove_dir_all(lost);
+        self.check_nothing_lost();
+    }
+}

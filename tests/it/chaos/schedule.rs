@@ -1,0 +1,322 @@
+//! The steps of a life, drawn from its seed before the life begins.
+
+use std::fmt;
+
+use super::dice::Dice;
+use super::misbehaviours::{MISBEHAVIOURS, Misbehaviour};
+use crate::support::gate::Side;
+use crate::support::scripted::When;
+
+/// A command of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Create,
+    /// `create-env --recreate`.
+    CreateAgain,
+    Delete,
+    Recreate,
+    /// `cloud-check --auto`.
+    Repair,
+    /// `cloud-check --report`.
+    Report,
+    Restart,
+    Stop,
+    Start,
+    /// `take-snapshot`.
+    Snapshot,
+    /// `delete-snapshot` of the oldest snapshot on record.
+    DropSnapshot,
+    Plan,
+    Status,
+    Verify,
+    Show,
+}
+
+impl Word {
+    /// Returns the CPI's methods that the command may call, the likely ones more than once.
+    fn methods(self) -> &'static [&'static str] {
+        match self {
+            Word::Create => &[
+                "create_stemcell",
+                "create_vm",
+                "create_vm",
+                "create_disk",
+                "create_disk",
+                "attach_disk",
+                "delete_vm",
+                "delete_disk",
+                "delete_stemcell",
+                "has_vm",
+                "detach_disk",
+                "set_vm_metadata",
+                "info",
+            ],
+            Word::CreateAgain | Word::Recreate => &[
+                "delete_vm",
+                "delete_vm",
+                "create_vm",
+                "create_vm",
+                "attach_disk",
+                "has_vm",
+                "create_stemcell",
+                "create_disk",
+                "delete_stemcell",
+                "set_vm_metadata",
+            ],
+            Word::Delete => &[
+                "has_vm",
+                "delete_vm",
+                "delete_vm",
+                "delete_disk",
+                "delete_disk",
+                "delete_snapshot",
+                "delete_stemcell",
+                "info",
+            ],
+            Word::Snapshot => &["snapshot_disk", "snapshot_disk", "snapshot_disk", "info"],
+            Word::DropSnapshot => &["delete_snapshot", "delete_snapshot", "delete_snapshot", "info"],
+            Word::Repair => {
+                &["has_vm", "has_disk", "get_disks", "get_disks", "reboot_vm", "delete_vm", "create_vm"]
+            }
+            Word::Report | Word::Status | Word::Verify => &["has_vm", "has_disk", "get_disks", "info"],
+            Word::Restart | Word::Stop | Word::Start | Word::Plan | Word::Show => &[],
+        }
+    }
+
+    /// Returns true if the command deploys the manifest.
+    pub(super) fn deploys(self) -> bool {
+        matches!(self, Word::Create | Word::CreateAgain)
+    }
+}
+
+/// A change of the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A property, which the running VM can take.
+    Property,
+    /// Another size of the disk, whose data must move.
+    Disk,
+    /// Another version of the stemcell.
+    Stemcell,
+    /// Another password of the agent.
+    Password,
+}
+
+/// An act on the machines at a held call or message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    KillAgent,
+    Reboot,
+    SwitchOff,
+}
+
+/// A mistake of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mistake {
+    /// Leaves out `--vars-store`.
+    ForgottenStore,
+    /// Loses the state, and finds it again or imports the VM, with or without naming its disk.
+    LostState { imports: bool, names_disk: bool },
+    /// Deletes the lock file while this call is made.
+    DeletedLock { call: usize },
+    /// Starts a second command while this call is made.
+    SecondRun { call: usize },
+    /// Has the CPI look in another region.
+    OtherRegion,
+    /// Uses another CPI: the built-in one with another `HOME`.
+    OtherCpi,
+    /// Names a CPI that does not exist.
+    NoCpi,
+    /// Deletes the VM in the IaaS.
+    RemovedVm,
+    /// Deletes the persistent disk in the IaaS.
+    RemovedDisk,
+    /// Removes the backups of the state.
+    RemovedBackups,
+    /// Gives the address of the environment to a VM that has nothing to do with it.
+    OccupiedAddress,
+    /// Makes a hard link of the state.
+    LinkedState,
+}
+
+/// A misbehaviour at some calls of a method.
+#[derive(Clone, Copy)]
+pub(super) struct Misdeed {
+    pub how: &'static Misbehaviour,
+    pub method: &'static str,
+    /// The first and last call, from 1.
+    pub calls: (usize, usize),
+}
+
+impl fmt::Debug for Misdeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Misdeed { how, method, calls: (first, last) } = self;
+        let calls = match *last {
+            usize::MAX => format!("from call {first} on"),
+            last => format!("calls {first} to {last}"),
+        };
+        write!(f, "{method} {}, {calls}", how.name)
+    }
+}
+
+/// The trouble during a command.
+#[derive(Debug, Clone)]
+pub(super) enum Trouble {
+    /// No trouble.
+    None,
+    /// The CPI misbehaves. A hanging call goes on after the command with `goes_on`, and is killed otherwise.
+    Cpi { misdeeds: Vec<Misdeed>, goes_on: bool },
+    /// Signals to the program while a call is made.
+    Signal { call: usize, terminate: bool, times: usize },
+    /// SIGKILL at a call.
+    Kill { call: usize, when: When },
+    /// SIGKILL at a message to the agent.
+    KillAtMessage { message: usize, side: Side },
+    /// The connection to the agent stalls at a message, until the operator interrupts the command.
+    Stall { message: usize, side: Side },
+    /// Something happens to the VM at a call.
+    AtCall { call: usize, act: Act },
+    /// Something happens to the VM at a message.
+    AtMessage { message: usize, act: Act },
+    /// The VM is switched off before the command.
+    Off,
+    /// The operator makes a mistake.
+    Mistake(Mistake),
+}
+
+/// One step of a life: a change of the manifest, and a command with its trouble.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub change: Option<Change>,
+    pub word: Word,
+    pub trouble: Trouble,
+}
+
+/// Draws the steps of a seed.
+pub(super) fn draw(seed: u64) -> Vec<Step> {
+    let mut dice = Dice::new(seed);
+    // The first command decides how the life begins, so it is a deploy.
+    let mut steps =
+        vec![Step { change: None, word: Word::Create, trouble: trouble(&mut dice, Word::Create) }];
+    for _ in 0..dice.between(3, 6) {
+        steps.push(step(&mut dice));
+    }
+    steps
+}
+
+fn step(dice: &mut Dice) -> Step {
+    let word = dice.weighted(&[
+        (40, Word::Create),
+        (14, Word::CreateAgain),
+        (12, Word::Delete),
+        (6, Word::Recreate),
+        (12, Word::Repair),
+        (2, Word::Report),
+        (3, Word::Restart),
+        (2, Word::Stop),
+        (2, Word::Start),
+        (6, Word::Snapshot),
+        (3, Word::DropSnapshot),
+        (2, Word::Plan),
+        (2, Word::Status),
+        (2, Word::Verify),
+        (1, Word::Show),
+    ]);
+    let change = (word.deploys() && dice.chance(75)).then(|| {
+        dice.weighted(&[
+            (6, Change::Property),
+            (5, Change::Disk),
+            (3, Change::Stemcell),
+            (1, Change::Password),
+        ])
+    });
+    Step { change, word, trouble: trouble(dice, word) }
+}
+
+fn trouble(dice: &mut Dice, word: Word) -> Trouble {
+    let call = dice.between(2, 9);
+    let message = dice.between(1, 16);
+    let side = dice.pick(&[Side::Before, Side::After]);
+    let act = dice.weighted(&[(4, Act::KillAgent), (3, Act::Reboot), (2, Act::SwitchOff)]);
+    match dice.below(100) {
+        0..15 => Trouble::None,
+        15..62 if !word.methods().is_empty() => cpi(dice, word),
+        15..68 => {
+            let times = if dice.chance(25) { 2 } else { 1 };
+            Trouble::Signal { call, terminate: dice.chance(40), times }
+        }
+        68..74 => {
+            let when = dice.pick(&[When::Before, When::During, When::After, When::Lost, When::Slow]);
+            Trouble::Kill { call, when }
+        }
+        74..76 => Trouble::KillAtMessage { message, side },
+        76..81 => Trouble::Stall { message, side },
+        81..84 => Trouble::AtCall { call, act },
+        84..86 => Trouble::AtMessage { message, act },
+        86..88 => Trouble::Off,
+        _ => Trouble::Mistake(mistake(dice)),
+    }
+}
+
+fn mistake(dice: &mut Dice) -> Mistake {
+    let call = dice.between(2, 6);
+    let (imports, names_disk) = (dice.chance(60), dice.chance(60));
+    dice.weighted(&[
+        (3, Mistake::ForgottenStore),
+        (4, Mistake::LostState { imports, names_disk }),
+        (3, Mistake::DeletedLock { call }),
+        (2, Mistake::SecondRun { call }),
+        (3, Mistake::OtherRegion),
+        (2, Mistake::OtherCpi),
+        (1, Mistake::NoCpi),
+        (2, Mistake::RemovedVm),
+        (1, Mistake::RemovedDisk),
+        (1, Mistake::RemovedBackups),
+        (3, Mistake::OccupiedAddress),
+        (1, Mistake::LinkedState),
+    ])
+}
+
+fn cpi(dice: &mut Dice, word: Word) -> Trouble {
+    let methods = word.methods();
+    let count = if dice.chance(25) { 2 } else { 1 };
+    let misdeeds = (0..count).map(|_| misdeed(dice, methods)).collect();
+    Trouble::Cpi { misdeeds, goes_on: dice.chance(50) }
+}
+
+/// Draws a misbehaviour first, so that each is equally likely, and then a method that it fits.
+fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> Misdeed {
+    loop {
+        let how = &MISBEHAVIOURS[dice.below(MISBEHAVIOURS.len())];
+        let fitting: Vec<&'static str> = methods.iter().copied().filter(|method| how.fits(method)).collect();
+        if fitting.is_empty() {
+            continue;
+        }
+        let calls = dice.weighted(&[(6, (1, 1)), (3, (1, usize::MAX)), (1, (2, 2))]);
+        return Misdeed { how, method: dice.pick(&fitting), calls };
+    }
+}
+
+#[test]
+fn every_misbehaviour_and_mistake_is_drawn() {
+    let text: String = (0..500).map(|seed| format!("{:?}\n", draw(seed))).collect();
+    for misbehaviour in &MISBEHAVIOURS {
+        assert!(text.contains(misbehaviour.name), "{}", misbehaviour.name);
+    }
+    for mistake in [
+        "ForgottenStore",
+        "LostState",
+        "DeletedLock",
+        "SecondRun",
+        "OtherRegion",
+        "OtherCpi",
+        "NoCpi",
+        "RemovedVm",
+        "RemovedDisk",
+        "RemovedBackups",
+        "OccupiedAddress",
+        "LinkedState",
+    ] {
+        assert!(text.contains(mistake), "{mistake}");
+    }
+}

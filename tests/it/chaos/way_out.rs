@@ -1,0 +1,166 @@
+//! The way out: when the chaos is over, an operator who follows the messages and the documented commands gets
+//! to a working deployment, and then to an empty cloud.
+
+use super::life::{Attempt, Hold, Life, PATIENCE};
+use super::schedule::Word;
+use crate::support::Run;
+use crate::support::scripted::until;
+
+/// The most commands to each of the two goals.
+const COMMANDS: usize = 12;
+/// Parts of messages that ask the operator to look in the IaaS for something.
+const LOOK: [&str; 5] = [
+    "look in the IaaS",
+    "in the IaaS, then run the same command again",
+    "find and remove it in the IaaS",
+    "remove what has this address in the IaaS",
+    "delete it in the IaaS",
+];
+
+impl Life {
+    /// Deploys the manifest and deletes the environment again, with no more chaos.
+    pub(super) fn way_out(&mut self) {
+        self.tell("the way out");
+        self.calm();
+        self.pursue(Word::Create);
+        self.check_service();
+        self.pursue(Word::Delete);
+        for cid in self.inventory.present(&self.hello) {
+            // It is reported, or the check after the last run would have failed.
+            self.delete_by_hand(&cid);
+        }
+        for cid in self.inventory.bystanders.clone() {
+            self.remove_bystander(&cid);
+        }
+        until("all processes of the environment end", || {
+            self.hello.world.leftovers().iter().all(|left| !left.starts_with("process "))
+        });
+    }
+
+    /// Runs a command until it has succeeded, and does what its messages say.
+    fn pursue(&mut self, goal: Word) {
+        let mut flags: Vec<&str> = Vec::new();
+        let mut helpless = 0;
+        for _ in 0..COMMANDS {
+            let run = self.run_in_peace(goal, &flags);
+            flags.clear();
+            let text = format!("{} {}", run.stdout, run.stderr);
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let is_reached = match goal {
+                Word::Delete => {
+                    let missing = run.code == 3 && text.contains("there is no state");
+                    (run.code == 0 || missing) && !self.hello.world.exists("state.json")
+                }
+                _ => run.code == 0 && !text.contains("start-env starts them"),
+            };
+            if is_reached {
+                return;
+            }
+            if self.follow(goal, &text, &mut flags) {
+                continue;
+            }
+            // The general advice of docs/troubleshooting.md, one after the other.
+            helpless += 1;
+            match (goal, helpless) {
+                (_, 1 | 2) => {}
+                (_, 3) => drop(self.run_in_peace(Word::Repair, &[])),
+                (Word::Create, 4) => flags.push("--recreate"),
+                _ => break,
+            }
+        }
+        self.fail(&format!("no documented command leads to the end of {goal:?}"));
+    }
+
+    fn run_in_peace(&mut self, word: Word, flags: &[&str]) -> Run {
+        self.counts.way_out += 1;
+        let mut attempt = Attempt { undisturbed: false, limit: PATIENCE, ..self.attempt(word) };
+        // The operator knows what the flag does.
+        attempt.licence.vm |= flags.contains(&"--recreate");
+        self.tell(&format!("{word:?} {}", flags.join(" ")));
+        self.run(self.prepared(word, flags), &attempt, &Hold::Nothing)
+    }
+
+    /// Does what a message says. Returns false if it says nothing that helps.
+    fn follow(&mut self, goal: Word, text: &str, flags: &mut Vec<&'static str>) -> bool {
+        let mut followed = false;
+        if LOOK.iter().any(|look| text.contains(look)) {
+            followed |= self.look_in_the_iaas(text);
+        }
+        if text.contains("run the same command again with --forget-open-calls") {
+            flags.push("--forget-open-calls");
+            followed = true;
+        }
+        if text.contains("state forget --failed-calls") {
+            self.look_in_the_iaas(text);
+            followed |= self.forget(&["--failed-calls"]);
+        }
+        if let Some((_, rest)) = text.split_once("monopile state forget --vm ") {
+            let cid = rest.split([' ', '`']).next().unwrap_or_default().to_owned();
+            if self.forget(&["--vm", &cid]) {
+                if self.hello.cloud().contains(&cid) {
+                    self.delete_by_hand(&cid);
+                }
+                followed = true;
+            }
+        }
+        if let Some((_, rest)) = text.split_once("`monopile state forget --snapshot ") {
+            let cid = rest.split(' ').next().unwrap_or_default().to_owned();
+            followed |= self.forget(&["--snapshot", &cid]);
+        }
+        if text.contains("monopile state forget --stemcell CID") {
+            followed |= self.forget_missing("stemcell");
+        }
+        if text.contains("the IaaS has no such disk any more") {
+            followed |= self.forget_missing("disk");
+        }
+        if goal == Word::Create && text.contains("create-env --recreate") {
+            flags.push("--recreate");
+            followed = true;
+        }
+        if text.contains("start-env starts them") {
+            self.run_in_peace(Word::Start, &[]);
+            followed = true;
+        }
+        if text.contains("--wait-for-lock DURATION waits for it") {
+            self.hello.wait_until_idle();
+            followed = true;
+        }
+        followed
+    }
+
+    /// Deletes in the IaaS what a message names, unless its CID is on record.
+    fn look_in_the_iaas(&mut self, text: &str) -> bool {
+        // The file of an unusable answer may have the CID, too.
+        let known = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
+        let unnamed = text.contains("remove what has this address in the IaaS");
+        let mut found = false;
+        for cid in self.inventory.present(&self.hello) {
+            let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
+            if !known.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
+                self.delete_by_hand(&cid);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Drops the records of one kind whose things do not exist.
+    fn forget_missing(&mut self, kind: &str) -> bool {
+        let cloud = self.hello.cloud();
+        let missing = |cid: &String| cid.starts_with(kind) && !cloud.contains(cid);
+        let mut forgotten = false;
+        for cid in self.hello.recorded().into_iter().filter(missing) {
+            forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
+        }
+        forgotten
+    }
+
+    fn forget(&mut self, what: &[&str]) -> bool {
+        let words = [&["state", "forget", "--yes"], what].concat();
+        let run = self.hello.world.finish(self.hello.state_command(&words));
+        self.tell(&format!("{} ends with {}", words.join(" "), run.code));
+        self.inventory.hear(&self.hello, &run);
+        self.check_nothing_lost();
+        run.code == 0
+    }
+}

@@ -1,0 +1,104 @@
+//! The `log` of an answer: shown and logged for every call, bounded, and without secrets.
+
+use crate::support::hello::Hello;
+use crate::support::scripted::{Deed, Script, Speaks, When};
+
+/// A line with a secret that an escape sequence interrupts, as JSON and as it must be shown.
+const SECRET: &str = r#"password quite-\u001b[31ma-sec\u001b[0mret"#;
+const HIDDEN: &str = "password <redacted>";
+
+/// Returns a command that adds this JSON text to the answer's log.
+fn adding(log: &str) -> Deed {
+    Deed::After(format!(
+        "echo 'on both' >&2; sed 's/\"log\":\"/\"log\":\"on both\\\\n{}\\\\n/'",
+        log.replace('\\', r"\\").replace('[', r"\[")
+    ))
+}
+
+fn run_logs(hello: &Hello) -> String {
+    let logs = hello.find("home", "-env-").into_iter();
+    let logs = logs.filter(|path| path.display().to_string().contains("/monopile/logs/"));
+    logs.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+#[test]
+fn the_log_of_every_answer_is_shown_and_logged() {
+    let hello = Hello::new();
+    let methods = [
+        "info",
+        "create_stemcell",
+        "create_vm",
+        "set_vm_metadata",
+        "create_disk",
+        "attach_disk",
+        "set_disk_metadata",
+    ];
+    let script = methods.iter().fold(Script::speaking(Speaks::Local), |script, method| {
+        script.first(method, 1, adding(&format!("of {method}, {SECRET}")))
+    });
+    hello.script(script.clone());
+    let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    let logged = run_logs(&hello);
+    for method in methods {
+        let line = format!("of {method}, {HIDDEN}");
+        assert_eq!(shown.matches(&line).count(), 1, "{method}: {shown}");
+        assert!(logged.contains(&line), "{method}: {logged}");
+    }
+    // A line that is on standard error, too, is shown once for each call.
+    assert_eq!(shown.matches("on both").count(), methods.len(), "{shown}");
+    assert!(!shown.contains("quite-") && !logged.contains("quite-"), "{shown}{logged}");
+    hello.delete(&[]).success();
+    hello.script(script);
+    let run = hello.create(&["-v", "some_password=quite-a-secret"]).success();
+    assert!(
+        !run.stdout.contains("of create_vm, ") && !run.stderr.contains("of create_vm, "),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn the_error_of_a_call_shows_the_end_of_its_log() {
+    let hello = Hello::new();
+    let lines: String = (1..=20).map(|number| format!("step {number}\\n")).collect();
+    let answer = |error: &str| {
+        format!(r#"{{"result": null, "error": {error}, "log": "{lines}{SECRET}\nX: no room\n"}}"#)
+    };
+    let error = r#"{"type": "X", "message": "no room", "ok_to_retry": false}"#;
+    for (error, at_fault, shown_again) in
+        [(error, "`create_vm` failed", false), ("7", "no usable answer", true)]
+    {
+        hello.script(Script::speaking(Speaks::Local));
+        hello.world.write("answer.json", answer(error));
+        let path = hello.world.path("answer.json").display().to_string();
+        let deed = Deed::Instead(format!("cat '{path}'"));
+        hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, deed));
+        let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
+        assert!(
+            run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),
+            "{}",
+            run.stderr
+        );
+        assert!(run.stderr.contains("step 20") && run.stderr.contains(HIDDEN), "{}", run.stderr);
+        assert!(!run.stderr.contains("step 8\n") && !run.stderr.contains("quite-"), "{}", run.stderr);
+        // The message is not repeated.
+        assert_eq!(run.stderr.contains("X: no room"), shown_again, "{}", run.stderr);
+    }
+    // The call stays open, and the next run says the same.
+    let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
+    assert!(run.stderr.contains("step 20") && !run.stderr.contains("quite-"), "{}", run.stderr);
+}
+
+#[test]
+fn the_log_of_an_answer_to_a_killed_run_is_shown_by_the_next_one() {
+    let hello = Hello::new();
+    hello.script(
+        Script::speaking(Speaks::Local).first("create_stemcell", 1, adding(SECRET)).stopped_at(2, When::Slow),
+    );
+    hello.create(&["-v", "some_password=quite-a-secret"]);
+    let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(shown.contains("Recovering the `create_stemcell`") && shown.contains(HIDDEN), "{shown}");
+    assert!(!shown.contains("quite-"), "{shown}");
+}

@@ -1,0 +1,36 @@
+//! CPIs that restart or recreate the VM to attach a disk.
+
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::hello::Hello;
+use crate::support::process::{Ending, lines, next};
+use crate::support::scripted::{Script, When};
+
+#[test]
+fn the_wait_for_an_agent_whose_vm_restarts_for_a_disk_is_said() {
+    let hello = Hello::new();
+    // The sixth call is `attach_disk`.
+    hello.script(Script::at(6, When::HoldDone));
+    let mut command = hello.command("create-env", &[]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let output = lines(child.stdout.take().unwrap());
+    hello.wait_until_held();
+    assert_eq!(hello.calls("attach_disk"), 1);
+    hello.kill_vm();
+    hello.go();
+    let is_said = |line: &String| line.contains("Waiting for the agent: the CPI has restarted");
+    let mut output = std::iter::from_fn(|| next("the next line", &output));
+    assert!(output.any(|line| is_said(&line)), "nothing is said");
+    let vms = std::fs::read_dir(hello.world.path("cloud/vms")).unwrap();
+    for vm in vms {
+        hello.call("reboot_vm", json!([vm.unwrap().file_name().to_str().unwrap()]));
+    }
+    let rest: Vec<String> = output.collect();
+    assert!(child.end().success(), "{rest:?}");
+    assert!(rest.iter().any(is_said), "its end is not shown: {rest:?}");
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,238 @@
+//! Credentials that differ from the deployed ones: a forgotten vars store, a missing value, a rotation.
+
+use serde_json::json;
+
+use crate::support::hello::Hello;
+use crate::support::keys::Certificate;
+use crate::support::scripted::{Script, Speaks};
+
+const NAMES: [&str; 3] = ["mbus_bootstrap_password", "default_ca", "mbus_bootstrap_ssl"];
+
+/// Returns the names of the files in the working directory.
+fn files(hello: &Hello) -> Vec<String> {
+    let entries = std::fs::read_dir(hello.world.path(".")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Checks that a deploy is refused before it does anything, and that the message has this text.
+#[track_caller]
+fn stops(hello: &Hello, text: &str) {
+    let before = (files(hello), hello.state());
+    for command in ["plan", "create-env"] {
+        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        for text in NAMES.iter().copied().chain([text, "--new-credentials"]) {
+            assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
+        }
+        let after = (files(hello), hello.state());
+        assert_eq!(after.1, before.1, "{command}");
+        let new: Vec<_> = after.0.iter().filter(|name| !before.0.contains(name)).collect();
+        assert!(new.iter().all(|name| *name == "state.json.lock"), "{command} wrote {new:?}");
+    }
+    assert!(hello.requests().is_empty());
+}
+
+#[test]
+fn a_forgotten_vars_store_stops_the_run() {
+    let mut hello = Hello::new();
+    // The first deploy fails when there is a VM.
+    hello.script(Script::speaking(Speaks::Local).fail("create_disk", 9, "Bosh::Clouds::CloudError", false));
+    hello.create(&[]).failure(1);
+    let known = hello.state()["monopile"]["credentials"].clone();
+    for name in NAMES {
+        assert!(known["digests"][name].is_string(), "{known}");
+    }
+    assert_eq!(known["vars_store"], json!(hello.world.path("creds.yml").canonicalize().unwrap()));
+    hello.requests();
+    let store = format!("--vars-store '{}'", hello.world.path("creds.yml").canonicalize().unwrap().display());
+    hello.replace_flag("--vars-store", &[]);
+    stops(&hello, &store);
+    hello.script(Script::speaking(Speaks::Local));
+    hello.create(&["--vars-store", "creds.yml"]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.requests();
+    stops(&hello, &store);
+
+    // A store with another content is a decision, and so is the flag.
+    let plan = hello.world.finish(hello.command("plan", &["--new-credentials"])).success();
+    let changes = format!("Credentials that change: {}", NAMES.join(", "));
+    assert!(plan.stdout.contains(&changes), "{}", plan.stdout);
+    let run = hello.create(&["--new-credentials"]).success();
+    assert!(run.stdout.contains(&changes), "{}", run.stdout);
+    assert!(hello.world.exists("manifest-vars.yml"));
+    assert_eq!(hello.ask().1, 2);
+    let run = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(!run.stdout.contains("Credentials"), "{}", run.stdout);
+    std::fs::remove_file(hello.world.path("manifest-vars.yml")).unwrap();
+    let run = hello.delete(&[]).success();
+    assert!(run.stderr.contains("its jobs are not stopped; "), "{}", run.stderr);
+    assert!(!hello.world.exists("manifest-vars.yml"), "delete-env generates nothing");
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_lists_the_credentials_that_change() {
+    let mut hello = Hello::new();
+    // The source is a plain file of variables.
+    hello.replace_flag("--vars-store", &["-l", "creds.yml"]);
+    hello.create(&[]).success();
+    hello.requests();
+    assert!(hello.state()["monopile"]["credentials"]["vars_store"].is_null());
+    hello.replace_flag("-l", &[]);
+    stops(&hello, "give them as for the last deploy");
+
+    let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    values.as_object_mut().unwrap().remove("mbus_bootstrap_password");
+    hello.world.write("part.yml", values.to_string());
+    let plan = hello.world.finish(hello.command("plan", &["--vars-store", "part.yml"])).success();
+    assert!(plan.stdout.contains("Credentials that change: mbus_bootstrap_password\n"), "{}", plan.stdout);
+    let run = hello.world.finish(hello.command("plan", &["--vars-store", "part.yml", "--json"])).success();
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["credentials"], json!(["mbus_bootstrap_password"]));
+    values["mbus_bootstrap_password"] = json!("another-one");
+    hello.world.write("part.yml", values.to_string());
+    let plan = hello.world.finish(hello.command("plan", &["-l", "part.yml"])).success();
+    assert!(plan.stdout.contains("Credentials that change: mbus_bootstrap_password\n"), "{}", plan.stdout);
+    // A part of the values counts as present, however it is given.
+    let password = "mbus_bootstrap_password=dxq3vh81zkcm5b9t";
+    let plan = hello.world.finish(hello.command("plan", &["-v", password])).success();
+    let changes = "Credentials that change: default_ca, mbus_bootstrap_ssl\n";
+    assert!(plan.stdout.contains(changes), "{}", plan.stdout);
+
+    // A state of an older version has no record.
+    let whole = hello.state();
+    let mut state = whole.clone();
+    state["monopile"].as_object_mut().unwrap().remove("credentials");
+    hello.world.write("state.json", state.to_string());
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(!plan.stdout.contains("Credentials"), "{}", plan.stdout);
+    hello.world.write("state.json", whole.to_string());
+    hello.replace_flag("--state", &["--state", "state.json", "-l", "creds.yml"]);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Returns the names of the variables whose earlier values the store keeps, by rotation.
+fn previous(hello: &Hello) -> Vec<Vec<String>> {
+    let store: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let rotations = store["monopile_previous"].as_array().cloned().unwrap_or_default();
+    assert!(!json!(rotations).to_string().contains("PRIVATE KEY"));
+    rotations.iter().map(|one| one.as_object().unwrap().keys().cloned().collect()).collect()
+}
+
+#[test]
+fn after_a_rotation_the_old_vm_is_stopped() {
+    // Only a CA that the program made is rotated without its manifest.
+    let hello = Hello::without_vars_store();
+    hello.create(&[]).success();
+    let mut counter = 1;
+    let rotations: [&[&[&str]]; 3] = [
+        &[&["mbus_bootstrap_password"], &["mbus_bootstrap_password"]],
+        &[&["default_ca"], &["default_ca", "--finish"], &["mbus_bootstrap_password"]],
+        &[&["mbus_bootstrap_ssl"]],
+    ];
+    for steps in rotations {
+        assert_eq!(hello.ask().1, counter);
+        counter += 1;
+        for step in steps {
+            hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
+        }
+        let kept = steps.iter().filter(|step| !step.contains(&"--finish")).count();
+        assert_eq!(previous(&hello).len(), kept, "{:?}", previous(&hello));
+        assert!(!hello.world.run(["vars", "list", "creds.yml"]).success().stdout.contains("previous"));
+        // Commands that talk to the VM still reach it, and the plan changes nothing.
+        let run = hello.world.finish(hello.command("status", &["--no-cpi"])).success();
+        assert!(run.stdout.contains("running"), "{}", run.stdout);
+        hello.world.finish(hello.command("restart", &[])).success();
+        let plan = hello.world.finish(hello.command("plan", &[])).success();
+        let changes = plan.stdout.lines().find(|line| line.contains("Credentials that change: "));
+        assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", plan.stdout);
+        assert_eq!(previous(&hello).len(), kept);
+
+        let vm = hello.state()["current_vm_cid"].clone();
+        let run = hello.create(&[]).success();
+        for step in ["Draining", "Stopping", "Unmounting"] {
+            assert!(run.stdout.contains(step), "{steps:?}: {step}: {}", run.stdout);
+        }
+        assert!(!run.stdout.contains("does not answer"), "{}", run.stdout);
+        assert_ne!(hello.state()["current_vm_cid"], vm);
+        assert!(previous(&hello).is_empty(), "the new values are deployed: {:?}", previous(&hello));
+    }
+    assert_eq!(hello.ask().1, counter);
+    // The agent does not use the CA, so the end of its rotation keeps the VM.
+    hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].clone();
+    hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("is updated in place"), "{}", run.stdout);
+    assert_eq!(hello.state()["current_vm_cid"], vm);
+    hello.world.finish(hello.command("status", &["--no-cpi"])).success();
+
+    // Without the earlier values, the agent refuses the new ones.
+    hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
+    let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let list = values.as_object_mut().unwrap().remove("monopile_previous").unwrap();
+    hello.world.write("creds.yml", values.to_string());
+    let run = hello.world.finish(hello.command("status", &["--no-cpi"])).failure(5);
+    assert!(run.stderr.contains("(401)"), "{}", run.stderr);
+    values["monopile_previous"] = list;
+    hello.world.write("creds.yml", values.to_string());
+    let run = hello.delete(&[]).success();
+    assert!(run.stdout.contains("Draining"), "{}", run.stdout);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Gives the running VM and the vars store a certificate that has expired.
+fn let_expire(hello: &Hello) {
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
+    let store: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    let path = hello.world.path(format!("cloud/vms/{vm}/settings.json"));
+    let mut settings: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    settings["env"]["bosh"]["mbus"]["cert"] = store["mbus_bootstrap_ssl"].clone();
+    std::fs::write(&path, settings.to_string()).unwrap();
+    let answer = hello.answer_of("reboot_vm", json!([vm]));
+    assert!(answer["error"].is_null(), "{answer}");
+}
+
+#[test]
+fn a_vm_whose_certificate_has_expired_is_stopped_after_the_rotation() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let_expire(&hello);
+    let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
+    let run = status().failure(5);
+    assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
+    let run = hello.world.finish(hello.command("restart", &[])).failure(5);
+    for text in ["monopile vars rotate STORE NAME", "clock says"] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert!(!run.stderr.contains("must be signed by"), "{}", run.stderr);
+
+    hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();
+    let run = status().success();
+    assert!(run.stdout.contains("running"), "{}", run.stdout);
+    let rotated = hello.world.read("creds.yml");
+    // Another certificate that has expired is not accepted, although the same CA signed it.
+    let mut values: serde_json::Value = serde_yaml::from_str(&rotated).unwrap();
+    let current = values["mbus_bootstrap_ssl"]["certificate"].clone();
+    values["monopile_previous"][0]["mbus_bootstrap_ssl"]["certificate"] = current;
+    hello.world.write("creds.yml", values.to_string());
+    let run = status().failure(5);
+    assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
+    hello.world.write("creds.yml", rotated);
+
+    let run = hello.create(&[]).success();
+    for step in ["Draining", "Stopping", "Unmounting"] {
+        assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
+    }
+    assert_eq!(hello.ask().1, 2);
+    status().success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

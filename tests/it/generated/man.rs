@@ -1,0 +1,126 @@
+//! The man pages: those of `clap_mangen`, with the sections that it does not know.
+
+use clap::{Arg, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use monopile::cli::{Notes, reference};
+
+/// The page with all exit codes, variables and files.
+const MAIN: &str = "monopile(1)";
+
+/// Returns the pages of a command and of those below it, by file name.
+pub(super) fn pages(command: Command) -> Vec<(String, String)> {
+    let mut grammar = command.disable_help_subcommand(true);
+    grammar.build();
+    let mut pages = Vec::new();
+    collect(&grammar, &mut pages);
+    pages
+}
+
+fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
+    let below: Vec<&Command> = command.get_subcommands().filter(|below| !below.is_hide_set()).collect();
+    below.iter().for_each(|below| collect(below, pages));
+    // The notes get sections of their own in place of EXTRA.
+    let bare = command.clone().after_help(None::<&str>);
+    let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(bare).source(source).manual("monopile");
+    let mut text = Vec::new();
+    man.render(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap() + &sections(command).to_roff();
+    pages.push((man.get_filename(), text));
+}
+
+fn sections(command: &Command) -> Roff {
+    let mut page = Roff::new();
+    let is_main = command.get_name() == "monopile";
+    let is_group = !is_main && command.has_subcommands();
+    let notes = command.get::<Notes>();
+    if !is_group {
+        section(&mut page, "EXIT STATUS", &exit_status(command, is_main));
+        section(&mut page, "ENVIRONMENT", &environment(command, is_main));
+        section(&mut page, "FILES", &files(command, is_main));
+    }
+    if let Some(remarks) = notes.and_then(|notes| notes.remarks.as_ref()) {
+        page.control("SH", ["NOTES"]);
+        paragraphs(&mut page, remarks);
+    }
+    if let Some(example) = notes.and_then(|notes| notes.example) {
+        page.control("SH", ["EXAMPLES"]);
+        page.text([bold(format!("monopile {example}"))]);
+    }
+    if !is_main {
+        page.control("SH", ["SEE ALSO"]);
+        page.text([roman(format!("{MAIN} has all exit codes, environment variables and files."))]);
+    }
+    page
+}
+
+/// Adds a section of terms with their meanings.
+fn section(page: &mut Roff, title: &str, rows: &[(String, String)]) {
+    if rows.is_empty() {
+        return;
+    }
+    page.control("SH", [title]);
+    for (term, meaning) in rows {
+        page.control("TP", []);
+        page.text([bold(term.as_str())]);
+        page.text([roman(meaning.as_str())]);
+    }
+}
+
+fn paragraphs(page: &mut Roff, text: &str) {
+    for line in text.lines() {
+        match line.trim() {
+            "" => page.control("PP", []),
+            line => page.text([roman(line)]),
+        };
+    }
+}
+
+fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| !arg.is_hide_set())
+}
+
+fn has(command: &Command, flag: &str) -> bool {
+    arguments(command).any(|arg| arg.get_long() == Some(flag))
+}
+
+/// Returns the exit codes of a command: its own, and those of the program that apply to its arguments.
+fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
+    let own = command.get::<Notes>().map_or(&[][..], |notes| notes.exit_codes);
+    let applies = |code: &str| match code {
+        "4" | "130, 143" => has(command, "wait-for-lock"),
+        "5" => has(command, "insecure-agent"),
+        // Only commands whose notes name them.
+        "6" | "7" => false,
+        _ => true,
+    };
+    let is_own = |code: &str| own.iter().any(|(known, _)| *known == code);
+    let general = base::exit_code::TABLE.into_iter().filter(|(code, _)| all || applies(code));
+    let mut codes: Vec<(&str, &str)> = general.filter(|(code, _)| !is_own(code)).collect();
+    codes.extend(own);
+    // The first number of a row; words come last.
+    let number = |code: &str| code.split(',').next().and_then(|code| code.parse().ok()).unwrap_or(u16::MAX);
+    codes.sort_by_key(|(code, _)| number(code));
+    codes.into_iter().map(|(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
+}
+
+/// Returns the variables of the flags of a command, and on the main page all others.
+fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
+    let of_flag = |arg: &Arg| {
+        let flag = arg.get_long()?;
+        Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{flag}")))
+    };
+    let of_flags = arguments(command).filter_map(of_flag);
+    let others = reference::variables().map(|one| (one.name.to_owned(), one.meaning.to_owned()));
+    of_flags.chain(others.filter(|_| all)).collect()
+}
+
+/// Returns the files of the environment and the env file, if a command uses them, and on the main page all.
+fn files(command: &Command, all: bool) -> Vec<(String, String)> {
+    let state = reference::state_files().into_iter().filter(|_| all || has(command, "state"));
+    let env_file = Some(reference::env_file()).filter(|_| all || has(command, "env-file"));
+    let directories = reference::directories().into_iter().filter(|_| all);
+    state.chain(env_file).chain(directories).map(|(path, content)| (path, content.to_owned())).collect()
+}

@@ -1,0 +1,175 @@
+//! Files generated from the command-line definitions: the man pages of `docs/man` and the book's reference.
+//!
+//! `MONOPILE_UPDATE=1 cargo test --test it generated` writes them again.
+
+mod man;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::support::updating;
+use monopile::cli::reference;
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
+}
+
+/// Returns the files of a directory by name.
+fn files(directory: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text)
+        })
+        .collect()
+}
+
+#[test]
+fn the_man_pages_are_not_stale() {
+    let made: BTreeMap<String, String> = man::pages(monopile::cli::command()).into_iter().collect();
+    let page = |name: &str| made.get(name).unwrap_or_else(|| panic!("{name}: {:?}", made.keys()));
+    for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
+        for name in ["monopile.1", "monopile-create-env.1"] {
+            let heading = page(name).lines().any(|line| line.replace('"', "") == format!(".SH {section}"));
+            assert!(heading, "{name} has no {section}");
+        }
+    }
+    let kept_at = docs().join("man");
+    if updating() {
+        let _ = std::fs::remove_dir_all(&kept_at);
+        std::fs::create_dir(&kept_at).unwrap();
+        for (name, text) in &made {
+            std::fs::write(kept_at.join(name), text).unwrap();
+        }
+    }
+    let kept = files(&kept_at);
+    let stale: Vec<&String> =
+        made.keys().chain(kept.keys()).filter(|name| made.get(*name) != kept.get(*name)).collect();
+    assert!(
+        stale.is_empty(),
+        "stale in docs/man: {stale:?}; run MONOPILE_UPDATE=1 cargo test --test it generated"
+    );
+}
+
+#[test]
+fn the_reference_is_not_stale() {
+    let mut grammar = monopile::cli::command();
+    let mut text = String::from(
+        "# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n## Everywhere\n\n",
+    );
+    options(&mut text, grammar.get_arguments().filter(|arg| !arg.is_hide_set()));
+    text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (code, meaning) in base::exit_code::TABLE {
+        writeln!(text, "| {code} | {meaning} |").unwrap();
+    }
+    variables_and_files(&mut text, &grammar);
+    grammar.build();
+    describe(&mut text, &grammar);
+    let path = docs().join("reference.md");
+    if updating() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "docs/reference.md is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
+}
+
+/// Adds the environment variables and files of the program.
+fn variables_and_files(text: &mut String, grammar: &Command) {
+    let mut rows = BTreeMap::new();
+    flag_variables(grammar, &mut rows);
+    rows.extend(reference::variables().map(|one| (one.name.to_owned(), escaped(one.meaning))));
+    text.push_str("\n## Environment variables\n\nA flag overrides its variable. ");
+    text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | |\n|---|---|\n");
+    rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
+    text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
+    text.push_str("[its objects](shared-state.md#objects).\n\n| path | content |\n|---|---|\n");
+    let files = reference::state_files().into_iter().chain([reference::env_file()]);
+    for (path, content) in files.chain(reference::directories()) {
+        writeln!(text, "| `{path}` | {content} |").unwrap();
+    }
+}
+
+/// Collects the variables of the flags of a command and of those below it.
+fn flag_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        if let (Some(variable), Some(flag)) = (arg.get_env(), arg.get_long()) {
+            rows.insert(variable.to_string_lossy().into_owned(), format!("Sets `--{flag}`"));
+        }
+    }
+    command.get_subcommands().for_each(|command| flag_variables(command, rows));
+}
+
+fn describe(text: &mut String, command: &Command) {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        if command.get_subcommands().next().is_some() {
+            describe(text, command);
+            continue;
+        }
+        let usage = command.clone().render_usage().to_string();
+        let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+        writeln!(text, "\n## {name}\n").unwrap();
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(text, "{}.", about.trim_end_matches('.')).unwrap();
+        writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
+        options(text, command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set()));
+        if let Some(after) = command.get_after_help() {
+            writeln!(text, "\n{after}").unwrap();
+        }
+    }
+}
+
+fn options<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
+    let mut rows = arguments.filter(|arg| arg.get_id() != "help").map(row).peekable();
+    if rows.peek().is_some() {
+        text.push_str("| argument | |\n|---|---|\n");
+    }
+    rows.for_each(|row| text.push_str(&row));
+}
+
+fn row(arg: &Arg) -> String {
+    let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
+    let value = arg
+        .get_value_names()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let value = match takes_value {
+        true if arg.is_require_equals_set() => format!("[={value}]"),
+        true => format!(" {value}"),
+        false => String::new(),
+    };
+    let names: Vec<String> =
+        [arg.get_short().map(|short| format!("-{short}")), arg.get_long().map(|long| format!("--{long}"))]
+            .into_iter()
+            .flatten()
+            .collect();
+    let name = format!("`{}`", format!("{}{value}", names.join("`, `")).trim());
+    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let choices: Vec<String> = match takes_value {
+        true => arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect(),
+        false => Vec::new(),
+    };
+    if !choices.is_empty() {
+        write!(help, ": {}", choices.join(", ")).unwrap();
+    }
+    let defaults: Vec<String> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    if takes_value && !defaults.is_empty() {
+        write!(help, " [default: {}]", defaults.join(" ")).unwrap();
+    }
+    if let Some(variable) = arg.get_env() {
+        write!(help, " [environment: `{}`]", variable.to_string_lossy()).unwrap();
+    }
+    format!("| {} | {} |\n", name.replace('|', "\\|"), escaped(&help))
+}
+
+/// Escapes text for a cell of a table.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}

@@ -1,0 +1,227 @@
+//! Every hint of an error leads to a section of docs/troubleshooting.md, and every section has a hint.
+//! `hints.txt` lists them, below the section that explains them.
+//!
+//! `MONOPILE_UPDATE=1 cargo test --test it hints` writes the list again. New hints are put below `## ?` at
+//! its end; move them below a section.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+use regex::Regex;
+
+use crate::layers::rust_files;
+use crate::support::updating;
+
+/// A string literal, where it stands in the code.
+struct Literal {
+    range: Range<usize>,
+    text: String,
+}
+
+/// Returns the string literals of Rust code, without comments and without the tests at its end.
+fn literals(code: &str) -> Vec<Literal> {
+    let token = Regex::new(
+        r##"(?s)//[^\n]*|br?#*"|r(?P<marks>#*)"|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:[^'\\]|\\[^'\n]*.)'"##,
+    )
+    .unwrap();
+    let continued = Regex::new(r"\\\n\s*").unwrap();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(next) = token.captures_at(code, at) {
+        let whole = next.get(0).unwrap();
+        at = whole.end();
+        if let Some(text) = next.name("text") {
+            let text = continued.replace_all(text.as_str(), "").replace("\\\"", "\"");
+            found.push(Literal { range: whole.range(), text });
+        } else if whole.as_str().ends_with('"') && !whole.as_str().starts_with("//") {
+            // A raw string ends with as many marks as it began with.
+            let end = format!("\"{}", "#".repeat(whole.as_str().matches('#').count()));
+            at = code[at..].find(&end).map_or(code.len(), |length| at + length + end.len());
+            let text = code[whole.end()..at - end.len()].to_owned();
+            found.push(Literal { range: whole.start()..at, text });
+        }
+    }
+    found
+}
+
+/// Returns the code without the tests at its end.
+fn without_tests(code: &str) -> &str {
+    code.split("#[cfg(test)]\nmod ").next().unwrap()
+}
+
+/// Returns the hints in the calls of `with_hint`: their texts, or else the code that makes them.
+fn hints(code: &str) -> Vec<String> {
+    const CALL: &str = ".with_hint(";
+    let code = without_tests(code);
+    let literals = literals(code);
+    let mut found = Vec::new();
+    for (start, _) in code.match_indices(CALL) {
+        let is_comment = code[..start].rsplit('\n').next().unwrap().trim_start().starts_with("//");
+        if is_comment || literals.iter().any(|literal| literal.range.contains(&start)) {
+            continue;
+        }
+        let (mut at, mut depth, mut texts) = (start + CALL.len(), 1, Vec::new());
+        let argument = at;
+        while depth > 0 {
+            if let Some(literal) = literals.iter().find(|literal| literal.range.start == at) {
+                texts.push(literal.text.as_str());
+                at = literal.range.end;
+                continue;
+            }
+            match code.as_bytes()[at] {
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        let words = || code[argument..at - 1].split_whitespace().collect::<Vec<_>>().join(" ");
+        found.push(if texts.is_empty() { format!("`{}`", words()) } else { texts.join(" ") });
+    }
+    found
+}
+
+/// Returns the anchors of the sections of a page.
+fn sections(page: &str) -> BTreeSet<String> {
+    let mut in_block = false;
+    let mut found = BTreeSet::new();
+    for line in page.lines() {
+        in_block ^= line.starts_with("```");
+        let heading = line.strip_prefix("### ").or_else(|| line.strip_prefix("## "));
+        found.extend(heading.filter(|_| !in_block).map(|title| title.to_lowercase().replace(' ', "-")));
+    }
+    found
+}
+
+/// The section of hints that have none yet.
+const NONE: &str = "?";
+
+/// Parses the list: the section of each hint.
+fn listed(text: &str) -> BTreeMap<String, String> {
+    let mut section = NONE;
+    let mut listed = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix("## ") {
+            Some(title) => section = title,
+            None => drop(listed.insert(line.to_owned(), section.to_owned())),
+        }
+    }
+    listed
+}
+
+/// Writes the list, the sections in the order of the page.
+fn written(hints: &BTreeMap<String, String>, page: &str) -> String {
+    let place = |section: &str| page.to_lowercase().replace(' ', "-").find(&format!("##-{section}\n"));
+    let mut by_section: Vec<(usize, &str, &str)> = hints
+        .iter()
+        .map(|(hint, section)| (place(section).unwrap_or(usize::MAX), section.as_str(), hint.as_str()))
+        .collect();
+    by_section.sort_unstable();
+    let (mut text, mut last) = (String::new(), "");
+    for (_, section, hint) in by_section {
+        if section != last {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text += &format!("{gap}## {section}\n\n");
+            last = section;
+        }
+        text += &format!("{hint}\n");
+    }
+    text
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page() -> String {
+    std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap()
+}
+
+#[test]
+fn every_hint_leads_to_a_section_and_every_section_has_a_hint() {
+    let mut made = BTreeSet::new();
+    for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
+        made.extend(hints(&code).into_iter().map(|hint| format!("src/{}: {hint}", path.display())));
+    }
+    let list = root().join("tests/it/hints.txt");
+    let page = page();
+    let mut known = listed(&std::fs::read_to_string(&list).unwrap_or_default());
+    if updating() {
+        let moved = |hint: &String| {
+            let text = hint.split_once(": ").unwrap().1;
+            known.iter().find(|(other, _)| other.ends_with(text)).map(|(_, section)| section.clone())
+        };
+        let section = |hint: &String| known.get(hint).cloned().or_else(|| moved(hint));
+        let now =
+            made.iter().map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into()))).collect();
+        std::fs::write(&list, written(&now, &page)).unwrap();
+        known = now;
+    }
+    let sections = sections(&page);
+    let mut wrong = Vec::new();
+    wrong.extend(
+        made.iter().filter(|hint| !known.contains_key(*hint)).map(|hint| format!("not listed: {hint}")),
+    );
+    for (hint, section) in &known {
+        if !made.contains(hint) {
+            wrong.push(format!("no error has it any more: {hint}"));
+        }
+        if !sections.contains(section) {
+            wrong.push(format!("the page has no section '{section}': {hint}"));
+        }
+    }
+    let used: BTreeSet<&String> = known.values().collect();
+    wrong.extend(
+        sections.iter().filter(|one| !used.contains(one)).map(|one| format!("no hint leads to '{one}'")),
+    );
+    assert!(wrong.is_empty(), "{}\nsee the head of tests/it/hints.rs", wrong.join("\n"));
+}
+
+/// The errors and hints that the page shows are in the code, with values where the page has other ones.
+#[test]
+fn the_page_shows_the_messages_of_the_program() {
+    let mut patterns = Vec::new();
+    let value = Regex::new(r"\{[^{}]*\}").unwrap();
+    for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
+        // The messages of templates are those of Ruby.
+        if path.starts_with("erb") {
+            continue;
+        }
+        for literal in literals(without_tests(&code)) {
+            let parts: Vec<&str> = value.split(&literal.text).collect();
+            if parts.iter().map(|part| part.len()).sum::<usize>() >= 10 {
+                let parts: Vec<String> = parts.iter().map(|part| regex::escape(part)).collect();
+                patterns.push(format!("^{}( failed)?$", parts.join(".*")));
+            }
+        }
+    }
+    let program = regex::RegexSet::new(&patterns).unwrap();
+    let shown = Regex::new(r"^ *(?:error|cause|hint|warning): (.*)$").unwrap();
+    let mut found = 0;
+    for line in page().lines() {
+        let Some(message) = shown.captures(line).map(|found| found[1].to_owned()) else { continue };
+        found += 1;
+        let of_the_system = message.ends_with("(os error 28)");
+        assert!(of_the_system || program.is_match(&message), "no such message: {message}");
+    }
+    assert!(found > 30, "{found} messages");
+}
+
+#[test]
+fn hints_and_sections_are_found() {
+    let code = r#"
+        // .with_hint("a comment")
+        error.with_hint("one \
+                         \"two\"").with_hint(format!("{a}: {}", f(')')));
+        error.with_hint(
+            RUN_AGAIN)
+#[cfg(test)]
+mod tests { x.with_hint("test") }"#;
+    assert_eq!(hints(code), ["one \"two\"", "{a}: {}", "`RUN_AGAIN`"]);
+    let found = literals("let a = r#\"x\"y\"#; let b = '\"'; // \"no\"\nlet c = \"z\";");
+    assert_eq!(found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["x\"y", "z"]);
+    let page = "# T\n## The VM is gone\n```sh\n## no\n```\n### Another one\n";
+    assert_eq!(sections(page), ["another-one", "the-vm-is-gone"].map(str::to_owned).into());
+    let list = "## the-vm-is-gone\n\na: b\n\n## ?\n\nc: d\n";
+    assert_eq!(written(&listed(list), page), list);
+}

@@ -1,0 +1,71 @@
+//! Words that comments and documents avoid (CONTRIBUTING.md, "Writing").
+
+use std::path::Path;
+
+use regex::Regex;
+
+use crate::layers::rust_files;
+
+/// Returns the numbers of lines on which a doc comment opens with a question word.
+fn openings(text: &str) -> Vec<usize> {
+    let comment = Regex::new(r"^\s*//[/!]").unwrap();
+    let question = Regex::new(r"^\s*//[/!] (What|Whether|Who|Whom|Whose|How|Where)\b").unwrap();
+    let mut before = "";
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if question.is_match(line) && !comment.is_match(before) {
+            found.push(index + 1);
+        }
+        before = line;
+    }
+    found
+}
+
+/// Returns the numbers of lines that speak of unnamed people. Quoted text is exempt.
+fn unnamed_people(text: &str) -> Vec<usize> {
+    let quoted = Regex::new(r#"`[^`]*`|"[^"]*""#).unwrap();
+    let words = Regex::new(r"(?i)\b(nobody|whoever|somebody)\b").unwrap();
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| words.is_match(&quoted.replace_all(line, "")))
+        .map(|(index, _)| index + 1)
+        .collect()
+}
+
+/// Returns the strings and comments of Rust code, each on its line.
+fn texts(code: &str) -> String {
+    let strings = Regex::new(r#""([^"\\]|\\.)*"|//.*"#).unwrap();
+    let inside = |text: &'_ str| {
+        text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
+    };
+    let of_line =
+        |line| strings.find_iter(line).map(|found| inside(found.as_str())).collect::<Vec<_>>().join(" ");
+    code.lines().map(of_line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn comments_and_documents_are_plain() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+        for (path, code) in rust_files(&root.join(folder), &|path| !path.ends_with("prose.rs")) {
+            let lines = openings(&code).into_iter().chain(unnamed_people(&texts(&code)));
+            found.extend(lines.map(|line| format!("{folder}/{}:{line}", path.display())));
+        }
+    }
+    let documents = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
+    for path in documents.filter(|path| path.extension().is_some_and(|end| end == "md")).chain(others) {
+        let lines = unnamed_people(&std::fs::read_to_string(&path).unwrap());
+        found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
+    }
+    assert!(found.is_empty(), "say what it is, or who does it (CONTRIBUTING.md):\n{}", found.join("\n"));
+}
+
+#[test]
+fn riddles_are_found() {
+    let code = "/// Whether it is.\nlet a = 1;\n//! Returns it.\n//! Who did it?\n/// Whereas.\n";
+    assert_eq!(openings(code), [1]);
+    let code = "// Whoever calls.\nlet nobody = f(\"somebody\"); // `nobody`\nlet b = \"\\\"Nobody\\\"\";\n";
+    assert_eq!(unnamed_people(&texts(code)), [1, 2]);
+}

@@ -1,0 +1,174 @@
+//! A CPI that looks in the wrong place denies the VM while its agent answers. No record goes on its word.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::hello::Hello;
+use crate::support::process::Ending;
+use crate::support::scripted::{Script, Speaks};
+
+/// The answer of a CPI to a question about something that it does not find.
+fn no() -> String {
+    json!({"result": false, "error": null, "log": ""}).to_string()
+}
+
+/// Makes the CPI deny VMs and disks, and take every deletion for done, as in another region.
+fn look_elsewhere(hello: &Hello) {
+    let done = json!({"result": null, "error": null, "log": ""}).to_string();
+    for (method, answer) in [("has_vm", no()), ("has_disk", no()), ("delete_vm", done.clone())] {
+        hello.answer(method, "instead", &answer);
+    }
+    hello.answer("delete_disk", "instead", &done);
+}
+
+fn command(hello: &Hello, words: &[&str], code: i32) {
+    hello.create(&[]).success();
+    let before = hello.state();
+    let vm = before["current_vm_cid"].as_str().unwrap().to_owned();
+    look_elsewhere(hello);
+    hello.requests();
+    let vm_or_word = |word: &&str| if *word == "VM" { vm.clone() } else { (*word).to_owned() };
+    let words: Vec<String> = words.iter().map(vm_or_word).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let run = hello.world.finish(hello.command(words[0], &words[1..])).failure(code);
+    let told = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
+    let forget = format!("monopile state forget --vm {vm}");
+    let output = run.stdout.clone() + &run.stderr;
+    let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in ["the CPI probably looks in the wrong place", &told, &forget] {
+        assert!(output.contains(text), "{words:?}: {text}: {output}");
+    }
+    let requests = hello.requests();
+    let changes = ["delete_vm", "delete_disk", "create_vm", "attach_disk", "reboot_vm"];
+    assert!(
+        !Hello::methods(&requests).iter().any(|method| changes.contains(method)),
+        "{words:?}: {requests:?}"
+    );
+    let after = hello.state();
+    for key in ["current_vm_cid", "disks"] {
+        assert_eq!(after[key], before[key], "{words:?}");
+    }
+    assert_eq!(after["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"], "{words:?}");
+}
+
+#[test]
+fn what_the_agent_shows_outweighs_the_cpi() {
+    let all: [(&[&str], i32); 5] = [
+        (&["delete-env", "-n"], 1),
+        (&["create-env", "--recreate", "-n"], 1),
+        (&["cloud-check", "--auto"], 6),
+        (&["cloud-check", "--resolution", "delete_disk_reference", "--resolution", "recreate_vm"], 6),
+        (&["delete-vm", "-n", "VM"], 1),
+    ];
+    let hellos: Vec<Hello> = std::thread::scope(|scope| {
+        let one = |(words, code)| {
+            scope.spawn(move || {
+                let hello = Hello::new();
+                command(&hello, words, code);
+                hello
+            })
+        };
+        let running: Vec<_> = all.map(one).into_iter().collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for hello in hellos {
+        hello.answer_truly();
+        hello.delete(&[]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_message_names_the_properties_that_changed() {
+    let mut hello = Hello::new();
+    let property = |key: &str, value: &str| {
+        format!("- {{type: replace, path: /cloud_provider/properties?/{key}?, value: {value}}}\n")
+    };
+    hello.ops("region.yml", &(property("cloud/region", "eu") + &property("cloud/password", "eu-secret")));
+    hello.create(&[]).success();
+    let text = hello.state()["monopile"]["places"].to_string();
+    assert!(text.contains("cloud/region") && !text.contains("cloud/password"), "{text}");
+    hello.ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
+    look_elsewhere(&hello);
+    let run = hello.delete(&[]).failure(1);
+    let told = "since the VM was made, these of its properties have changed: cloud/region\n";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+
+    // Without the record, as in a state of an older version, the run stops all the same. Giving the VM up is
+    // the way out.
+    let mut state = hello.state();
+    state["monopile"].as_object_mut().unwrap().remove("places").unwrap();
+    hello.world.write("state.json", state.to_string());
+    hello.world.run(["state", "show", "--state", "state.json"]).success();
+    let vm = state["current_vm_cid"].as_str().unwrap();
+    hello.world.finish(hello.state_command(&["state", "forget", "--yes", "--vm", vm])).success();
+    hello.delete(&[]).success();
+    hello.answer_truly();
+    hello.call("delete_vm", json!([vm]));
+    hello.call("delete_disk", json!([state["disks"][0]["cid"]]));
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn another_home_of_the_built_in_cpi_is_noticed() {
+    let hello = Hello::new();
+    hello.world.finish(hello.builtin_command(&["create-env"], &[])).success();
+    let before = hello.world.read("state.json");
+    for (words, more) in [
+        (&["plan"][..], &[][..]),
+        (&["create-env"], &["--recreate", "-n"]),
+        (&["cloud-check"], &["--auto"]),
+        (&["delete-env"], &["-n"]),
+    ] {
+        let mut command = hello.builtin_command(words, more);
+        if words == ["plan"] {
+            command.arg("--recreate");
+        }
+        command.env("HOME", hello.world.path("home-b"));
+        let run = hello.world.finish(command).failure(3);
+        for text in ["looks in the wrong place", "home-b/.local/state/monopile/local'", "and with the HOME"] {
+            assert!(run.stderr.contains(text), "{words:?}: {text}: {}", run.stderr);
+        }
+        assert_eq!(hello.world.read("state.json"), before, "{words:?}");
+    }
+    hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+    assert!(!hello.world.exists("home/.local/state/monopile/local"));
+}
+
+#[test]
+fn a_vm_that_is_being_deleted_may_answer_for_a_while() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    look_elsewhere(&hello);
+    let mut command = hello.command("delete-env", &["-n"]);
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    crate::support::scripted::until("the CPI denies the VM", || hello.calls("has_vm") > 0);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(hello.world.exists("state.json"), "the agent still answers");
+    let begun = Instant::now();
+    hello.kill_vm();
+    assert!(run.end().success());
+    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
+    assert!(!hello.world.exists("state.json"));
+    hello.answer_truly();
+}
+
+#[test]
+fn a_cpi_that_denies_every_vm_gets_one_new_vm_at_most() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    hello.script(Script::speaking(Speaks::Local));
+    hello.answer("has_vm", "instead", &no());
+    let more = ["--auto", "--agent-timeout", "500ms"];
+    let run = hello.world.finish(hello.command("cloud-check", &more)).failure(6);
+    assert!(run.stdout.contains("repaired by recreate_vm"), "{}", run.stdout);
+    assert_eq!(hello.calls("create_vm"), 1);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.answer_truly();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

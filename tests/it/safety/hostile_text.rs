@@ -1,0 +1,304 @@
+//! Values from outside cannot control the terminal: hostile bytes in every file that a command shows.
+
+use serde_json::json;
+
+use crate::support::World;
+use crate::support::http::{Server, answer};
+use crate::support::pty::Pty;
+use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball};
+
+/// A title, a colour, a cleared screen, a bell, an eight-bit sequence, a backspace and bidirectional marks.
+const HOSTILE: &str = "ev\u{1b}]0;pwned\u{7}il\u{1b}[31m\u{1b}[2J\u{9b}31m\u{8}\u{202e}\u{2066}\u{200f}end";
+
+/// Writes a state, a manifest, a vars store and artifacts in which every value is hostile.
+fn world() -> World {
+    let world = World::new();
+    let name = |what: &str| format!("{what}-{HOSTILE}");
+    let state = json!({
+        "director_id": name("director"), "installation_id": "i", "current_vm_cid": name("vm"),
+        "current_stemcell_id": "s", "current_disk_id": "d", "current_release_ids": ["r"],
+        "current_manifest_sha": "",
+        "disks": [
+            {"id": "d", "cid": name("disk"), "size": 1, "cloud_properties": {name("key"): name("value")}},
+            {"id": "e", "cid": name("other"), "size": 1, "cloud_properties": {}},
+        ],
+        "stemcells": [{"id": "s", "name": name("stemcell"), "version": name("1"), "cid": name("ami")}],
+        "releases": [{"id": "r", "name": name("release"), "version": name("2")}],
+        "monopile": {
+            "format": 1,
+            "undeleted": [{"what": "vm", "cid": name("gone"), "said": name("why"), "since": name("when")}],
+            "suspects": [{
+                "what": "vm", "request_id": name("request"),
+                "looks_like": name("looks"), "said": name("said"),
+                "since": name("since"),
+            }],
+        },
+    });
+    world.write("bosh-state.json", state.to_string());
+    // YAML allows these characters only as escapes.
+    let quoted: String = HOSTILE.chars().map(|one| format!("\\u{:04x}", u32::from(one))).collect();
+    let quoted = format!("\"{quoted}\"");
+    world.write(
+        "bosh.yml",
+        format!(
+            "name: {quoted}\nvariables: [{{name: {quoted}, type: password}}]\n\
+             releases: [{{name: {quoted}, url: {quoted}}}]\n\
+             cloud_provider: {{cpi: {{path: ./cpi}}, mbus: 'https://a:b@127.9.9.9:1'}}\n"
+        ),
+    );
+    // A CPI whose log and answer are hostile.
+    let answer = json!({
+        "result": null, "log": HOSTILE,
+        "error": {"type": HOSTILE, "message": HOSTILE, "ok_to_retry": false},
+    });
+    world.write("answer.json", answer.to_string());
+    world.write("log", HOSTILE);
+    let cpi = world.write("cpi", "#!/bin/sh\ncat >/dev/null\ncat log >&2\ncat answer.json\n");
+    std::fs::set_permissions(cpi, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    world.write("store.yml", format!("{quoted}: {quoted}\n"));
+    let stemcell = StemcellTarball {
+        name: quoted.clone(),
+        version: quoted.clone(),
+        extra: format!("stemcell_formats: [{quoted}]\ncloud_properties: {{a: {quoted}}}\n"),
+        ..StemcellTarball::default()
+    };
+    stemcell.write(&world.path("stemcell.tgz"));
+    let job = JobTarball::new("job").spec(&format!("properties: {{p: {{description: {quoted}}}}}\n"));
+    let release = ReleaseTarball::new("release", &quoted).job(job);
+    release.write(&world.path("release.tgz"));
+    world.write("template.erb", format!("<%= p({quoted}) %>"));
+    world.write("context.json", json!({"properties": {}}).to_string());
+    world.write("out/.keep", "");
+    world
+}
+
+/// The command lines. Together with [`BAREMETAL`] they name every command.
+const COMMANDS: &[&[&str]] = &[
+    &["create-env", "bosh.yml", "-n"],
+    &["plan", "bosh.yml"],
+    &["delete-env", "bosh.yml", "-n"],
+    &["stop-env", "bosh.yml"],
+    &["start-env", "bosh.yml"],
+    &["restart", "bosh.yml"],
+    &["recreate", "bosh.yml", "-n"],
+    &["status", "bosh.yml"],
+    &["history", "bosh.yml", "--steps"],
+    &["history"],
+    &["logs", "bosh.yml"],
+    &["ssh", "bosh.yml", "-c", "true"],
+    &["scp", "bosh.yml", ":/x", "."],
+    &["cloud-check", "bosh.yml", "--report"],
+    &["interpolate", "bosh.yml"],
+    &["interpolate", "bosh.yml", "--path", "/name"],
+    &["vars", "list", "store.yml"],
+    &["vars", "check", "store.yml"],
+    &["vars", "get", "store.yml", "/nothing"],
+    &["vars", "rotate", "store.yml", "nothing"],
+    &["render", "bosh.yml", "--job", "nothing"],
+    &["render-template", "template.erb", "--context", "context.json"],
+    &["trust", "bosh.yml"],
+    &["inspect-local-release", "release.tgz"],
+    &["inspect-local-stemcell", "stemcell.tgz"],
+    &["repack-stemcell", "stemcell.tgz", "out/new.tgz"],
+    &["sha1ify-release", "release.tgz", "out/one.tgz"],
+    &["sha2ify-release", "release.tgz", "out/two.tgz"],
+    &["state", "show", "bosh.yml"],
+    &["state", "verify", "bosh.yml"],
+    &["state", "backup", "bosh.yml"],
+    &["state", "import", "bosh.yml", "--vm", HOSTILE],
+    &["state", "forget", "bosh.yml", "--disk", HOSTILE],
+    &["upload-stemcell", "bosh.yml", "stemcell.tgz"],
+    &["stemcells", "bosh.yml"],
+    &["delete-stemcell", "bosh.yml", HOSTILE],
+    &["delete-vm", "bosh.yml", HOSTILE],
+    &["disks", "bosh.yml"],
+    &["attach-disk", "bosh.yml", HOSTILE],
+    &["delete-disk", "bosh.yml", HOSTILE],
+    &["snapshots", "bosh.yml"],
+    &["take-snapshot", "bosh.yml"],
+    &["delete-snapshot", "bosh.yml", HOSTILE],
+    &["cpis", "bosh.yml"],
+    &["cpi", "info", "bosh.yml"],
+    &["cpi", "call", "bosh.yml", "has_vm", HOSTILE],
+    &["cpi", "check", "--path", "./cpi", "--stemcell", "stemcell.tgz"],
+    &["cpi", "replay", "log"],
+    &["cache", "list"],
+    &["cache", "prune"],
+    &["example", HOSTILE],
+    &["completion", HOSTILE],
+    &["baremetal", "node", "list", "--os-endpoint", HOSTILE],
+    &["cpi", "list", "bosh.yml"],
+];
+
+/// The commands for an Ironic, without its address.
+const BAREMETAL: &[&[&str]] = &[
+    &["baremetal", "node", "list"],
+    &["baremetal", "node", "list", "--long"],
+    &["baremetal", "node", "show", "odd"],
+    &["baremetal", "node", "validate", "odd"],
+    &["baremetal", "node", "show", "absent"],
+    &["baremetal", "volume", "connector", "list"],
+    &["baremetal", "volume", "connector", "show", "odd"],
+    &[
+        "baremetal",
+        "volume",
+        "connector",
+        "create",
+        "--node",
+        "odd",
+        "--type",
+        "ip",
+        "--connector-id",
+        HOSTILE,
+    ],
+    &["baremetal", "volume", "connector", "set", "odd", "--extra", "a=b"],
+    &["baremetal", "volume", "connector", "unset", "odd", "--extra", HOSTILE],
+    &["baremetal", "volume", "connector", "delete", "absent"],
+    &["baremetal", "volume", "target", "list"],
+    &["baremetal", "volume", "target", "show", "odd"],
+    &[
+        "baremetal",
+        "volume",
+        "target",
+        "create",
+        "--node",
+        "odd",
+        "--type",
+        "iscsi",
+        "--volume-id",
+        HOSTILE,
+        "--boot-index",
+        "0",
+    ],
+    &["baremetal", "volume", "target", "set", "odd", "--property", "a=b"],
+    &["baremetal", "volume", "target", "unset", "odd", "--property", HOSTILE],
+    &["baremetal", "volume", "target", "delete", "absent"],
+];
+
+/// Returns an Ironic in which every key, value and error is hostile.
+fn ironic() -> Server {
+    Server::start(|request, _| {
+        let one = json!({
+            "uuid": HOSTILE, "name": HOSTILE, "node_uuid": "odd", HOSTILE: HOSTILE,
+            "extra": {HOSTILE: [HOSTILE]}, "properties": {HOSTILE: HOSTILE},
+        });
+        let path = request.path().split('?').next().unwrap();
+        let (status, body) = match path.trim_end_matches('/') {
+            "/v1" => ("200 OK", json!({})),
+            path if path.ends_with("/absent") => ("404 Not Found", json!({"error_message": HOSTILE})),
+            path if path.ends_with("/validate") => {
+                ("200 OK", json!({HOSTILE: {"result": false, "reason": HOSTILE}}))
+            }
+            path if path.ends_with("/odd") => ("200 OK", one),
+            _ => ("200 OK", json!({"uuid": HOSTILE, "nodes": [one], "connectors": [one], "targets": [one]})),
+        };
+        let versions = [
+            ("X-OpenStack-Ironic-API-Minimum-Version", "1.1"),
+            ("X-OpenStack-Ironic-API-Maximum-Version", "1.80"),
+        ];
+        answer(status, &versions, body.to_string().as_bytes())
+    })
+}
+
+/// Returns the words of every command below this one that has no commands of its own.
+fn leaves(command: &clap::Command, words: &[&str]) -> Vec<String> {
+    let below = |one: &clap::Command| leaves(one, &[words, &[one.get_name()]].concat());
+    let found: Vec<String> = command.get_subcommands().flat_map(below).collect();
+    if found.is_empty() { vec![words.join(" ")] } else { found }
+}
+
+/// Returns the first character that a terminal would not just show. `styled` allows colours, cursor movements
+/// and other sequences of this program.
+fn harmful(text: &str, styled: bool) -> Option<char> {
+    let is_own =
+        |character: char| matches!(character, '\n' | '\t') || styled && "\r\u{1b}".contains(character);
+    text.chars().find(|character| {
+        character.is_control() && !is_own(*character)
+            || matches!(*character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(*character, '\u{2066}'..='\u{2069}')
+    })
+}
+
+#[test]
+fn no_command_passes_hostile_bytes_on() {
+    let named: Vec<String> =
+        COMMANDS.iter().chain(BAREMETAL).map(|args| format!("{} ", args.join(" "))).collect();
+    for command in leaves(&monopile::cli::command(), &[]) {
+        let is_named = named.iter().any(|line| line.starts_with(&format!("{command} ")));
+        assert!(is_named, "`{command}` is not tested");
+    }
+    let world = world();
+    let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
+    for args in [["state", "show", "bosh.yml"], ["vars", "list", "store.yml"]] {
+        let run = world.run(args).success();
+        assert!(run.stdout.contains("evil") && run.stdout.contains("end"), "{}", run.stdout);
+    }
+    world.run(["inspect-local-stemcell", "stemcell.tgz"]).success();
+    world.run(["inspect-local-release", "release.tgz"]).success();
+    for args in COMMANDS {
+        for more in [&[][..], &["--json"], &["--verbose"]] {
+            let run = world.run(more.iter().chain(*args));
+            // Interpolated values and files go to a pipe as they are.
+            let is_raw = matches!(args[0], "interpolate" | "render-template" | "completion");
+            let output = if is_raw { String::new() } else { run.stdout.clone() };
+            for text in [&output, &run.stderr] {
+                assert_eq!(harmful(text, false), None, "{more:?} {args:?}: {text:?}");
+            }
+            std::fs::write(world.path("bosh-state.json"), &seal).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_ironic_passes_no_hostile_bytes_on() {
+    let (world, ironic) = (World::new(), ironic());
+    let (endpoint, mut shown) = (ironic.url(""), 0);
+    for args in BAREMETAL {
+        for more in [&[][..], &["--json"], &["--verbose"]] {
+            let run = world.run(args.iter().chain(&["--os-endpoint", &endpoint]).chain(more));
+            assert!([0, 1, 2, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
+            for text in [&run.stdout, &run.stderr] {
+                assert_eq!(harmful(text, false), None, "{more:?} {args:?}: {text:?}");
+            }
+            // Tables escape control characters; errors drop escape sequences.
+            let shows = |text: &str| text.contains("pwned") || text.contains("evil");
+            shown += usize::from(shows(&run.stdout) || shows(&run.stderr));
+        }
+    }
+    assert!(shown > BAREMETAL.len(), "{shown} outputs have hostile values");
+    for format in ["table", "json", "yaml", "value", "csv"] {
+        let mut command =
+            world.monopile(["baremetal", "node", "list", "-f", format, "--os-endpoint", &endpoint]);
+        command.env("TERM", "xterm-256color");
+        let mut pty = Pty::start(command, (120, 40));
+        assert_eq!(pty.end(), 0);
+        assert_eq!(harmful(&pty.raw(), true), None, "{format}: {:?}", pty.raw());
+        assert!(!pty.raw().contains("\u{1b}[2J"), "{format}: {:?}", pty.raw());
+    }
+}
+
+#[test]
+fn a_terminal_gets_no_hostile_bytes() {
+    let world = world();
+    for args in [
+        &["interpolate", "bosh.yml", "--path", "/name"][..],
+        &["state", "show", "bosh.yml"],
+        &["disks", "bosh.yml"],
+        &["stemcells", "bosh.yml"],
+        &["cpi", "info", "bosh.yml"],
+        &["status", "bosh.yml"],
+        &["cloud-check", "bosh.yml", "--report"],
+        &["inspect-local-stemcell", "stemcell.tgz"],
+        &["vars", "list", "store.yml"],
+        &["delete-env", "bosh.yml", "-n"],
+        &["cpi", "call", "bosh.yml", "has_vm", "x", "--json"],
+    ] {
+        let mut command = world.monopile(args);
+        command.env("TERM", "xterm-256color");
+        let mut pty = Pty::start(command, (120, 40));
+        pty.end();
+        let raw = pty.raw();
+        assert_eq!(harmful(&raw, true), None, "{args:?}: {raw:?}");
+        assert!(!raw.contains("\u{1b}]0;pwned") && !raw.contains("\u{1b}[2J"), "{args:?}: {raw:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Work of the agent that outlives a run, or its own answer.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::support::hello::Hello;
+use crate::support::process::Ending;
+use crate::support::proxy::{Exchange, Listener};
+use crate::support::scripted::until;
+
+/// The messages so far, and the task that is said to be at work.
+#[derive(Default)]
+struct Seen {
+    names: Vec<String>,
+    task: Option<String>,
+    /// The number of answers that still name a process that runs.
+    lingering: usize,
+}
+
+/// An agent whose `migrate_disk` never ends while the task is set, and whose stopped processes linger.
+#[derive(Clone, Default)]
+struct Slow(Arc<Mutex<Seen>>);
+
+impl Listener for Slow {
+    fn replace(&self, exchange: &Exchange) -> Option<Value> {
+        let mut seen = self.0.lock().unwrap();
+        let task = exchange.answer["value"]["agent_task_id"].as_str();
+        if exchange.name() == "migrate_disk" {
+            seen.task = task.map(str::to_owned);
+        }
+        if exchange.name() == "get_task" && seen.task.as_deref() == exchange.message["arguments"][0].as_str()
+        {
+            return Some(json!({"value": {"agent_task_id": seen.task, "state": "running"}}));
+        }
+        if exchange.name() == "get_state"
+            && seen.lingering > 0
+            && seen.names.iter().any(|name| name == "stop")
+        {
+            seen.lingering -= 1;
+            let mut answer = exchange.answer.clone();
+            answer["value"]["processes"] = json!([{"name": "hello", "state": "running"}]);
+            return Some(answer);
+        }
+        None
+    }
+
+    fn heard(&self, _asked: usize, exchange: Exchange) {
+        self.0.lock().unwrap().names.push(exchange.name());
+    }
+}
+
+#[test]
+fn the_next_run_waits_for_a_task_that_is_still_at_work() {
+    let mut hello = Hello::new();
+    let slow = Slow::default();
+    let _proxy = hello.listen_with(slow.clone());
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    let spawn = || {
+        let mut command = hello.command("create-env", &[]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut first = spawn();
+    until("the task is on record", || hello.state()["monopile"]["agent_task"]["method"] == "migrate_disk");
+    first.kill().unwrap();
+    first.end();
+
+    slow.0.lock().unwrap().names.clear();
+    let mut second = spawn();
+    let names = || slow.0.lock().unwrap().names.clone();
+    until("the next run asks for the task", || names().iter().filter(|name| *name == "get_task").count() > 3);
+    for name in ["drain", "run_script", "stop", "unmount_disk"] {
+        assert!(!names().iter().any(|said| said == name), "{name}: {:?}", names());
+    }
+    slow.0.lock().unwrap().task = None;
+    // The new VM migrates again, from the old disk.
+    until("the copy begins again", || names().iter().any(|name| name == "migrate_disk"));
+    slow.0.lock().unwrap().task = None;
+    assert!(second.end().success());
+    assert_eq!(hello.state()["monopile"].get("agent_task"), None);
+    assert_eq!(hello.ask().1, 2, "the data was kept");
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    // The killed run could not remove its scratch directory.
+    let mut left = hello.leftovers();
+    left.retain(|left| !left.contains("/tmp/monopile-"));
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn an_update_in_place_waits_for_the_end_of_what_it_stopped() {
+    let mut hello = Hello::new();
+    let slow = Slow::default();
+    let _proxy = hello.listen_with(slow.clone());
+    hello.create(&[]).success();
+    let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+    hello.ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
+    *slow.0.lock().unwrap() = Seen { lingering: 4, ..Seen::default() };
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);
+    let names = slow.0.lock().unwrap().names.clone();
+    let at = |wanted: &str| names.iter().position(|name| name == wanted).unwrap();
+    let between = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
+    assert_eq!(between, 5, "{names:?}");
+    assert_eq!(hello.ask().0, "Ahoy");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,179 @@
+//! The state is lost, and the VM still answers at the address of the manifest.
+
+use std::process::Command;
+
+use crate::support::MONOPILE;
+use crate::support::hello::Hello;
+use crate::support::keys::Certificate;
+use crate::support::process::prepare;
+
+/// Removes the state and its copies.
+fn lose(hello: &Hello) {
+    std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
+    let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
+    for folder in ["state.json.versions", "state.json.journal"] {
+        let _ = std::fs::remove_dir_all(hello.world.path(folder));
+    }
+    hello.requests();
+}
+
+/// Runs `plan` and `create-env`, which must be refused with these texts and without a CPI call.
+#[track_caller]
+fn stops(hello: &Hello, texts: &[&str]) -> String {
+    let mut said = String::new();
+    for command in ["plan", "create-env"] {
+        let run = hello.world.finish(hello.command(command, &[])).failure(1);
+        for text in texts {
+            assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
+        }
+        said = run.stderr;
+    }
+    assert!(hello.requests().is_empty() && !hello.world.exists("state.json"));
+    said
+}
+
+#[test]
+fn a_vm_that_answers_is_not_made_a_second_time() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let state = hello.state();
+    let cid = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
+    let agent = cid(&state["monopile"]["vm"]["agent_id"]);
+    lose(&hello);
+    let name = "bosh-local-hello-go_agent/1.0";
+    let texts = [agent.as_str(), vm.as_str(), disk.as_str(), name, "--ignore-untracked-vm"];
+    let said = stops(&hello, &texts);
+
+    // The command in the message can be used as it stands, with the stemcell filled in.
+    let hint = said.lines().find_map(|line| line.split_once("record the VM: monopile ")).unwrap().1;
+    let stemcell = cid(&state["stemcells"][0]["cid"]);
+    let script = format!("exec {MONOPILE} {}", hint.replace("STEMCELL-CID", &stemcell));
+    let mut shell: Command = prepare("sh");
+    hello.world.enter(&mut shell).args(["-c", &script]);
+    hello.world.finish(shell).success();
+    assert_eq!(hello.state()["disks"][0]["cid"], disk);
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_listener_with_another_certificate_is_not_ignored() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    let vm = hello.state()["current_vm_cid"].clone();
+    let store = hello.world.read("creds.yml");
+    lose(&hello);
+    // Only the password differs, then the CA as well.
+    hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
+    stops(&hello, &["something answers there", "(401)", "--vars-store"]);
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true });
+    stops(&hello, &["something answers there", "invalid peer certificate", "--ignore-untracked-vm"]);
+    let run = hello.world.finish(hello.command("plan", &["--ignore-untracked-vm"])).success();
+    assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
+
+    // A listener that is no server of TLS does not count, and neither does an address without a listener.
+    hello.world.write("creds.yml", &store);
+    std::fs::rename(hello.world.path("lost.json"), hello.world.path("state.json")).unwrap();
+    hello.delete(&[]).success();
+    assert!(!vm.is_null());
+    let listener = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
+    let serving = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
+    });
+    hello.world.finish(hello.command("plan", &[])).success();
+    serving.join().unwrap();
+
+    // If the IaaS chooses the address, the plan says that nothing was asked.
+    hello.ops(
+        "dynamic.yml",
+        "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
+         - {type: remove, path: /instance_groups/0/networks/0/static_ips}\n",
+    );
+    let run = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(run.stdout.contains("Not checked: whether a VM of this manifest exists"), "{}", run.stdout);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn import_takes_the_disk_of_the_vm_on_record() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let state = hello.state();
+    let cid = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
+    let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&state["stemcells"][0]["cid"]));
+    let other = hello.call("create_disk", serde_json::json!([1024, {}, null]));
+    lose(&hello);
+
+    let known = ["--vm", &vm, "--stemcell", &stemcell];
+    let import = |hello: &Hello, more: &[&str]| {
+        hello.world.finish(hello.subcommand(&["state", "import"], &[&known[..], more].concat()))
+    };
+    // Another disk than that of the VM, and a manifest without a disk.
+    let run = import(&hello, &["--disk", other.as_str().unwrap()]).failure(3);
+    assert!(run.stderr.contains(&format!("the agent has disk '{disk}' mounted")), "{}", run.stderr);
+    hello.ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
+    let run = import(&hello, &[]).failure(3);
+    assert!(
+        run.stderr.contains(&format!("disk '{disk}' mounted, and the manifest wants none")),
+        "{}",
+        run.stderr
+    );
+    assert!(!hello.world.exists("state.json"));
+    hello.world.write("disk.yml", "[]\n");
+
+    let run = import(&hello, &[]).success();
+    assert!(
+        run.stdout.contains(&format!("disk '{disk}' is mounted on the VM, and is recorded")),
+        "{}",
+        run.stdout
+    );
+    let made = hello.state();
+    assert_eq!(
+        (made["disks"][0]["cid"].clone(), made["current_disk_id"].clone()),
+        (disk.into(), made["disks"][0]["id"].clone())
+    );
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    hello.call("delete_disk", serde_json::json!([other]));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_mounted_disk_that_is_not_on_record_is_reported() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
+    hello.world.run(["state", "forget", "--state", "state.json", "--disk", &disk, "--yes"]).success();
+    let said = format!("disk '{disk}' is mounted on the VM, and not on record");
+    let run = hello.world.finish(hello.command("status", &[])).failure(6);
+    assert!(
+        run.stdout.contains("NOT ON RECORD") && run.stderr.contains(&said),
+        "{} {}",
+        run.stdout,
+        run.stderr
+    );
+    let run = hello.world.finish(hello.command("status", &["--json", "--no-cpi"])).failure(6);
+    let status: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(status["untracked_disks"], serde_json::json!([disk]));
+    let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).failure(6);
+    assert!(format!("{}{}", run.stdout, run.stderr).contains(&said), "{} {}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("attach-disk"), "{}", run.stderr);
+
+    hello.world.finish(hello.subcommand(&["attach-disk"], &[&disk])).success();
+    hello.world.finish(hello.command("status", &["--no-cpi"])).success();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,93 @@
+//! A gate between program and agent that can hold both.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::proxy::{Exchange, Listener};
+
+/// A moment relative to a call or message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Before the other side has received it.
+    Before,
+    /// While the other side is working on it.
+    During,
+    /// When the other side has finished, before its answer has arrived.
+    After,
+}
+
+/// Counts messages. Like the scripted CPI at a call, it writes the file `held` at the point and waits for
+/// `go`.
+pub(crate) struct Gate {
+    directory: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    point: Option<(usize, Side)>,
+    count: usize,
+    last: String,
+}
+
+impl Gate {
+    /// Creates a gate without a point, with its files in this directory.
+    pub(crate) fn new(directory: PathBuf) -> Gate {
+        Gate { directory, seen: Mutex::default() }
+    }
+
+    /// Restarts the count, and sets the message to hold, if any.
+    pub(crate) fn set(&self, point: Option<(usize, Side)>) {
+        *self.seen.lock().unwrap() = Seen { point, ..Seen::default() };
+    }
+
+    /// Returns the number of messages.
+    pub(crate) fn count(&self) -> usize {
+        self.seen.lock().unwrap().count
+    }
+
+    fn hold(&self) {
+        self.tell();
+        // A failed test removes its files.
+        while !self.directory.join("go").exists() && self.directory.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn tell(&self) {
+        std::fs::write(self.directory.join("held"), "").unwrap();
+    }
+}
+
+/// The gate's listener for the proxy.
+pub(crate) struct Ear(pub std::sync::Arc<Gate>);
+
+impl Listener for Ear {
+    fn asked(&self, name: &str) -> usize {
+        let (number, side) = {
+            let mut seen = self.0.seen.lock().unwrap();
+            // The number of repeated queries differs from run to run.
+            let again = ["ping", "get_state", "get_task"].contains(&name) && seen.last == name;
+            if again {
+                return 0;
+            }
+            seen.last = name.to_owned();
+            seen.count += 1;
+            (seen.count, seen.point.filter(|(point, _)| *point == seen.count).map(|(_, side)| side))
+        };
+        match side {
+            Some(Side::Before) => self.0.hold(),
+            Some(Side::During) => self.0.tell(),
+            Some(Side::After) | None => {}
+        }
+        number
+    }
+
+    fn heard(&self, asked: usize, _exchange: Exchange) {
+        let point = self.0.seen.lock().unwrap().point;
+        if asked > 0 && point == Some((asked, Side::After)) {
+            self.0.hold();
+        }
+    }
+}

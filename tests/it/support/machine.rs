@@ -1,0 +1,107 @@
+//! Events of a machine: processes die, VMs are switched off or rebooted, and all of that at once.
+
+use super::process::{Ending, prepare};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::hello::Hello;
+use super::scripted::until;
+
+/// A foreign process with the former PID of one of ours. It must not be signalled.
+pub(crate) struct Bystander(Child);
+
+impl Bystander {
+    fn new() -> Bystander {
+        let mut sleep = prepare("sleep");
+        sleep.arg("1000").env_clear().current_dir("/").process_group(0);
+        sleep.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Bystander(sleep.spawn().unwrap())
+    }
+
+    /// Returns true if no signal has ended it.
+    pub(crate) fn is_well(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        self.0.stop();
+    }
+}
+
+/// Returns the PIDs of the VMs' inits.
+fn inits(hello: &Hello) -> Vec<i32> {
+    let left = hello.world.leftovers();
+    let init = left.iter().filter(|left| left.contains("vm-boot --stage init"));
+    init.map(|left| left.split(' ').nth(1).unwrap().parse().unwrap()).collect()
+}
+
+fn kill(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// Kills the agent, which its VM starts again.
+pub(crate) fn kill_agent(hello: &Hello) {
+    for init in inits(hello) {
+        let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"));
+        for child in children.unwrap_or_default().split_whitespace() {
+            let command = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if command.contains("bosh-agent") {
+                kill(child.parse().unwrap());
+            }
+        }
+    }
+}
+
+/// Reboots the VM.
+pub(crate) fn reboot(hello: &Hello) {
+    let vms = std::fs::read_dir(hello.world.path("cloud/vms")).into_iter().flatten();
+    for vm in vms {
+        let cid = vm.unwrap().file_name().into_string().unwrap();
+        let answer = hello.answer_of("reboot_vm", json!([cid]));
+        // While the agent works on a message, the program may go on and delete the VM.
+        let failed = answer["error"]["type"].as_str();
+        assert!(failed.is_none_or(|failed| failed == "Bosh::Clouds::VMNotFound"), "{answer}");
+    }
+}
+
+/// Ends all processes of program, CPI and VM, and gives their recorded PIDs to other processes: in the same
+/// boot, or with `booted` in another one with equal start times.
+pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
+    program.kill().unwrap();
+    program.end();
+    until("all processes are gone", || {
+        let left = hello.world.leftovers();
+        let mut pids =
+            left.iter().filter_map(|left| left.strip_prefix("process ")?.split(' ').next()).peekable();
+        let none = pids.peek().is_none();
+        pids.for_each(|pid| kill(pid.parse().unwrap()));
+        none
+    });
+    let bystander = Bystander::new();
+    let pid = bystander.0.id();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let started: u64 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+    for path in hello.find("work/cloud", "process.json") {
+        let mut identity: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        identity["pid"] = json!(pid);
+        if booted {
+            identity["start_time"] = json!(started);
+            identity["boot_id"] = json!("another");
+        }
+        std::fs::write(&path, identity.to_string()).unwrap();
+    }
+    let lock = hello.world.path("state.json.lock");
+    if let Ok(text) = std::fs::read_to_string(&lock)
+        && let Ok(mut holder) = serde_json::from_str::<Value>(&text)
+    {
+        holder["pid"] = json!(pid);
+        std::fs::write(&lock, holder.to_string()).unwrap();
+    }
+    bystander
+}

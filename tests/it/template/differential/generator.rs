@@ -1,0 +1,664 @@
+//! Generates Ruby expressions: calls of methods with values at the edges of what they accept.
+
+/// A pseudo-random generator (SplitMix64), so that a seed gives the same expressions everywhere.
+pub(super) struct Generator {
+    state: u64,
+    calls: Vec<&'static str>,
+    methods: Vec<(&'static str, Vec<&'static str>)>,
+}
+
+/// An expression, and the call that it is an instance of.
+pub(super) struct Expression {
+    pub(super) call: String,
+    pub(super) source: String,
+    /// True if the arguments may have any class. Then only values are compared, and exceptions are not.
+    pub(super) any_arguments: bool,
+}
+
+/// The pieces of strings. Several have a meaning for the methods called with them.
+const PIECES: &[&str] = &[
+    "",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "A",
+    "Z",
+    "z",
+    "az",
+    "zz",
+    "Zz",
+    "a9",
+    "0",
+    "1",
+    "9",
+    "99",
+    "12",
+    "-1",
+    "+7",
+    "0x1f",
+    "0b1",
+    "0o7",
+    "1_000",
+    "1.5",
+    "1e3",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\u{b}",
+    ",",
+    ";",
+    ", ",
+    ".",
+    "-",
+    "_",
+    "^",
+    "a-c",
+    "^a",
+    "\\",
+    "/",
+    "(",
+    "[",
+    "'",
+    "\"",
+    "é",
+    "É",
+    "ß",
+    "ﬁ",
+    "ı",
+    "İ",
+    "ǆ",
+    "ǅ",
+    "Ǆ",
+    "ÿ",
+    "ſ",
+    "K",
+    "σ",
+    "ς",
+    "Σ",
+    "я",
+    "日本",
+    "😀",
+    "e\u{301}",
+    "\u{a0}",
+    "\u{85}",
+    "\u{2028}",
+    "\u{3000}",
+    "٣",
+    "²",
+    "Ⅷ",
+    "ª",
+    "foo",
+    "foo bar",
+    "hello world",
+    "Hello",
+    "a\nb\n",
+    "a\nb",
+    "\na",
+    "key=value",
+    "aaa",
+    "abab",
+    "a,b,,c,,",
+    "%d",
+    "%s",
+    "::",
+    "~",
+];
+const INTS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "7",
+    "8",
+    "10",
+    "16",
+    "36",
+    "37",
+    "62",
+    "63",
+    "64",
+    "65",
+    "100",
+    "255",
+    "256",
+    "1000",
+    "-1",
+    "-2",
+    "-3",
+    "-7",
+    "-10",
+    "-64",
+    "9007199254740993",
+    "4611686018427387903",
+    "4611686018427387904",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "12345678901234567890123",
+    "-12345678901234567890123",
+    "100000000000000000000000000000000",
+];
+const SMALL: &[&str] = &["0", "1", "2", "3", "4", "5", "-1", "-2", "-3", "-5", "10", "-10"];
+const FLOATS: &[&str] = &[
+    "0.0",
+    "-0.0",
+    "0.5",
+    "-0.5",
+    "1.5",
+    "2.5",
+    "-2.5",
+    "1e20",
+    "-1e20",
+    "1e-5",
+    "3.7",
+    "-3.7",
+    "1e16",
+    "123456.789",
+    "9007199254740993.0",
+    "0.1",
+];
+/// Expressions with placeholders, one a line: `$s` string, `$i` integer, `$n` small integer, `$f` float, `$a`
+/// array, `$h` hash, `$e` element, `$r` regular expression, `$g` range with ends, `$l` range, `$k` radix,
+/// `$c` set of characters, `$o` replacement, `$j` JSON, `$d` directive of `format`, `$y` symbol, `$v` any.
+const CALLS: &str = include_str!("calls.txt");
+/// The methods of each class that are called with any arguments, a class a line: the placeholder of its
+/// values, and the names.
+const METHODS: &str = include_str!("methods.txt");
+/// Blocks of these calls. Most have none.
+const BLOCKS: &[&str] = &[
+    "",
+    "",
+    "",
+    " { |x| x }",
+    " { |x, y| x }",
+    " { |x, y| y }",
+    " { |x, y| [y, x] }",
+    "(&:to_s)",
+    " { |x| x.to_s }",
+    " { true }",
+    " { nil }",
+    " { 1 }",
+    " { |*x| x }",
+    " { |(x, y), z| [x, y, z] }",
+    " { |x, y = 5, *z| [x, y, z] }",
+];
+
+impl Generator {
+    pub(super) fn new(seed: u64) -> Self {
+        let calls = CALLS.lines().filter(|line| !line.starts_with('#')).collect();
+        let methods = METHODS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let (kind, names) = line.split_once(' ')?;
+            Some((kind, names.split(' ').collect()))
+        });
+        Generator { state: seed, calls, methods: methods.collect() }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
+
+    fn one(&mut self, of: &[&'static str]) -> &'static str {
+        of[self.below(of.len())]
+    }
+
+    fn several(&mut self, most: usize, separator: &str, mut make: impl FnMut(&mut Self) -> String) -> String {
+        let count = self.below(most + 1);
+        (0..count).map(|_| make(self)).collect::<Vec<_>>().join(separator)
+    }
+
+    /// Returns an expression.
+    pub(super) fn expression(&mut self) -> Expression {
+        if self.below(3) == 0 {
+            return self.method_call();
+        }
+        let number = self.below(self.calls.len());
+        let call = self.calls[number];
+        Expression { call: call.to_owned(), source: self.filled(call), any_arguments: false }
+    }
+
+    /// Returns a call of any method with any arguments, which shows the result and the receiver.
+    fn method_call(&mut self) -> Expression {
+        let number = self.below(self.methods.len());
+        let kind = self.methods[number].0;
+        let number_of_method = self.below(self.methods[number].1.len());
+        let name = self.methods[number].1[number_of_method];
+        let receiver = self.filled(kind);
+        let arguments = match self.below(4) {
+            0 => Vec::new(),
+            1 | 2 => vec![self.any()],
+            _ => vec![self.any(), self.any()],
+        };
+        let arguments = match name.ends_with('=') && name.starts_with(|c: char| c.is_alphabetic() || c == '[')
+        {
+            true => vec![self.any(); 1 + usize::from(name == "[]=")],
+            false => arguments,
+        };
+        // A block that is no order gives any result, and a method that changes its receiver ends at the third
+        // element without one.
+        let edits = name.ends_with('!') || name == "keep_if" || name == "delete_if";
+        let block = match self.one(BLOCKS) {
+            _ if ["min", "max", "minmax", "sort", "sort!"].contains(&name) => "",
+            "" if edits => " { |x| x }",
+            block => block,
+        };
+        let call = match (arguments.is_empty(), block.strip_prefix("(&")) {
+            (true, _) => format!("x.{name}{block}"),
+            (false, Some(rest)) => format!("x.{name}({}, &{rest}", arguments.join(", ")),
+            (false, None) => format!("x.{name}({}){block}", arguments.join(", ")),
+        };
+        let source = format!("(x = {receiver}; r = {call}; [r.is_a?(Enumerator) ? r.first(3) : r, x])");
+        Expression { call: format!("{kind}.{name}"), source, any_arguments: true }
+    }
+
+    /// Returns a value of any class.
+    fn any(&mut self) -> String {
+        match self.below(12) {
+            0 | 1 => self.element(1),
+            2 | 3 => self.one(SMALL).to_owned(),
+            4 => self.string(),
+            5 => self.one(&["\"a\"", "\"\"", "\"b\"", "\" \"", "\"\\n\"", "\"a-c\"", "\"1\""]).to_owned(),
+            6 => self.one(&["/a/", "/\\s*/", "/(b)?/", "/./m", "//", "/$/", "/(?<x>\\w)/"]).to_owned(),
+            7 => self.range(false),
+            8 => self.array(),
+            9 => self.hash(),
+            10 => self.one(&[":a", ":to_s", ":+", ":size", ":b", "nil", "true"]).to_owned(),
+            _ => {
+                self.one(&["Integer", "String", "0.5", "-0.0", "(1..)", "2.7", "NilClass", "1e3"]).to_owned()
+            }
+        }
+    }
+
+    /// Fills the placeholders of a call.
+    fn filled(&mut self, call: &str) -> String {
+        let mut source = String::new();
+        let mut rest = call;
+        while let Some(at) = rest.find('$') {
+            source.push_str(&rest[..at]);
+            let kind = rest[at + 1..].chars().next().unwrap_or('/');
+            let value = match kind {
+                's' => self.string(),
+                'i' => self.integer(),
+                'n' => self.one(SMALL).to_owned(),
+                'f' => self.one(FLOATS).to_owned(),
+                'a' => self.array(),
+                'h' => self.hash(),
+                'e' => self.element(1),
+                'r' => self.regexp(),
+                'g' => self.range(true),
+                'l' => self.range(false),
+                'k' => self.one(&["2", "8", "10", "16", "36", "37", "0", "1", "-2", "3"]).to_owned(),
+                'c' if rest[..at].ends_with('[') => self
+                    .one(&[
+                        "a-c",
+                        "^a-c",
+                        "é-ü",
+                        "\\w",
+                        "^\\s",
+                        "[:alpha:]",
+                        "^[:space:]x",
+                        "a&&b",
+                        "\\-a",
+                        "a-c&&b-d",
+                    ])
+                    .to_owned(),
+                'c' => format!(
+                    "\"{}\"",
+                    self.one(&[
+                        "a-c", "^a-c", "a-y", "b-z", "é-ü", "^", "a", "", "\\\\-a", "z-a", "-", "a-", "^b",
+                        "0-9a-f", "A-Z"
+                    ])
+                ),
+                'o' => format!(
+                    "'{}'",
+                    self.one(&[
+                        "x", "", "<\\0>", "\\1", "[\\\\1]", "\\\\\\\\", "\\&\\&", "\\`", "\\'", "\\k<x>",
+                        "é", "\\9"
+                    ])
+                ),
+                'j' => self.json(),
+                'd' => self.directive(),
+                'y' => self.symbol(),
+                'v' => self.any(),
+                other => {
+                    source.push('$');
+                    source.push(other);
+                    rest = &rest[at + 1 + other.len_utf8()..];
+                    continue;
+                }
+            };
+            // A negative number gets parentheses: `-1.abs` and `-1 ** 2` mean something else.
+            if value.starts_with('-') {
+                source.push_str(&format!("({value})"))
+            } else {
+                source.push_str(&value)
+            }
+            rest = &rest[at + 2..];
+        }
+        source.push_str(rest);
+        source
+    }
+
+    /// Returns a directive of `format`.
+    fn directive(&mut self) -> String {
+        let flags = self.several(2, "", |it| it.one(&["-", "+", "0", " ", "#"]).to_owned());
+        let width = self.one(&["", "", "1", "5", "12"]);
+        let precision = self.one(&["", "", ".0", ".1", ".3", ".10", "."]);
+        let letter = self
+            .one(&["d", "i", "u", "f", "e", "E", "g", "G", "s", "p", "x", "X", "o", "b", "B", "c", "%", "a"]);
+        format!("%{flags}{width}{precision}{letter}")
+    }
+
+    fn symbol(&mut self) -> String {
+        self.one(&[":a", ":abc", ":\"a b\"", ":a?", ":[]", ":é", ":Az", ":\"\"", ":b", ":az9"]).to_owned()
+    }
+
+    /// Returns a literal of a string that is not frozen.
+    fn string(&mut self) -> String {
+        let text = self.several(3, "", |it| it.one(PIECES).to_owned());
+        literal(&text)
+    }
+
+    fn integer(&mut self) -> String {
+        match self.below(8) {
+            0 => (self.next() as i64 >> self.below(60)).to_string(),
+            1 => format!("{}{:09}", self.next(), self.below(1_000_000_000)),
+            _ => self.one(INTS).to_owned(),
+        }
+    }
+
+    fn element(&mut self, depth: u32) -> String {
+        match self.below(if depth == 0 { 9 } else { 11 }) {
+            0 => "nil".into(),
+            1 => self.one(&["true", "false"]).to_owned(),
+            2 | 3 => self.one(SMALL).to_owned(),
+            4 => self.integer(),
+            5 => self.one(FLOATS).to_owned(),
+            6 | 7 => self.string(),
+            8 => self.one(&[":a", ":b", ":\"a b\"", ":a?", ":[]", ":é"]).to_owned(),
+            9 => self.list(depth - 1),
+            _ => self.pairs(depth - 1),
+        }
+    }
+
+    fn list(&mut self, depth: u32) -> String {
+        format!("[{}]", self.several(4, ", ", |it| it.element(depth)))
+    }
+
+    fn array(&mut self) -> String {
+        match self.below(4) {
+            0 => format!("[{}]", self.several(5, ", ", |it| it.one(SMALL).to_owned())),
+            1 => format!("[{}]", self.several(5, ", ", |it| it.string())),
+            2 => format!("[{}]", self.several(4, ", ", |it| it.list(0))),
+            _ => self.list(1),
+        }
+    }
+
+    fn pairs(&mut self, depth: u32) -> String {
+        format!("{{{}}}", self.several(3, ", ", |it| format!("{} => {}", it.element(0), it.element(depth))))
+    }
+
+    fn hash(&mut self) -> String {
+        format!("({})", self.pairs(1))
+    }
+
+    fn range(&mut self, ends: bool) -> String {
+        let dots = self.one(&["..", "..", "..."]);
+        let (from, to) = match self.below(6) {
+            0 if !ends => ("", self.one(SMALL)),
+            1 if !ends => (self.one(SMALL), ""),
+            _ => (self.one(SMALL), self.one(SMALL)),
+        };
+        format!("({from}{dots}{to})")
+    }
+
+    fn json(&mut self) -> String {
+        let scalar = |it: &mut Self| {
+            it.one(&[
+                "1",
+                "-1",
+                "0",
+                "-0",
+                "01",
+                "1.0",
+                "1.",
+                ".5",
+                "-",
+                "+1",
+                "1e5",
+                "1E-2",
+                "1e400",
+                "-1e400",
+                "12345678901234567890",
+                "null",
+                "true",
+                "nul",
+                "NaN",
+                "Infinity",
+                "-Infinity",
+                "\\\"a\\\"",
+                "\\\"\\\\n\\\"",
+                "\\\"\\\\u00e9\\\"",
+                "\\\"\\\\q\\\"",
+                "\\\"\\t\\\"",
+                "''",
+                "\\\"\\\\ud83d\\\\ude00\\\"",
+                "",
+                "123456789012345678901234567890.5",
+                "0.1",
+                "-0.0",
+                "1e2",
+                "100000000000000000000000",
+            ])
+            .to_owned()
+        };
+        let text = match self.below(4) {
+            0 => scalar(self),
+            1 => format!("[{}]", self.several(3, ", ", scalar)),
+            2 => format!(
+                "{{{}}}",
+                self.several(3, ",", |it| format!("\\\"{}\\\": {}", it.one(&["a", "b", "é"]), scalar(it)))
+            ),
+            _ => format!(
+                "{}[{}]{}",
+                self.one(&["", " ", "/* c */", "// c\\n"]),
+                self.several(2, ",", scalar),
+                self.one(&["", "\\n", "x", ","])
+            ),
+        };
+        format!("\"{text}\"")
+    }
+
+    /// Returns a regular expression with up to three alternatives.
+    fn regexp(&mut self) -> String {
+        let source = self.alternatives(2);
+        format!("/{source}/{}", self.one(&["", "", "", "i", "m", "x", "mi"]))
+    }
+
+    fn alternatives(&mut self, depth: u32) -> String {
+        let count = 1 + self.below(4) / 2;
+        (0..count).map(|_| self.sequence(depth)).collect::<Vec<_>>().join("|")
+    }
+
+    fn sequence(&mut self, depth: u32) -> String {
+        let count = 1 + self.below(3);
+        (0..count).map(|_| self.quantified(depth)).collect()
+    }
+
+    fn quantified(&mut self, depth: u32) -> String {
+        if self.below(4) == 0 {
+            return self.one(&["^", "$", "\\A", "\\z", "\\Z", "\\b", "\\B"]).to_owned();
+        }
+        let atom = self.atom(depth);
+        let quantifier = match self.below(3) {
+            0 => self.one(&[
+                "*", "+", "?", "{2}", "{1,2}", "{,2}", "{1,}", "*?", "+?", "??", "{1,2}?", "*+", "?+", "++",
+            ]),
+            _ => "",
+        };
+        format!("{atom}{quantifier}")
+    }
+
+    fn atom(&mut self, depth: u32) -> String {
+        match self.below(if depth == 0 { 8 } else { 11 }) {
+            0..=2 => self
+                .one(&[
+                    "a", "b", "c", "A", "é", "É", "ß", "9", "1", "\\n", "\\.", "-", ",", " ", "o", "日",
+                    "\\t", "=", "ǆ", "σ", "k", "s",
+                ])
+                .to_owned(),
+            3 => self
+                .one(&[
+                    ".",
+                    ".",
+                    ".",
+                    "\\x41",
+                    "\\u00e9",
+                    "\\u{e9}",
+                    "\\0",
+                    "\\101",
+                    "\\cA",
+                    "\\1",
+                    "\\k<x>",
+                    "\\K",
+                    "\\G",
+                    "\\X",
+                    "(?#c)",
+                    "\\e",
+                    "\\v",
+                    "\\f",
+                    "\\/",
+                    "]",
+                    "{",
+                    "}",
+                    "\\u{61 62}",
+                    "\\x0a",
+                ])
+                .to_owned(),
+            4 | 5 => self
+                .one(&[
+                    "\\w",
+                    "\\W",
+                    "\\d",
+                    "\\D",
+                    "\\s",
+                    "\\S",
+                    "\\h",
+                    "\\H",
+                    "\\p{Alpha}",
+                    "\\p{Upper}",
+                    "\\p{L}",
+                    "\\P{L}",
+                    "\\p{Alnum}",
+                    "\\p{Space}",
+                    "\\p{^Lu}",
+                    "\\p{Punct}",
+                    "\\P{alnum}",
+                    "\\p{^Word}",
+                    "\\p{Greek}",
+                    "\\R",
+                ])
+                .to_owned(),
+            6 | 7 => {
+                let parts = self.several(2, "", |it| {
+                    it.one(&[
+                        "a",
+                        "b",
+                        "a-c",
+                        "é",
+                        "à-ÿ",
+                        "\\d",
+                        "\\w",
+                        "\\s",
+                        "\\W",
+                        "\\S",
+                        "\\D",
+                        "\\h",
+                        "[:alpha:]",
+                        "[:upper:]",
+                        "[:lower:]",
+                        "[:digit:]",
+                        "[:space:]",
+                        "[:punct:]",
+                        "[:word:]",
+                        "[:alnum:]",
+                        "[:^alpha:]",
+                        "[:^space:]",
+                        "[:print:]",
+                        "[:graph:]",
+                        "[:cntrl:]",
+                        "[:blank:]",
+                        "[:xdigit:]",
+                        "[:ascii:]",
+                        "^",
+                        "-",
+                        "\\-",
+                        "\\]",
+                        ".",
+                        "$",
+                        "\\n",
+                        "[bc]",
+                        "&&[a-b]",
+                        "[^a]",
+                        "A-Z",
+                        " ",
+                        "\\b",
+                        "\\p{L}",
+                        "\\p{^Alnum}",
+                        "\\x41",
+                        "\\u{e9}",
+                        "\\u00e0-\\u00ff",
+                        "[:alpha",
+                        "\\[",
+                        "[",
+                        "&&",
+                        "|",
+                        "{",
+                        "(",
+                        "a-",
+                    ])
+                    .to_owned()
+                });
+                format!("[{}{}{}]", self.one(&["", "", "^"]), self.one(&["a", "x", "\\n", "é"]), parts)
+            }
+            8 => format!("({})", self.alternatives(depth - 1)),
+            9 => format!(
+                "{}{})",
+                self.one(&["(?:", "(?=", "(?!", "(?>", "(?i:", "(?m:", "(?-i:", "(?<=", "(?<!"]),
+                self.alternatives(depth - 1)
+            ),
+            _ => format!("(?<x>{})", self.alternatives(depth - 1)),
+        }
+    }
+}
+
+/// Returns a literal. Characters with a meaning in Ruby, in ERB or on a terminal are escaped.
+fn literal(text: &str) -> String {
+    let escaped: String = text
+        .chars()
+        .map(|character| match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | ' ' | ',' | '.' | '-' | '_' | '=' | ':' | ';' => {
+                character.to_string()
+            }
+            other => format!("\\u{{{:x}}}", other as u32),
+        })
+        .collect();
+    format!("String.new(\"{escaped}\")")
+}
