@@ -383,7 +383,7 @@ mod tests {
             ready: false,
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
-        call.settle().unwrap();
+        store.journal().call(&intent.request_id).settle().unwrap();
         drop(store);
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
