@@ -25,4 +25,4 @@ mod sweep;
 use crate::support::gate::Side;
 use disturbance::{Act, ConversationPoint, Disturbance};
 use life::Contract;
-use sweep::{Reference, Sweep, full, reference};
+use sweep::{Reference, Sweep, chosen, full, reference};

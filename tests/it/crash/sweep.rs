@@ -172,6 +172,14 @@ fn wanted() -> Option<String> {
     std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
+/// Returns the contracts of this run with their samples. A contract with an empty sample is tried in longer sweeps
+/// only.
+pub(super) fn chosen<const N: usize>(
+    samples: [(Contract, usize); N],
+) -> impl Iterator<Item = (Contract, usize)> {
+    samples.into_iter().filter(|(_, sample)| *sample > 0 || wanted().is_some())
+}
+
 /// The lives of a sweep.
 pub(super) struct Sweep {
     name: &'static str,
