@@ -330,7 +330,7 @@ fn sweep(speaks: Speaks) {
             true => all,
             // The sample is spread over calls and failures, and differs between stages.
             false => {
-                (0..6).map(|at| all[(at * all.len() / 6 + at + stage * 3) % all.len()].clone()).collect()
+                (0..4).map(|at| all[(at * all.len() / 4 + at + stage * 3) % all.len()].clone()).collect()
             }
         }
     });
