@@ -41,13 +41,15 @@ impl Location {
             Some("http" | "https") => return Ok(Location::Http(HttpUrl::new(url))),
             Some("file") => &url["file://".len()..],
             Some(other) => {
-                return Err(Error::invalid(format!("the URL '{other}://…' has an unsupported scheme"))
-                    .with_hint("use http://, https://, file:// or a path"));
+                return Err(Error::invalid(format!(
+                    "the `url` '{other}://…' of a stemcell or release has an unsupported scheme"
+                ))
+                .with_hint("use http://, https://, file:// or a path"));
             }
             None => url,
         };
         if path.is_empty() {
-            return Err(Error::invalid("the URL of a stemcell or release is empty")
+            return Err(Error::invalid("the `url` of a stemcell or release is empty")
                 .with_hint("set `url` to a path, or to a URL with http://, https:// or file://"));
         }
         let path = match (path.strip_prefix("~/"), path, home) {

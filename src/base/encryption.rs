@@ -96,10 +96,8 @@ impl Encryption {
     /// they are easily taken for each other.
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
         for (index, recipient) in recipients.iter().enumerate() {
-            check_recipient(recipient).map_err(|error| match recipients.len() {
-                1 => error,
-                _ => error.context(format!("recipient {} of {} is not valid", index + 1, recipients.len())),
-            })?;
+            let place = || format!("recipient {} of {} is not valid", index + 1, recipients.len());
+            check_recipient(recipient).map_err(|error| error.context(place()))?;
         }
         for (name, text) in &identities {
             let wrong = |why: String| {
@@ -110,7 +108,8 @@ impl Encryption {
                 return Err(wrong("it is encrypted with a passphrase, which is not supported".into()));
             }
             // The parser's error is dropped, because it may quote a line.
-            let parsed = identities_in(text).map_err(|_| wrong("a line of it is not an identity".into()))?;
+            let parsed =
+                identities_in(text).map_err(|_| wrong("one of its lines is not an identity".into()))?;
             if parsed.is_empty() {
                 return Err(wrong("it is empty".into()));
             }
@@ -187,14 +186,13 @@ impl Encryption {
 /// Checks an age recipient. The error does not quote it, because it may be a private key.
 pub fn check_recipient(recipient: &str) -> Result<()> {
     if is_private_key(recipient) {
-        return Err(Error::usage("a private key was given instead of an age recipient").with_hint(
+        return Err(Error::usage("it is a private key, not an age recipient").with_hint(
             "give the public key, which begins with age1: `age-keygen -y FILE` prints it. Replace the \
-                private \
-             key if others could have read it",
+             private key if others could have read it",
         ));
     }
     parse(recipient).map_err(|_| {
-        Error::usage("a text that was given is not an age recipient")
+        Error::usage("it is not an age recipient")
             .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
     })?;
     Ok(())
@@ -291,7 +289,7 @@ mod tests {
         let said = error.chain().join(": ");
         assert!(said.contains("is not an age recipient") && !said.contains("age1x"), "{said}");
         for (text, part) in [
-            ("AGE-SECRET-KEY-1WRONG", "a line"),
+            ("AGE-SECRET-KEY-1WRONG", "one of its lines"),
             ("# nothing\n", "empty"),
             ("age-encryption.org/v1\n", "passphrase"),
         ] {

@@ -89,7 +89,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let board = board.into_inner();
     match board.problem {
         Some(problem) => Err(problem),
-        None if board.left > 0 => Err(Error::environment("the tasks have a dependency cycle")),
+        None if board.left > 0 => Err(Error::environment("dependency cycle of tasks")),
         None => Ok(()),
     }
 }

@@ -112,7 +112,7 @@ pub enum ArchiveError {
     #[error("there is data after its end")]
     TrailingData,
     /// A limit is exceeded.
-    #[error("it holds more than {limit} {what}")]
+    #[error("it contains more than {limit} {what}")]
     TooLarge {
         /// The limited quantity, such as "entries".
         what: &'static str,
@@ -196,7 +196,9 @@ impl ArchiveError {
             ArchiveError::Damaged(_) | ArchiveError::TrailingData => {
                 Some("download or copy the file again. If the error stays, the archive must be packed again")
             }
-            ArchiveError::TooLarge { .. } => Some("use an archive from a source that you trust"),
+            ArchiveError::TooLarge { .. } => {
+                Some("check where the archive comes from: unpacking it could fill the disk")
+            }
             ArchiveError::Name { .. }
             | ArchiveError::Type { .. }
             | ArchiveError::Link { .. }

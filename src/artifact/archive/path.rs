@@ -11,25 +11,25 @@ const MAX_COMPONENT: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name begins with `/`.
-    #[error("it is absolute")]
+    #[error("the path is absolute")]
     Absolute,
     /// The name contains `..`, or the link target is outside the root.
-    #[error("it leads out of the archive's root")]
+    #[error("the path leads out of the archive")]
     Escapes,
     /// The name is empty.
-    #[error("it is empty")]
+    #[error("the path is empty")]
     Empty,
     /// The name contains a NUL byte.
-    #[error("it holds a NUL byte")]
+    #[error("the path contains a NUL byte")]
     Nul,
     /// The name is longer than file systems allow.
-    #[error("it is too long")]
+    #[error("the path is too long")]
     TooLong,
     /// The link target has `..` after a name. If that name is a link itself, `..` starts elsewhere.
-    #[error("it has '..' after a name")]
+    #[error("the path has '..' after a name, which may be a link")]
     Ambiguous,
     /// The name is not UTF-8, on a system whose file names are Unicode.
-    #[error("it is not valid text")]
+    #[error("the path is not UTF-8 text")]
     NotText,
 }
 

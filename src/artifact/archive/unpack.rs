@@ -374,7 +374,7 @@ impl<'a> UnpackedTree<'a> {
             reason,
         };
         if path.as_os_str().is_empty() {
-            return Err(refused("it names the archive's root".into()));
+            return Err(refused("it would replace the root of the archive".into()));
         }
         let checked = match self.options.links {
             Links::Inside => path::link_target(path, target),
@@ -397,7 +397,7 @@ impl<'a> UnpackedTree<'a> {
         };
         let from = path::entry_path(target).map_err(|reason| refused(reason.to_string()))?;
         if path.as_os_str().is_empty() || from.as_os_str().is_empty() {
-            return Err(refused("it names the archive's root".into()));
+            return Err(refused("it would replace the root of the archive".into()));
         }
         if !wanted {
             return Ok(());
@@ -406,7 +406,7 @@ impl<'a> UnpackedTree<'a> {
         let full = self.root.join(&from);
         // The target must be a regular file: a hard link to a symbolic link could point outside.
         if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            return Err(refused("there is no such file before it in the archive".into()));
+            return Err(refused("the archive has no such file before this link".into()));
         }
         self.parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;

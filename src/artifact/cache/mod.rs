@@ -56,7 +56,8 @@ impl Cache {
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         create_private_directory(&path)
-            .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))?;
+            .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))
+            .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))?;
         Ok(path)
     }
 }
@@ -84,7 +85,7 @@ fn lock_exclusively(root: &Path) -> Result<Locked> {
             base::ErrorKind::Locked,
             format!("the cache '{}' is in use by another run", root.display()),
         )
-        .with_hint("run the command again when the other run has ended")),
+        .with_hint("wait until the other run has ended, then run the same command again")),
         Err(TryLockError::Error(error)) => {
             Err(Error::io(format!("locking the cache '{}'", root.display()), error))
         }

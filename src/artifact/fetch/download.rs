@@ -38,8 +38,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Largest number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 10;
 /// Hint for a download that failed although it was retried.
-const RUN_AGAIN: &str = "check the network and the proxy variables, and run the command again. The download \
-                         continues where it stopped";
+const RUN_AGAIN: &str = "check the network and the proxy variables, then run the same command again: the \
+                         download continues where it stopped";
 
 /// A failed attempt.
 enum Failure {
@@ -135,8 +135,9 @@ impl Download<'_> {
                         Err(_) if resumed && !restarted => {
                             restarted = true;
                             file.set_len(0).map_err(reading)?;
-                            self.stage
-                                .log_line("the resumed file has the wrong digest; downloading all of it");
+                            self.stage.log_line(
+                                "the resumed download has a wrong digest; downloading all of it again",
+                            );
                         }
                         Err(error) => return Err(Failure::Final(error)),
                     }
@@ -270,8 +271,8 @@ impl Download<'_> {
             })?;
             if url.is_https() && !target.is_https() && self.expected.is_none() {
                 let why = format!("it redirects to '{target}', which is not encrypted");
-                let hint = "give the digest of the file, with which it can be verified, or a URL that stays \
-                            https://";
+                let hint = "add the `sha1` of the file, by which it can be verified, or use a URL that \
+                            stays at https://";
                 return Err(Failure::Final(self.failed(why).with_hint(hint)));
             }
             url = target;
@@ -299,14 +300,21 @@ impl Download<'_> {
             }
         }
         request.call().map_err(|error| {
+            // Proxies that refuse and unusable keys are reported as PermissionDenied.
+            let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             let temporary = match &error {
-                // Proxies that refuse and unusable keys are reported as PermissionDenied.
-                ureq::Error::Io(error) => error.kind() != io::ErrorKind::PermissionDenied,
+                ureq::Error::Io(error) => !is_refusal(error),
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
-            let error = self.failed(without_secrets(&error.to_string()));
-            if temporary { Failure::Temporary(error, None) } else { Failure::Final(error) }
+            let failed = self.failed(without_secrets(&error.to_string()));
+            match &error {
+                _ if temporary => Failure::Temporary(failed, None),
+                ureq::Error::Io(error) if is_refusal(error) => {
+                    Failure::Final(failed.with_hint("check the proxy variables: env | grep -i proxy"))
+                }
+                _ => Failure::Final(failed),
+            }
         })
     }
 

@@ -23,7 +23,7 @@ pub(super) fn connect(
     stream.write_all(&greeting)?;
     let [version, method] = take(stream)?;
     if version != VERSION {
-        return Err(refused("the proxy does not speak SOCKS 5"));
+        return Err(refused("it does not speak SOCKS 5"));
     }
     match (method, credentials) {
         (NO_AUTHENTICATION, _) => {}
@@ -36,11 +36,11 @@ pub(super) fn connect(
             stream.write_all(&message)?;
             let [_, status] = take(stream)?;
             if status != 0 {
-                return Err(refused("the SOCKS proxy refuses user and password"));
+                return Err(refused("it refuses the user and password"));
             }
         }
-        (_, None) => return Err(refused("the SOCKS proxy requires a user and a password")),
-        (_, Some(_)) => return Err(refused("the SOCKS proxy does not support user and password")),
+        (_, None) => return Err(refused("it requires a user and a password")),
+        (_, Some(_)) => return Err(refused("it does not support a user and password")),
     }
     let mut request = vec![VERSION, 1, 0];
     match host.parse() {
@@ -71,7 +71,7 @@ pub(super) fn connect(
             let [length] = take(stream)?;
             usize::from(length)
         }
-        _ => return Err(refused("the answer of the SOCKS proxy is not valid")),
+        _ => return Err(refused("its answer is not valid")),
     };
     stream.read_exact(&mut vec![0; rest + 2])
 }
@@ -84,7 +84,7 @@ fn take<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<[u8; N]
 
 fn length(text: &str) -> io::Result<u8> {
     u8::try_from(text.len())
-        .map_err(|_| refused("host, user and password may have at most 255 bytes each in SOCKS 5"))
+        .map_err(|_| refused("in SOCKS 5, host, user and password may have at most 255 bytes each"))
 }
 
 /// Returns an error for a failure that a retry cannot change.
@@ -102,7 +102,7 @@ fn failure(status: u8) -> io::Error {
         7 | 8 => (io::ErrorKind::PermissionDenied, "does not support this type of connection"),
         _ => (io::ErrorKind::Other, "failed to connect"),
     };
-    io::Error::new(kind, format!("the SOCKS proxy {text}"))
+    io::Error::new(kind, format!("it {text}"))
 }
 
 #[cfg(test)]

@@ -344,7 +344,7 @@ fn a_socks_proxy_resolves_names_and_checks_passwords() {
 
     let wrong = World::with("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
     let error = wrong.obtain(&url, None).unwrap_err();
-    assert!(text(&error).contains("refuses user and password"), "{error:?}");
+    assert!(text(&error).contains("refuses the user and password"), "{error:?}");
     assert!(!(text(&error) + &wrong.log()).contains("wr0ng"));
     assert_eq!(proxy.targets().len(), 1);
 }

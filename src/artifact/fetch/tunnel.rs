@@ -54,9 +54,9 @@ impl Tunnel {
         let opened = runtime.block_on(limited(interrupted, ssh::connect(&server)));
         let session = opened.and_then(|outcome| match outcome {
             Some(Ok(session)) => Ok(session),
-            Some(Err(error)) => Err(io::Error::new(error.kind(), format!("the jumpbox: {error}"))),
+            Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => {
-                let text = format!("the jumpbox did not answer within {} seconds", CONNECT.as_secs());
+                let text = format!("it did not answer within {} seconds", CONNECT.as_secs());
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         });
@@ -85,13 +85,12 @@ impl Tunnel {
             let channel = match limited(interrupted, opening).await? {
                 Some(Ok(channel)) => channel,
                 Some(Err(error)) => {
-                    let text = format!("the jumpbox could not connect to {host}:{port}: {error}");
+                    let text = format!("it could not connect to {host}:{port}: {error}");
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 None => {
                     let seconds = CONNECT.as_secs();
-                    let text =
-                        format!("the jumpbox did not connect to {host}:{port} within {seconds} seconds");
+                    let text = format!("it did not connect to {host}:{port} within {seconds} seconds");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
             };

@@ -58,7 +58,7 @@ pub(super) fn levels<'p>(
         levels.push(std::mem::replace(&mut ready, next));
     }
     if !needed.is_empty() {
-        return Err(Error::invalid(format!("the packages have a dependency cycle: {}", cycle(&needed)))
+        return Err(Error::invalid(format!("dependency cycle: {}", cycle(&needed)))
             .with_hint("remove one of these dependencies from the `spec` of its package"));
     }
     Ok(levels)

@@ -201,7 +201,7 @@ impl Loader<'_> {
         let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
         if spec.name != reference.name {
             let name = spec.name.escape_debug();
-            return Err(Error::invalid(format!("{file} is that of another job, '{name}'"))
+            return Err(Error::invalid(format!("{file} belongs to another job, '{name}'"))
                 .with_hint("make the release again with `bosh create-release --tarball`"));
         }
         let (version, fingerprint) = version_and_fingerprint(&reference);
@@ -242,7 +242,7 @@ impl Loader<'_> {
         let owner = format!("{owner} of {}", self.what);
         let Some(actual) = self.files.get(path) else {
             let path = path.display();
-            return Err(Error::invalid(format!("{owner} is missing: it has no file '{path}'"))
+            return Err(Error::invalid(format!("{owner} is missing: there is no file '{path}'"))
                 .with_hint("make the release again with `bosh create-release --tarball`"));
         };
         let text = sha1.map(str::trim).filter(|text| !text.is_empty()).ok_or_else(|| {

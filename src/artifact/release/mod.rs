@@ -148,7 +148,7 @@ impl Release {
             let error = Error::invalid(format!("the release '{}' has no job '{name}'", self.name));
             error.with_nearest(name, names.iter().copied(), || {
                 Some(match names.as_slice() {
-                    [] => "the release has no jobs at all".to_owned(),
+                    [] => "the release has no jobs".to_owned(),
                     _ => format!("its jobs are {}", names.join(", ")),
                 })
             })
@@ -211,7 +211,7 @@ fn check_name(name: &str, what: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(plain) {
         return Err(Error::invalid(format!(
-            "{what} has the name '{}', which is refused",
+            "{what} has the name '{}', which is not allowed",
             name.escape_debug()
         ))
         .with_hint("use at most 200 letters, digits, '-', '_', '.' and '+', and do not begin with '.'"));
@@ -226,11 +226,12 @@ fn check_relative(path: &str, what: &str) -> Result<PathBuf> {
         Ok(_) => {
             Err(Error::invalid(format!("{what} has an empty path")).with_hint("correct it in the job's spec"))
         }
-        Err(reason) => {
-            Err(Error::invalid(format!("{what} has the path '{}', which is refused", path.escape_debug()))
-                .with_source(reason)
-                .with_hint("write it in the job's spec as a relative path without '..'"))
-        }
+        Err(reason) => Err(Error::invalid(format!(
+            "{what} has the path '{}', which is not allowed",
+            path.escape_debug()
+        ))
+        .with_source(reason)
+        .with_hint("write it in the job's spec as a relative path without '..'")),
     }
 }
 

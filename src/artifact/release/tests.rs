@@ -176,7 +176,7 @@ fn errors_name_the_part_of_the_release() {
         ),
         (release().package(package("a", &[])).package(package("a", &[])), &["twice"]),
         (release().job(JobTarball::new("j")).job(JobTarball::new("j")), &["twice"]),
-        (release().job(JobTarball::new(".hidden")), &["'.hidden'", "refused"]),
+        (release().job(JobTarball::new(".hidden")), &["'.hidden'", "not allowed"]),
         (with("name: k\n"), &["job.MF of the job 'j'", "another job"]),
         (with("name: [\n"), &["job.MF of the job 'j'", "line"]),
         (with("name: j\ntemplates: {a.erb: bin/a}\n"), &["the template 'a.erb'", "no such file"]),

@@ -213,7 +213,7 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
     for (source, _) in &spec.templates {
         let name = crate::archive::path::entry_path(source.as_bytes()).map_err(|reason| {
             let source = source.escape_debug();
-            Error::invalid(format!("{owner} lists the template '{source}', which is refused"))
+            Error::invalid(format!("{owner} lists the template '{source}', which is not allowed"))
                 .with_source(reason)
                 .with_hint("write it in the job's spec as a path below templates/ without '..'")
         })?;
