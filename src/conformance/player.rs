@@ -106,7 +106,7 @@ impl Player {
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = Player::read(path)?;
     let position = position_file(path);
-    let failed = |error| Error::io(format!("keeping the position in '{}'", position.display()), error);
+    let failed = |error| Error::io(format!("writing the position to '{}'", position.display()), error);
     let mut file = File::options()
         .read(true)
         .write(true)

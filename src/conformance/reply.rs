@@ -68,7 +68,7 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
         )),
         Ended::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
         Ended::TimedOut => {
-            problems.push(format!("killed after {} s without an end", exchange.duration.as_secs()))
+            problems.push(format!("killed after {} s, because it did not end", exchange.duration.as_secs()))
         }
         Ended::Abandoned => problems.push("still running".to_owned()),
     }

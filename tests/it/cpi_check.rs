@@ -114,7 +114,8 @@ fn a_cpi_that_does_only_what_it_must_passes() {
     run.success();
     let skipped = with_result(&report, "skip");
     // Without `info`, the CPI counts as version 1.
-    for name in ["rpc: info", "contract v2: a life", "contract v1: set_vm_metadata", "contract v1: get_disks"]
+    for name in
+        ["rpc: info", "contract v2: life cycle", "contract v1: set_vm_metadata", "contract v1: get_disks"]
     {
         assert!(skipped.iter().any(|skipped| skipped == name), "{name}: {skipped:?}");
     }
@@ -141,7 +142,11 @@ const PLANTED: [Planted; 22] = [
     ),
     ("disks-as-hash", &["contract v2: get_disks"], "an array of CIDs"),
     ("leaks-on-failure", &["contract v2: create_disk without a VM"], "left disk 'disk-"),
-    ("disk-goes-with-vm", &["contract v2: delete_vm with a disk attached"], "the disk went with the VM"),
+    (
+        "disk-goes-with-vm",
+        &["contract v2: delete_vm with a disk attached"],
+        "delete_vm deleted the disk as well",
+    ),
     ("attaches-twice", &["contract v2: get_disks"], "`get_disks` answered"),
     (
         "attach-destroys",
@@ -391,8 +396,8 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
     let author = Author::with("");
     author.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
-        (&["cpi", "info"][..], 2, "no CPI is named"),
-        (&["cpi", "call", "manifest.yml"], 2, "no method is named"),
+        (&["cpi", "info"][..], 2, "no CPI is given"),
+        (&["cpi", "call", "manifest.yml"], 2, "no CPI method is given"),
         (&["cpi", "check", "--path", "./no-such"], 1, "'"),
         (&["cpi", "check", "--path", "./stemcell.tgz"], 1, "cannot be run"),
         (&["cpi", "check", "--path", "./cpi", "--replay", "t"], 2, "cannot be used with"),

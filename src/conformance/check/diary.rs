@@ -44,7 +44,7 @@ pub(super) struct Earlier {
 impl Diary {
     /// Begins a diary in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
-        let failed = |error| Error::io(format!("keeping notes in '{}'", directory.display()), error);
+        let failed = |error| Error::io(format!("writing notes below '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let mut earlier = Earlier::default();
         let mut read = Vec::new();

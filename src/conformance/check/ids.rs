@@ -84,9 +84,9 @@ pub(super) fn never_were(run: &mut Run<'_>) {
     for kind in [ResourceKind::Vm, ResourceKind::Disk] {
         let resource = Resource { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.has() {
-            run.check(&format!("{has} of what never was"), |step| is_gone(step, &resource));
+            run.check(&format!("{has} with an unknown CID"), |step| is_gone(step, &resource));
         }
-        run.check(&format!("{} of what never was", kind.delete()), |step| deletes_missing(step, &resource));
+        run.check(&format!("{} with an unknown CID", kind.delete()), |step| deletes_missing(step, &resource));
     }
 }
 

@@ -119,7 +119,7 @@ impl Ledger {
         if let Some(diary) = &mut self.diary
             && let Err(error) = write(diary)
         {
-            tracing::warn!(error = %error.chain().join(": "), "the diary of the check could not be written");
+            tracing::warn!(error = %error.chain().join(": "), "the notes of the check could not be written");
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         };
         match skip_reason {
             Some(why) => {
-                run.check("a life", |_| Err::<(), _>(Halt::Skipped(why)));
+                run.check("life cycle", |_| Err::<(), _>(Halt::Skipped(why)));
             }
             None => Life { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.live(),
         }
@@ -148,7 +148,7 @@ impl<'a> Life<'_, 'a> {
 
     /// Returns the reason to skip checks that need the VM, if it got lost.
     fn lost(&self) -> Option<String> {
-        self.lost_in.as_ref().map(|check| format!("the VM is gone since `{check}`"))
+        self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
     fn create_vm(&mut self) -> Option<Resource> {
@@ -380,7 +380,7 @@ impl<'a> Life<'_, 'a> {
             }
             step.delete(vm)?;
             match both.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
-                Some(false) => failed("the disk went with the VM"),
+                Some(false) => failed("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
         });

@@ -228,7 +228,7 @@ impl Step<'_, '_> {
                 Ended::Abandoned => " and may still run",
                 _ => "",
             };
-            let why = format!("`{method}` (request {id}) did not answer a CID{ended}");
+            let why = format!("`{method}` (request {id}) answered no CID{ended}");
             self.run.ledger.doubt(kind, why);
         }
         self.run.ledger.answered(id);
