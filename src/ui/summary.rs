@@ -68,8 +68,8 @@ fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = L
     });
     let left = match report.steps_left {
         0 => None,
-        1 => Some("  one more step was not begun".to_owned()),
-        left => Some(format!("  {left} more steps were not begun")),
+        1 => Some("  1 more step was not started".to_owned()),
+        left => Some(format!("  {left} more steps were not started")),
     };
     steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
@@ -154,7 +154,7 @@ mod tests {
           1. Stop the jobs on VM vm-1: --recreate
           2. Delete VM vm-1
           3. Create the VM of 'hello/0': there is no VM FAILED
-          2 more steps were not begun
+          2 more steps were not started
         How long it took
                 3.0 s  Validating
            1 min 35 s  Deploying (usually 4 min 00 s) FAILED
