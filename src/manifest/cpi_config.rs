@@ -130,28 +130,29 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         *names.entry(&cpi.name).or_default() += 1;
     }
     for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
-        place(name).problem(problems, format!("names CPI '{name}' a second time"));
+        place(name).problem(problems, format!("defines CPI '{name}' a second time"));
     }
     let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
             let what = cpi_label(earlier);
-            let mut wrong =
-                |why: String| place(&cpi.name).problem(problems, format!("is `migrated_from` {what}, {why}"));
+            let mut wrong = |why: String| {
+                place(&cpi.name).problem(problems, format!("has {what} in `migrated_from`, but {why}"))
+            };
             if earlier == Some(&cpi.name) {
-                wrong("which is itself".to_owned());
+                wrong("that is this CPI itself".to_owned());
             } else if let Some(still) = earlier.filter(|earlier| names.contains_key(earlier)) {
                 let back = cpis
                     .iter()
                     .find(|other| other.name == still)
                     .is_some_and(|other| other.migrated_from.iter().flatten().any(|name| *name == cpi.name));
                 wrong(match back {
-                    true => "and that is migrated from this one: a loop".to_owned(),
-                    false => "which the CPI config still has".to_owned(),
+                    true => "that CPI is migrated from this one: a cycle".to_owned(),
+                    false => "the CPI config still defines it".to_owned(),
                 });
             } else if let Some(other) = taken.insert(earlier, &cpi.name) {
-                wrong(format!("as CPI '{other}' is"));
+                wrong(format!("CPI '{other}' has it too"));
             }
         }
     }
@@ -194,27 +195,27 @@ mod tests {
             ("cpis: 7", "`cpis` must be a list"),
             ("cpis: [{type: x}]", "cpis.yml:1:8: `cpis[0].name` must be provided"),
             ("cpis: [{name: a}]", "`cpis[0].type` must be provided"),
-            ("cpis: [{name: a, type: x, properties: 7}]", "`cpis[0].properties` must be a hash"),
-            ("cpis: [{name: a, type: x}, {name: a, type: y}]", "`cpis[1]` names CPI 'a' a second time"),
+            ("cpis: [{name: a, type: x, properties: 7}]", "`cpis[0].properties` must be a mapping"),
+            ("cpis: [{name: a, type: x}, {name: a, type: y}]", "`cpis[1]` defines CPI 'a' a second time"),
             (
                 "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x}]",
-                "`cpis[0]` is `migrated_from` CPI 'b', which the CPI config still has",
+                "`cpis[0]` has CPI 'b' in `migrated_from`, but the CPI config still defines it",
             ),
             (
                 "cpis: [{name: a, type: x, migrated_from: [{name: b}]}, {name: b, type: x, migrated_from: \
                     [{name: a}]}]",
-                "a loop",
+                "a cycle",
             ),
-            ("cpis: [{name: a, type: x, migrated_from: [{name: a}]}]", "which is itself"),
+            ("cpis: [{name: a, type: x, migrated_from: [{name: a}]}]", "but that is this CPI itself"),
             (
                 "cpis: [{name: a, type: x, migrated_from: [{name: c}]}, {name: b, type: x, migrated_from: \
                     [{name: c}]}]",
-                "`cpis[1]` is `migrated_from` CPI 'c', as CPI 'a' is",
+                "`cpis[1]` has CPI 'c' in `migrated_from`, but CPI 'a' has it too",
             ),
             (
                 "cpis: [{name: a, type: x, migrated_from: [{name: \"\"}]}, {name: b, type: x, migrated_from: \
                     [{name: \"\"}]}]",
-                "`migrated_from` the default CPI, as CPI 'a' is",
+                "has the default CPI in `migrated_from`, but CPI 'a' has it too",
             ),
             ("cpis: [{name: a, type: x, migrated_from: [{}]}]", "migrated_from[0].name` must be provided"),
         ] {

@@ -11,6 +11,7 @@ use super::secrets::Known;
 use super::variables::Declared;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
 use super::vars_store::{Store, expiry, previous};
+use super::words::a_kind;
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
@@ -365,7 +366,8 @@ pub(super) fn print_value(value: &Node) -> String {
 
 /// Parses a path in the language of ops files. `argument` names it in errors.
 pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
-    text.parse().map_err(|error| Error::usage(format!("{argument} '{text}' is no path")).with_source(error))
+    text.parse()
+        .map_err(|error| Error::usage(format!("{argument} '{text}' is not a path")).with_source(error))
 }
 
 /// Returns the declarations of manifests, for commands that inspect a vars store.
@@ -387,9 +389,9 @@ fn read_config(path: &Path, what: &str) -> Result<Node> {
     match config.as_map() {
         Some(_) => Ok(config),
         None => Err(Error::invalid(format!(
-            "{}: a {what} must be a hash, not a {}",
+            "{}: a {what} must be a mapping, not {}",
             config.position.describe(),
-            config.kind()
+            a_kind(&config)
         ))),
     }
 }
@@ -408,9 +410,7 @@ fn leave_zones(config: &mut Node) -> Option<String> {
     }
     (!others.is_empty()).then(|| {
         let them = others.join(", ");
-        format!(
-            "of the cloud config only `azs` counts here, everything else is in the manifest; ignored: {them}"
-        )
+        format!("monopile uses only `azs` of the cloud config; ignored: {them}")
     })
 }
 
@@ -459,10 +459,10 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     match &inputs.default_vars_store {
         Some(path) if needed() => open(path),
         None if inputs.names_no_store() && needed() => Err(Error::invalid(
-            "the manifest has variables to be generated, and no vars store is named to keep them in",
+            "the manifest declares variables to generate, but no vars store is given to keep them",
         )
         .with_hint(
-            "the state is shared by several machines, and so must be the vars store: name a file that \
+            "several machines share the state, so they must share the vars store: name a file that \
             all of them have with --vars-store FILE",
         )),
         _ => Ok(None),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::words::a_kind;
 use yaml::{Data, Node};
 
 /// The problems found so far.
@@ -63,15 +64,28 @@ impl<'a> Field<'a> {
 
     /// Adds a problem with this field.
     pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
-        problems.add(self.node, if self.path.is_empty() { "the manifest" } else { &self.path }, problem);
+        match self.path.as_str() {
+            "" => problems.0.push(format!("{}: the manifest {problem}", self.node.position.describe())),
+            path => problems.add(self.node, path, problem),
+        }
     }
 
     fn missing(&self, key: &str, problems: &mut Problems) {
         problems.add(self.node, &self.join(key), "must be provided");
     }
 
-    fn wrong(&self, wanted: &str, problems: &mut Problems) {
-        self.problem(problems, format!("must be {wanted}, not a {}", self.node.kind()));
+    /// Adds the problem that this field is not `wanted`.
+    pub(super) fn wrong(&self, wanted: &str, problems: &mut Problems) {
+        self.problem(problems, format!("must be {wanted}, not {}", a_kind(self.node)));
+    }
+
+    /// Returns true if the field is a mapping. Anything else is a problem.
+    pub(super) fn is_mapping(&self, problems: &mut Problems) -> bool {
+        let is_mapping = self.node.as_map().is_some();
+        if !is_mapping {
+            self.wrong("a mapping", problems);
+        }
+        is_mapping
     }
 
     /// Returns the text of a scalar. Numbers and booleans become text, as upstream does it.
@@ -117,8 +131,8 @@ impl<'a> Field<'a> {
         let field = self.get(key)?;
         match field.node.as_i64() {
             Some(number) if number >= least => Some(number),
-            Some(_) => {
-                field.problem(problems, format!("must be at least {least}"));
+            Some(number) => {
+                field.problem(problems, format!("must be at least {least}, not {number}"));
                 None
             }
             None => {
@@ -157,8 +171,7 @@ impl<'a> Field<'a> {
     /// Returns the mapping under a key as JSON, if the key exists.
     pub(super) fn optional_object(&self, key: &str, problems: &mut Problems) -> Option<Map<String, Value>> {
         let field = self.get(key)?;
-        if field.node.as_map().is_none() {
-            field.wrong("a hash", problems);
+        if !field.is_mapping(problems) {
             return None;
         }
         match field.node.to_json() {

@@ -306,7 +306,7 @@ impl<'a> Decoder<'a> {
                 })
             }
             _ => Err(self
-                .error(id, "'<<' takes a mapping or a sequence of mappings")
+                .error(id, "'<<' takes a mapping or a list of mappings")
                 .with_hint("give it an alias of a mapping, or put '<<' in quotes if it is a key")),
         }
     }

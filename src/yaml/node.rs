@@ -147,7 +147,7 @@ impl Node {
             Data::Int(_) | Data::UInt(_) => "integer",
             Data::Float(_) => "float",
             Data::String(_) => "string",
-            Data::Seq(_) => "sequence",
+            Data::Seq(_) => "list",
             Data::Map(_) => "mapping",
         }
     }

@@ -74,7 +74,8 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
     let run = world.finish(inside(&world, "env", &["int", "other.yml"])).success();
     assert_eq!(run.stdout, "name: ((name))\n");
     assert!(
-        run.stderr.contains("env file '.monopile.yml' is for 'bosh.yml' and is ignored for 'other.yml'"),
+        run.stderr
+            .contains("env file '.monopile.yml' names manifest 'bosh.yml', so it is ignored for 'other.yml'"),
         "{}",
         run.stderr
     );
@@ -115,13 +116,13 @@ fn what_it_cannot_mean_is_told_with_its_place() {
         ("ops_file: [a]\n", ".monopile.yml:1:1: unknown key 'ops_file'; did you mean 'ops_files'?"),
         ("recreate: true\n", ".monopile.yml:1:1: unknown key 'recreate'"),
         ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
-        ("parallel: [3]\n", ":1:11: `parallel` must be text, not a sequence"),
+        ("parallel: [3]\n", ":1:11: `parallel` must be text, not a list"),
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
         (
             "manifest: bosh.yml\nparallel: many\n",
             ":2:11: `parallel`: invalid value 'many' for '--parallel <N>'",
         ),
-        ("- a\n", ".monopile.yml:1:1: the env file is a sequence, not a mapping"),
+        ("- a\n", ".monopile.yml:1:1: the env file is a list, not a mapping"),
         ("manifest: bosh.yml\nmanifest: x\n", ".monopile.yml:2:1"),
         ("a: 1\nb: 2\n", "2 problems"),
     ] {

@@ -326,30 +326,38 @@ fn an_empty_file_does_nothing() {
 #[test]
 fn errors_name_the_operation_and_the_nearest_thing() {
     let cases: &[(&str, &str, &str)] = &[
-        ("replace", "/nam", "no '/nam'; there is 'name'"),
-        ("replace", "/map/ones", "no '/map/ones'; there is 'one'"),
-        ("replace", "/map/zzz/x", "no '/map/zzz'; there are 'one', 'two'"),
-        ("replace", "/empty/x", "no '/empty/x'; there is nothing here"),
-        ("replace", "/releases/name=bosch/version", "no '/releases/name=bosch'; there is 'name=bosh'"),
-        ("replace", "/releases/nam=bosh", "no '/releases/nam=bosh'; no item has a 'nam'"),
-        ("remove", "/releases/version=1", "no '/releases/version=1'; no item has a string as its 'version'"),
+        ("replace", "/nam", "'/nam' does not exist; there is 'name'"),
+        ("replace", "/map/ones", "'/map/ones' does not exist; there is 'one'"),
+        ("replace", "/map/zzz/x", "'/map/zzz' does not exist; there are 'one', 'two'"),
+        ("replace", "/empty/x", "'/empty/x' does not exist; nothing is there"),
+        (
+            "replace",
+            "/releases/name=bosch/version",
+            "'/releases/name=bosch' does not exist; there is 'name=bosh'",
+        ),
+        ("replace", "/releases/nam=bosh", "'/releases/nam=bosh' does not exist; no item has a 'nam'"),
+        (
+            "remove",
+            "/releases/version=1",
+            "'/releases/version=1' does not exist; no item has a string as its 'version'",
+        ),
         (
             "remove",
             "/releases/name=bpm",
-            "'/releases/name=bpm' is found 2 times (lines 5, 7), and a path leads to one item",
+            "'/releases/name=bpm' matches 2 items (lines 5, 7), but a path must lead to one",
         ),
-        ("replace", "/list/3", "no '/list/3': '/list' has no index 3, it has 3 items"),
-        ("replace", "/list/-4", "no '/list/-4': '/list' has no index -4, it has 3 items"),
+        ("replace", "/list/3", "'/list/3' does not exist: '/list' has no index 3, it has 3 items"),
+        ("replace", "/list/-4", "'/list/-4' does not exist: '/list' has no index -4, it has 3 items"),
         (
             "replace",
             "/list/-1:next:next:next:next:next",
-            "no '/list/-1:next:next:next:next:next': '/list' has no index 4, it has 3 items",
+            "'/list/-1:next:next:next:next:next' does not exist: '/list' has no index 4, it has 3 items",
         ),
-        ("replace", "/name/x", "'/name/x' wants a mapping, but '/name' (bosh.yml:1:7) is a string"),
-        ("replace", "/map/0", "'/map/0' wants a sequence, but '/map' (bosh.yml:15:6) is a mapping"),
-        ("replace", "/none/x?", "'/none/x?' wants a mapping, but '/none' (bosh.yml:17:7) is null"),
-        ("replace", "/0", "'/0' wants a sequence, but the document (bosh.yml:1:1) is a mapping"),
-        ("replace", "/list/-/x", "'/list/-' wants a mapping, but '/list' (bosh.yml:14:7) is a sequence"),
+        ("replace", "/name/x", "'/name/x' needs a mapping, but '/name' (bosh.yml:1:7) is a string"),
+        ("replace", "/map/0", "'/map/0' needs a list, but '/map' (bosh.yml:15:6) is a mapping"),
+        ("replace", "/none/x?", "'/none/x?' needs a mapping, but '/none' (bosh.yml:17:7) is null"),
+        ("replace", "/0", "'/0' needs a list, but the document (bosh.yml:1:1) is a mapping"),
+        ("replace", "/list/-/x", "'/list/-' needs a mapping, but '/list' (bosh.yml:14:7) is a list"),
     ];
     for (kind, path, expected) in cases {
         let ops = format!(
@@ -377,19 +385,19 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
 #[test]
 fn a_match_only_finds_strings_and_says_so() {
     let (_, hints) = refused(&op("remove", "/releases/version=1", None));
-    assert_eq!(hints, ["a path only finds strings: put the 1 of this item's 'version' in quotes"]);
+    assert_eq!(hints, ["a path matches only strings: put the value 1 of 'version' in quotes"]);
 }
 
 #[test]
 fn a_failed_test_does_not_show_the_values() {
     let (chain, _) = refused("- {type: test, path: /name, value: hunter2}\n");
-    assert_eq!(chain[1], "'/name' has another value (set at bosh.yml:1:7) than the one expected");
+    assert_eq!(chain[1], "'/name' does not have the expected value (set at bosh.yml:1:7)");
 }
 
 #[test]
 fn badly_written_operations_are_refused_before_any_runs() {
     let cases = [
-        ("a: b\n", "change.yml:1:1: an ops file is a sequence of operations, not a mapping"),
+        ("a: b\n", "change.yml:1:1: an ops file must be a list of operations, not a mapping"),
         ("- x\n", "change.yml:1:3: operation 1 is a string, not a mapping"),
         ("- {path: /a}\n", "change.yml:1:3: operation 1 has no type (replace, remove or test)"),
         (
@@ -401,18 +409,18 @@ fn badly_written_operations_are_refused_before_any_runs() {
         ("- type: replace\n  path: /a\n  value:\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
         (
             "- {type: remove, path: /a, value: 1}\n",
-            "change.yml:1:3: operation 1 (remove /a) has a value, and a remove takes none",
+            "change.yml:1:3: operation 1 (remove /a) has a value, but remove takes none",
         ),
         ("- {type: test, path: /a}\n", "change.yml:1:3: operation 1 (test /a) has neither value nor absent"),
         (
             "- {type: test, path: /a, absent: x}\n",
-            "change.yml:1:3: operation 1 (test /a) has a string as absent",
+            "change.yml:1:3: operation 1 (test /a) needs true or false as absent, not a string",
         ),
+        ("- {type: remove, path: a}\n", "change.yml:1:3: operation 1 (remove a) has an invalid path"),
         (
-            "- {type: remove, path: a}\n",
-            "change.yml:1:3: operation 1 (remove a) has a path that cannot be read",
+            "- {type: remove, path: [a]}\n",
+            "change.yml:1:3: operation 1 needs a string as its path, not a list",
         ),
-        ("- {type: remove, path: [a]}\n", "change.yml:1:3: operation 1 has a sequence as its path"),
         ("- {type: remove, path: ''}\n", "change.yml:1:3: operation 1 (remove ) failed"),
     ];
     for (text, expected) in cases {

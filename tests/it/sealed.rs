@@ -75,7 +75,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
     assert!(listed.stdout.contains("mbus_bootstrap_password"), "{}", listed.stdout);
     let refused =
         hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password", "--identity", "key.txt"]);
-    assert!(refused.failure(2).stderr.contains("would be written in plain"));
+    assert!(refused.failure(2).stderr.contains("is encrypted, but no recipients are given"));
 
     // The recipients are in a file; the environment names both files.
     hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
@@ -187,7 +187,7 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
     for (flags, part) in [
         (["--encrypt-to", "age1nobody"], "is not an age recipient"),
         (["--encrypt-to", "key.txt"], "line 1 of 'key.txt' (--encrypt-to) is not valid"),
-        (["--encrypt-to", "AGE-SECRET-KEY-1NOTREALLY"], "a private key was given"),
+        (["--encrypt-to", "AGE-SECRET-KEY-1NOTREALLY"], "it is a private key, not an age recipient"),
         (["--identity", "AGE-SECRET-KEY-1NOTREALLY"], "takes the path of a file"),
         (["--encrypt-to", "/dev/zero"], "larger than"),
         (["--identity", "/dev/zero"], "larger than"),

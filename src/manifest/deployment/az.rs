@@ -41,7 +41,7 @@ pub(super) fn of_group<'a>(
         let cloud_properties = field.object("cloud_properties", problems);
         let Some(name) = name else { continue };
         if zones.iter().any(|(az, _)| az.name == name) {
-            field.problem(problems, format!("names AZ '{name}' a second time"));
+            field.problem(problems, format!("defines AZ '{name}' a second time"));
         }
         zones.push((Az { name, cpi, cloud_properties }, field.node));
     }
@@ -51,7 +51,10 @@ pub(super) fn of_group<'a>(
         [name] => name,
         several => {
             let count = several.len();
-            group.problem(problems, format!("must be in one AZ (`azs`), not in {count}: it is a single VM"));
+            group.problem(
+                problems,
+                format!("must be in one AZ (`azs`), not in {count}, because it is a single VM"),
+            );
             return None;
         }
     };
@@ -59,13 +62,13 @@ pub(super) fn of_group<'a>(
     if found.is_none() {
         let names: Vec<&str> = zones.iter().map(|(az, _)| az.name.as_str()).collect();
         let known = match names.as_slice() {
-            [] => "; there are no `azs`, neither here nor in a --cloud-config".to_owned(),
+            [] => "; neither the manifest nor a --cloud-config defines `azs`".to_owned(),
             names => match did_you_mean(name, names.iter().copied()) {
                 near if near.is_empty() => format!("; the AZs are {}", names.join(", ")),
                 near => near,
             },
         };
-        group.problem(problems, format!("names AZ '{name}', which `azs` does not have{known}"));
+        group.problem(problems, format!("names AZ '{name}', which is not in `azs`{known}"));
     }
     found.map(|index| zones.swap_remove(index))
 }

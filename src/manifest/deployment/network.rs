@@ -117,7 +117,7 @@ impl Subnet {
         let range = field.required_text("range", problems).and_then(|text| match text.parse::<IpNet>() {
             Ok(range) => Some(range),
             Err(_) => {
-                field.problem(problems, format!("`range` '{text}' is not a CIDR range (10.0.0.0/24)"));
+                field.problem(problems, format!("`range` '{text}' is not a CIDR range, such as 10.0.0.0/24"));
                 None
             }
         });
@@ -154,10 +154,12 @@ fn netmask(range: &IpNet) -> String {
     }
 }
 
-/// Reads `networks` of the instance group and builds the interfaces of the VM.
+/// Reads `networks` of the instance group and builds the interfaces of the VM. `names` are those of all
+/// networks, including networks with problems.
 pub(super) fn interfaces(
     group: &Field<'_>,
     networks: &[Network],
+    names: &[String],
     az: Option<&Az>,
     problems: &mut Problems,
 ) -> Map<String, Value> {
@@ -168,12 +170,23 @@ pub(super) fn interfaces(
     }
     let mut roles: Vec<String> = Vec::new();
     for membership in &memberships {
+        let mut defaults = membership.texts("default", problems);
+        for role in &defaults {
+            if role != "dns" && role != "gateway" {
+                membership.problem(problems, format!("`default` must be 'dns' or 'gateway', not '{role}'"));
+            }
+            if roles.contains(role) {
+                membership.problem(problems, format!("only one network can be the default for '{role}'"));
+            }
+            roles.push(role.clone());
+        }
         let Some(name) = membership.required_text("name", problems) else { continue };
         let Some(network) = networks.iter().find(|network| network.name == name) else {
-            let hint =
-                super::parse::did_you_mean(&name, networks.iter().map(|network| network.name.as_str()));
-            membership
-                .problem(problems, format!("names network '{name}', which `networks` does not have{hint}"));
+            if !names.contains(&name) {
+                let hint = super::parse::did_you_mean(&name, names.iter().map(String::as_str));
+                membership
+                    .problem(problems, format!("names network '{name}', which is not in `networks`{hint}"));
+            }
             continue;
         };
         let ips = membership.texts("static_ips", problems);
@@ -188,28 +201,21 @@ pub(super) fn interfaces(
         if network.kind == NetworkKind::Manual && ips.is_empty() {
             membership.problem(problems, format!("needs `static_ips`, because network '{name}' is manual"));
         }
-        let mut defaults = membership.texts("default", problems);
-        for role in &defaults {
-            if role != "dns" && role != "gateway" {
-                membership.problem(problems, format!("`default` must be 'dns' or 'gateway', not '{role}'"));
-            }
-            if roles.contains(role) {
-                membership.problem(problems, format!("only one network can be the default for '{role}'"));
-            }
-            roles.push(role.clone());
-        }
         if memberships.len() == 1 {
             defaults = vec!["dns".into(), "gateway".into()];
         }
         if interfaces.contains_key(&name) {
-            membership.problem(problems, format!("names network '{name}' a second time"));
+            membership.problem(problems, format!("lists network '{name}' a second time"));
         }
         interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults, az));
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {
             if !roles.iter().any(|known| known == role) {
-                group.problem(problems, format!("is in several networks, so one needs `default: [{role}]`"));
+                group.problem(
+                    problems,
+                    format!("is in several networks, so one of them needs `default: [{role}]`"),
+                );
             }
         }
     }

@@ -26,8 +26,7 @@ impl Deployment {
     pub fn parse(manifest: &Node, cloud_config: Option<&Node>, redactor: &Redactor) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        if manifest.as_map().is_none() {
-            root.problem(&mut problems, format!("must be a hash, not a {}", manifest.kind()));
+        if !root.is_mapping(&mut problems) {
             return problems.into_result(None);
         }
         let deployment = read(&root, &zones(&root, cloud_config, &mut problems), redactor, &mut problems);
@@ -51,8 +50,7 @@ impl Deployment {
     pub fn parse_cloud_provider(manifest: &Node, redactor: &Redactor) -> Result<CloudProvider> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        let provider =
-            cloud_provider(&root, &releases(&root, &mut Problems::default()), redactor, &mut problems);
+        let provider = cloud_provider(&root, &names(&root, "releases"), redactor, &mut problems);
         problems.into_result(provider)
     }
 
@@ -71,6 +69,13 @@ impl Deployment {
         }
         problems.into_result(Some(found))
     }
+}
+
+/// Returns the names in a list of the manifest, also of entries with problems, so that a reference to such an
+/// entry causes no second problem.
+pub(super) fn names(root: &Field<'_>, list: &str) -> Vec<String> {
+    let ignored = &mut Problems::default();
+    root.list(list, ignored).iter().filter_map(|field| field.optional_text("name", ignored)).collect()
 }
 
 /// Returns the document with the `azs`: the cloud config or the manifest.
@@ -94,17 +99,20 @@ fn read(
         root.list("networks", problems).iter().filter_map(|field| Network::parse(field, problems)).collect();
     let tags = tags(root, problems);
     let group_field = instance_group(root, problems);
-    let group = group_field.as_ref().and_then(|field| group(field, &releases, problems));
+    let release_names = names(root, "releases");
+    let group = group_field.as_ref().and_then(|field| group(field, &release_names, problems));
     let az = group_field.as_ref().and_then(|field| az::of_group(zones, field, problems)).map(|(az, _)| az);
     let pool = group_field.as_ref().and_then(|field| resource_pool(root, field, problems));
-    let interfaces =
-        group_field.as_ref().map(|field| network::interfaces(field, &networks, az.as_ref(), problems));
+    let network_names = names(root, "networks");
+    let interfaces = group_field
+        .as_ref()
+        .map(|field| network::interfaces(field, &networks, &network_names, az.as_ref(), problems));
     let mut disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
     if let Some(disk) = &mut disk {
         disk.cloud_properties = Az::under(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
     }
     let update_watch_time = watch_time(root, problems);
-    let cloud_provider = cloud_provider(root, &releases, redactor, problems);
+    let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
     let properties = root.object("properties", problems);
 
     let (stemcell, cloud_properties, mut env) = pool?;
@@ -151,7 +159,7 @@ fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
         let artifact = artifact(&field, problems);
         if let (Some(name), Some(artifact)) = (name, artifact) {
             if releases.iter().any(|release| release.name == name) {
-                field.problem(problems, format!("names release '{name}' a second time"));
+                field.problem(problems, format!("defines release '{name}' a second time"));
             }
             releases.push(ReleaseRef { name, artifact });
         }
@@ -162,7 +170,7 @@ fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
 fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
     let Some(field) = root.get("tags") else { return BTreeMap::new() };
     let Some(map) = field.node.as_map() else {
-        field.problem(problems, "must be a hash");
+        field.wrong("a mapping", problems);
         return BTreeMap::new();
     };
     map.iter()
@@ -197,7 +205,7 @@ fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field
     }
 }
 
-fn group(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<InstanceGroup> {
+fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<InstanceGroup> {
     let name = field.required_text("name", problems);
     if let Some(instances) = field.optional_number("instances", 0, problems)
         && instances != 1
@@ -222,15 +230,15 @@ fn group(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) ->
         let job_name = job.required_text("name", problems);
         let release = job.required_text("release", problems);
         if let Some(release) = &release
-            && !releases.iter().any(|known| known.name == *release)
+            && !releases.contains(release)
         {
-            let hint = did_you_mean(release, releases.iter().map(|known| known.name.as_str()));
-            job.problem(problems, format!("is of release '{release}', which `releases` does not have{hint}"));
+            let hint = did_you_mean(release, releases.iter().map(String::as_str));
+            job.problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
         }
         let properties = job.optional_object("properties", problems);
         let (Some(job_name), Some(release)) = (job_name, release) else { continue };
         if jobs.iter().any(|known| known.name == job_name) {
-            job.problem(problems, format!("names job '{job_name}' a second time"));
+            job.problem(problems, format!("lists job '{job_name}' a second time"));
         }
         jobs.push(JobRef { name: job_name, release, properties, place: job.place() });
     }
@@ -243,7 +251,7 @@ type Pool = (ArtifactRef, Map<String, Value>, Map<String, Value>);
 fn resource_pool(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Pool> {
     let wanted = group.required_text("resource_pool", problems);
     let mut found = None;
-    let mut names = Vec::new();
+    let networks = names(root, "networks");
     for pool in root.list("resource_pools", problems) {
         let name = pool.required_text("name", problems);
         let stemcell = match pool.get("stemcell") {
@@ -254,27 +262,30 @@ fn resource_pool(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -
             }
         };
         if let Some(network) = pool.required_text("network", problems) {
-            let known = root.list("networks", &mut Problems::default());
-            if !known.iter().any(|field| field.node.get("name").and_then(Node::as_str) == Some(&network)) {
-                pool.problem(problems, format!("names network '{network}', which `networks` does not have"));
+            if !networks.contains(&network) {
+                let hint = did_you_mean(&network, networks.iter().map(String::as_str));
+                pool.problem(
+                    problems,
+                    format!("names network '{network}', which is not in `networks`{hint}"),
+                );
             }
         }
         let cloud_properties = pool.object("cloud_properties", problems);
         let env = pool.object("env", problems);
-        if let (Some(name), Some(stemcell)) = (name, stemcell) {
-            if wanted.as_ref() == Some(&name) {
-                found = Some((stemcell, cloud_properties, env));
-            }
-            names.push(name);
+        if let (Some(name), Some(stemcell)) = (name, stemcell)
+            && wanted.as_ref() == Some(&name)
+        {
+            found = Some((stemcell, cloud_properties, env));
         }
     }
+    let known = names(root, "resource_pools");
     if let (Some(wanted), None) = (&wanted, &found)
-        && !names.contains(wanted)
+        && !known.contains(wanted)
     {
-        let hint = did_you_mean(wanted, names.iter().map(String::as_str));
+        let hint = did_you_mean(wanted, known.iter().map(String::as_str));
         group.problem(
             problems,
-            format!("names resource pool '{wanted}', which `resource_pools` does not have{hint}"),
+            format!("names resource pool '{wanted}', which is not in `resource_pools`{hint}"),
         );
     }
     found
@@ -304,7 +315,7 @@ fn disk(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<
                 let hint = did_you_mean(&wanted, pools.iter().map(|(name, _)| name.as_str()));
                 group.problem(
                     problems,
-                    format!("names disk pool '{wanted}', which `disk_pools` does not have{hint}"),
+                    format!("names disk pool '{wanted}', which is not in `disk_pools`{hint}"),
                 );
                 None
             }
@@ -331,7 +342,7 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
             None
         }
         None => {
-            field.problem(problems, format!("'{text}' is not a range of milliseconds (0-300000)"));
+            field.problem(problems, format!("'{text}' is not a range of milliseconds, such as 0-300000"));
             None
         }
     }
@@ -339,7 +350,7 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
 
 fn cloud_provider(
     root: &Field<'_>,
-    releases: &[ReleaseRef],
+    releases: &[String],
     redactor: &Redactor,
     problems: &mut Problems,
 ) -> Option<CloudProvider> {
@@ -347,9 +358,13 @@ fn cloud_provider(
         root.problem(problems, "needs a `cloud_provider`");
         return None;
     };
+    if !field.is_mapping(problems) {
+        return None;
+    }
     let cpi = cpi_source(&field, releases, problems);
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
-    let cert = field.get("cert").map_or_else(Certificate::default, |cert| Certificate {
+    let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
+    let cert = cert.map_or_else(Certificate::default, |cert| Certificate {
         ca: cert.optional_text("ca", problems),
         certificate: cert.optional_text("certificate", problems),
         private_key: cert.optional_text("private_key", problems).map(|key| Secret::new(key, redactor)),
@@ -375,13 +390,13 @@ fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     }
 }
 
-fn cpi_source(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problems) -> Option<CpiSource> {
+fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
     if let Some(cpi) = field.get("cpi") {
         return match (cpi.optional_text("builtin", problems), cpi.optional_text("path", problems)) {
             (Some(name), None) => Some(CpiSource::Builtin(name)),
             (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
-                cpi.problem(problems, "must say either `builtin: NAME` or `path: EXECUTABLE`");
+                cpi.problem(problems, "must have either `builtin: NAME` or `path: EXECUTABLE`");
                 None
             }
         };
@@ -399,15 +414,63 @@ fn cpi_source(field: &Field<'_>, releases: &[ReleaseRef], problems: &mut Problem
         let name = template.required_text("name", problems);
         let release = template.required_text("release", problems);
         if let Some(release) = &release
-            && !releases.iter().any(|known| known.name == *release)
+            && !releases.contains(release)
         {
-            let hint = did_you_mean(release, releases.iter().map(|known| known.name.as_str()));
-            template.problem(
-                problems,
-                format!("is of release '{release}', which `releases` does not have{hint}"),
-            );
+            let hint = did_you_mean(release, releases.iter().map(String::as_str));
+            template
+                .problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
         }
         jobs.push((name?, release?));
     }
     Some(CpiSource::Jobs(jobs))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const MANIFEST: &str = "\
+name: x
+releases: [{name: r, url: r.tgz}]
+resource_pools: [{name: vms, network: net, stemcell: {url: s.tgz}}]
+networks: [{name: net, type: manual, subnets: [{range: 10.0.0.0/24, gateway: 10.0.0.1}]}]
+instance_groups:
+- {name: g, instances: 1, resource_pool: vms, networks: [{name: net, static_ips: [10.0.0.2]}],
+   jobs: [{name: j, release: r}]}
+cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6868}
+";
+
+    fn problems(from: &str, to: &str) -> String {
+        let manifest = yaml::load(&MANIFEST.replace(from, to), Path::new("m.yml")).unwrap();
+        let error = Deployment::parse(&manifest, None, &Redactor::default()).unwrap_err();
+        error.chain().join(": ")
+    }
+
+    #[test]
+    fn an_entry_with_a_problem_causes_no_second_problem() {
+        for (from, to, problem) in [
+            ("gateway: 10.0.0.1", "gateway: 10.0.0", "`gateway` '10.0.0' is not an IP address"),
+            (", stemcell: {url: s.tgz}", "", "`resource_pools[0]` needs a `stemcell`"),
+            (", url: r.tgz", "", "`releases[0].url` must be provided"),
+        ] {
+            let problems = problems(from, to);
+            assert!(problems.starts_with("the manifest is not valid: m.yml:"), "{problems}");
+            assert!(problems.ends_with(problem), "{problems}");
+            assert_eq!(problems.lines().count(), 1, "{problems}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_not_taken_for_a_missing_one() {
+        for (from, to, problem) in [
+            ("mbus:", "cert: a-password, mbus:", "`cloud_provider.cert` must be a mapping, not a string"),
+            (MANIFEST, "[]", "m.yml:1:1: the manifest must be a mapping, not a list"),
+        ] {
+            let problems = problems(from, to);
+            assert!(problems.ends_with(problem), "{problems}");
+        }
+        assert!(problems("cloud_provider: {", "cloud_provider: 7\nother: {").ends_with("not an integer"));
+    }
 }

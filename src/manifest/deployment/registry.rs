@@ -100,7 +100,7 @@ pub(super) fn read(
 }
 
 fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<RegistryConfig> {
-    if !is_hash(field, problems) {
+    if !field.is_mapping(problems) {
         return None;
     }
     let host = field.optional_text("host", problems).filter(|host| !host.trim().is_empty());
@@ -112,7 +112,7 @@ fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> 
         && name.contains(':')
         && let Some(field) = field.get("username")
     {
-        field.problem(problems, "cannot have a colon, which ends the user's name in Basic auth");
+        field.problem(problems, "must not contain a colon, which ends the user name in HTTP Basic auth");
     }
     Some(complete(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
 }
@@ -139,7 +139,7 @@ fn generated(redactor: &Redactor) -> Secret {
 }
 
 fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<SshTunnel> {
-    if !is_hash(field, problems) {
+    if !field.is_mapping(problems) {
         return None;
     }
     let host = field.required_text("host", problems);
@@ -160,17 +160,9 @@ fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -
         && !(key.expose().contains("PRIVATE KEY-----") && key.expose().contains("-----END "))
         && let Some(field) = field.get("private_key")
     {
-        field.problem(problems, "begins like a PEM block but is no whole private key");
+        field.problem(problems, "begins like a private key in PEM, but is incomplete");
     }
     Some(tunnel)
-}
-
-fn is_hash(field: &Field<'_>, problems: &mut Problems) -> bool {
-    if field.node.as_map().is_none() {
-        field.problem(problems, format!("must be a hash, not a {}", field.node.kind()));
-        return false;
-    }
-    true
 }
 
 fn not_blank(field: &Field<'_>, key: &str, problems: &mut Problems) -> Option<String> {
@@ -246,7 +238,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_told_with_its_place() {
         for (text, expected) in [
-            ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a hash"),
+            ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a mapping"),
             ("ssh_tunnel: {host: h, user: u}\n", "`ssh_tunnel` needs a `private_key`"),
             ("ssh_tunnel: {user: u, password: p}\n", "`ssh_tunnel.host` must be provided"),
             (
@@ -259,12 +251,12 @@ mod tests {
             ),
             (
                 "ssh_tunnel: {host: h, user: u, private_key: '-----BEGIN s3cret'}\n",
-                "`ssh_tunnel.private_key` begins like a PEM block",
+                "`ssh_tunnel.private_key` begins like a private key in PEM",
             ),
-            ("properties:\n  registry: []\n", "m.yml:2:13: `properties.registry` must be a hash"),
+            ("properties:\n  registry: []\n", "m.yml:2:13: `properties.registry` must be a mapping"),
             (
                 "properties: {registry: {username: 'a:b'}}\n",
-                "`properties.registry.username` cannot have a colon",
+                "`properties.registry.username` must not contain a colon",
             ),
             ("properties: {registry: {port: x}}\n", "`properties.registry.port` must be a whole number"),
         ] {

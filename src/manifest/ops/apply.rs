@@ -30,7 +30,10 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
                 let made = match step.next_token() {
                     Some(Token::End | Token::Match { .. }) => Data::Seq(Vec::new()),
                     Some(Token::Key { .. }) => Data::Map(Mapping::new()),
-                    _ => return Err(step.unsupported("it is missing, and an index cannot say what to make")),
+                    _ => {
+                        return Err(step
+                            .unsupported("it does not exist, and '?' creates nothing in front of an index"));
+                    }
                 };
                 map.insert(Node::string(key), made.into());
             }
@@ -53,7 +56,7 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
             };
             Ok(&mut items[at])
         }
-        Token::End => Err(step.unsupported("'-' is the last token of a path")),
+        Token::End => Err(step.unsupported("'-' must be the last part of a path")),
     }
 }
 
@@ -139,7 +142,11 @@ pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
                 }
                 node = &mut items[at];
             }
-            Token::End => return Err(step.unsupported("there is nothing behind the last item to remove")),
+            Token::End => {
+                return Err(
+                    step.unsupported("'-' is the place after the last item: there is nothing to remove")
+                );
+            }
         }
     }
     Ok(())

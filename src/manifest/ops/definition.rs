@@ -6,6 +6,7 @@ use super::apply;
 use super::path::Path;
 use super::suggest;
 use super::walk::PathError;
+use crate::words::a_kind;
 use base::{Error, Result};
 use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 
@@ -46,9 +47,9 @@ impl Ops {
             Data::Seq(items) => items.as_slice(),
             _ => {
                 return Err(Error::invalid(format!(
-                    "{}: an ops file is a sequence of operations, not a {}",
+                    "{}: an ops file must be a list of operations, not {}",
                     root.position.describe(),
-                    root.kind()
+                    a_kind(&root)
                 ))
                 .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
             }
@@ -85,13 +86,14 @@ impl Op {
         let place = item.position.describe();
         let wrong = |what: String| Error::invalid(format!("{place}: operation {number} {what}"));
         let Some(map) = item.as_map() else {
-            return Err(wrong(format!("is a {}, not a mapping", item.kind())));
+            return Err(wrong(format!("is {}, not a mapping", a_kind(item))));
         };
         let text = |key: &str| -> Result<Option<String>> {
             map.get(key)
                 .filter(|node| !node.is_null())
                 .map(|node| {
-                    scalar_text(node).ok_or_else(|| wrong(format!("has a {} as its {key}", node.kind())))
+                    let wanted = || format!("needs a string as its {key}, not {}", a_kind(node));
+                    scalar_text(node).ok_or_else(|| wrong(wanted()))
                 })
                 .transpose()
         };
@@ -108,9 +110,9 @@ impl Op {
         let Some(written) = text("path")? else {
             return Err(wrong(format!("({kind}) has no path")));
         };
-        let path: Path = written.parse().map_err(|error| {
-            wrong(format!("({kind} {written}) has a path that cannot be read")).with_source(error)
-        })?;
+        let path: Path = written
+            .parse()
+            .map_err(|error| wrong(format!("({kind} {written}) has an invalid path")).with_source(error))?;
         let named = format!("({kind} {written})");
         let value = map.get("value").filter(|value| !value.is_null() || is_written(value, file));
         let action = match (kind, value) {
@@ -118,10 +120,12 @@ impl Op {
             ("replace", None) => return Err(wrong(format!("{named} has no value"))),
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {
-                return Err(wrong(format!("{named} has a value, and a remove takes none")));
+                return Err(wrong(format!("{named} has a value, but remove takes none")));
             }
             (_, value) => {
-                match (absent(map).map_err(|kind| wrong(format!("{named} has a {kind} as absent")))?, value) {
+                let not_a_boolean =
+                    |kind| wrong(format!("{named} needs true or false as absent, not {kind}"));
+                match (absent(map).map_err(not_a_boolean)?, value) {
                     (Some(true), _) => Action::TestAbsent,
                     (_, Some(value)) => Action::TestValue(value.clone()),
                     (Some(false), None) => Action::TestValue(Data::Null.into()),
@@ -196,8 +200,8 @@ impl Op {
             .filter(|node| node.position.line > 0)
             .map_or(String::new(), |node| format!(" (set at {})", node.position.describe()));
         let what = match self.action {
-            Action::TestAbsent => format!("'{}' exists{place}, and was to be absent", self.path),
-            _ => format!("'{}' has another value{place} than the one expected", self.path),
+            Action::TestAbsent => format!("'{}' exists{place}, but must be absent", self.path),
+            _ => format!("'{}' does not have the expected value{place}", self.path),
         };
         Error::invalid(what).context(self.title())
     }
@@ -220,11 +224,12 @@ fn scalar_text(node: &Node) -> Option<String> {
     }
 }
 
-fn absent(map: &Mapping) -> Result<Option<bool>, &'static str> {
+/// Returns the value of `absent`, or the kind of one that is not a boolean.
+fn absent(map: &Mapping) -> Result<Option<bool>, String> {
     match map.get("absent") {
         None => Ok(None),
         Some(node) if node.is_null() => Ok(None),
-        Some(node) => node.as_bool().map(Some).ok_or(node.kind()),
+        Some(node) => node.as_bool().map(Some).ok_or_else(|| a_kind(node)),
     }
 }
 

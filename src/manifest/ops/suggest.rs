@@ -16,7 +16,7 @@ pub(super) fn nearest<'a>(
     let mut seen = std::collections::HashSet::new();
     let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
     match (base::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
-        (_, []) => "there is nothing here".into(),
+        (_, []) => "nothing is there".into(),
         (Some(name), _) => format!("there is '{}'", show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),
         (None, _) => {
@@ -36,7 +36,7 @@ pub(super) fn nearest<'a>(
 pub(super) fn nearest_entry<'a>(key: &str, wanted: &str, values: impl Iterator<Item = &'a str>) -> String {
     let lower = key.to_lowercase();
     if ["password", "secret", "token", "private", "credential"].iter().any(|word| lower.contains(word)) {
-        return "the values that are there are secret".into();
+        return "the existing values are not shown, because they may be secret".into();
     }
     let mut values = values.peekable();
     if values.peek().is_none() {

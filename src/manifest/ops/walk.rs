@@ -105,7 +105,7 @@ impl<'a> Step<'a> {
         };
         self.error(
             PathErrorKind::WrongType,
-            format!("'{}' wants a {wanted}, but {}{place} is {}", self.here(), self.parent(), a(node.kind())),
+            format!("'{}' needs a {wanted}, but {}{place} is {}", self.here(), self.parent(), a(node.kind())),
         )
     }
 
@@ -114,7 +114,7 @@ impl<'a> Step<'a> {
     }
 
     pub(super) fn seq(self, node: &Node) -> Result<&[Node], PathError> {
-        node.as_seq().ok_or_else(|| self.wrong_type(node, "sequence"))
+        node.as_seq().ok_or_else(|| self.wrong_type(node, "list"))
     }
 
     pub(super) fn map_mut(self, node: &mut Node) -> Result<&mut Mapping, PathError> {
@@ -129,14 +129,15 @@ impl<'a> Step<'a> {
         self.seq(node)?;
         match &mut node.data {
             Data::Seq(items) => Ok(items),
-            _ => Err(self.unsupported("not a sequence")),
+            _ => Err(self.unsupported("not a list")),
         }
     }
 
     /// Returns the error for a missing key.
     pub(super) fn missing_key(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
-        let message = format!("no '{}'; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
+        let message =
+            format!("'{}' does not exist; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
         let mut error = self.error(PathErrorKind::MissingKey, message);
         error.hint = Some(format!("write '{}?' if it need not exist", self.here()));
         error
@@ -156,8 +157,8 @@ impl<'a> Step<'a> {
                 Modifier::Next => result.saturating_add(1),
                 Modifier::Before | Modifier::After => {
                     return Err(self.unsupported(
-                        "':before' and ':after' end a path that something is inserted at, and nothing may \
-                            follow",
+                        "':before' and ':after' must be at the end of the path of a replace: they mark \
+                         where it inserts",
                     ));
                 }
             };
@@ -174,7 +175,8 @@ impl<'a> Step<'a> {
                 1 => "it has 1 item".into(),
                 _ => format!("it has {length} items"),
             };
-            let message = format!("no '{}': {} has no index {result}, {there}", self.here(), self.parent());
+            let message =
+                format!("'{}' does not exist: {} has no index {result}, {there}", self.here(), self.parent());
             self.error(PathErrorKind::MissingIndex, message)
         })
     }
@@ -200,11 +202,11 @@ impl<'a> Step<'a> {
                 } else {
                     suggest::nearest_entry(key, value, names)
                 };
-                let message = format!("no '{}'; {there}", self.here());
+                let message = format!("'{}' does not exist; {there}", self.here());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
                 let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
                 error.hint = other_type.then(|| {
-                    format!("a path only finds strings: put the {value} of this item's '{key}' in quotes")
+                    format!("a path matches only strings: put the value {value} of '{key}' in quotes")
                 });
                 Err(error)
             }
@@ -212,7 +214,7 @@ impl<'a> Step<'a> {
                 let lines: Vec<String> =
                     matching.iter().map(|at| items[*at].position.line.to_string()).collect();
                 let message = format!(
-                    "'{}' is found {} times (lines {}), and a path leads to one item",
+                    "'{}' matches {} items (lines {}), but a path must lead to one",
                     self.here(),
                     matching.len(),
                     lines.join(", ")
@@ -241,7 +243,7 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
                     let made: Node = match step.next_token() {
                         Some(Token::Match { .. }) => Data::Seq(Vec::new()).into(),
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
-                        _ => return Err(step.unsupported("there is nothing here to look into")),
+                        _ => return Err(step.unsupported("it does not exist")),
                     };
                     return find_made(made, path, step.at + 1);
                 }
@@ -260,7 +262,9 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
                     }
                 }
             }
-            Token::End => return Err(step.unsupported("there is no value behind the last item")),
+            Token::End => {
+                return Err(step.unsupported("'-' is the place after the last item: it has no value"));
+            }
         };
     }
     Ok(Cow::Borrowed(node))
@@ -276,7 +280,7 @@ fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, N
                 (None, None) => Data::Null.into(),
                 (None, Some(Token::Match { .. })) => Data::Seq(Vec::new()).into(),
                 (None, Some(Token::Key { .. })) => Data::Map(Mapping::new()).into(),
-                (None, Some(_)) => return Err(step.unsupported("there is nothing here to look into")),
+                (None, Some(_)) => return Err(step.unsupported("it does not exist")),
             },
             Token::Match { key, value, .. } => {
                 step.seq(&node)?;
@@ -286,7 +290,9 @@ fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, N
                 let items = step.seq(&node)?;
                 items[step.index(*index, modifiers, items)?].clone()
             }
-            Token::End => return Err(step.unsupported("there is no value behind the last item")),
+            Token::End => {
+                return Err(step.unsupported("'-' is the place after the last item: it has no value"));
+            }
         };
         at += 1;
     }

@@ -51,7 +51,7 @@ impl Definitions {
         };
         let Some(items) = block.as_seq() else {
             return Err(Error::invalid(format!(
-                "{}: 'variables' is {}, not a sequence",
+                "{}: 'variables' is {}, not a list",
                 block.position.describe(),
                 a_kind(block)
             )));
@@ -60,7 +60,7 @@ impl Definitions {
             let definition = Definition::of(item, index)?;
             if let Some(earlier) = definitions.get(&definition.name) {
                 return Err(Error::invalid(format!(
-                    "{}: variable '{}' is declared already, at {}",
+                    "{}: variable '{}' is already declared at {}",
                     definition.position.describe(),
                     definition.name,
                     earlier.position.describe()
@@ -100,9 +100,9 @@ impl Definition {
             Some("converge") => UpdateMode::Converge,
             Some(other) => {
                 return Err(Error::invalid(format!(
-                    "{place}: update_mode of variable '{name}' is '{other}'"
+                    "{place}: variable '{name}' has the unknown update_mode '{other}'"
                 ))
-                .with_hint("update_mode is 'no-overwrite' (the default), 'overwrite' or 'converge'"));
+                .with_hint("use 'no-overwrite' (the default), 'overwrite' or 'converge'"));
             }
         };
         Ok(Definition {
@@ -161,12 +161,15 @@ mod tests {
     #[test]
     fn refuses_with_the_place() {
         for (text, expected) in [
-            ("variables: 5", "m.yml:1:12: 'variables' is an integer, not a sequence"),
+            ("variables: 5", "m.yml:1:12: 'variables' is an integer, not a list"),
             ("variables: [5]", "m.yml:1:13: an entry of 'variables' is an integer, not a mapping"),
             ("variables: [{type: x}]", "m.yml:1:13: an entry of 'variables' has no 'name'"),
-            ("variables: [{name: [x]}]", "m.yml:1:20: 'name' of a variable is a sequence, not a string"),
-            ("variables:\n- name: a\n- name: a", "m.yml:3:3: variable 'a' is declared already, at m.yml:2:3"),
-            ("variables: [{name: a, update_mode: b}]", "m.yml:1:13: update_mode of variable 'a' is 'b'"),
+            ("variables: [{name: [x]}]", "m.yml:1:20: 'name' of a variable is a list, not a string"),
+            ("variables:\n- name: a\n- name: a", "m.yml:3:3: variable 'a' is already declared at m.yml:2:3"),
+            (
+                "variables: [{name: a, update_mode: b}]",
+                "m.yml:1:13: variable 'a' has the unknown update_mode 'b'",
+            ),
         ] {
             assert_eq!(of(text).unwrap_err().to_string(), expected);
         }

@@ -26,7 +26,7 @@ pub(super) fn descend<'n, 'k>(
                 None => {
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
                     return Err(NoSuchPart {
-                        message: format!("there is no key '{key}'; there is {}", list(map.iter())),
+                        message: format!("there is no key '{key}', only {}", list(map.iter())),
                         suggestion: nearest(key, names.iter().copied()).map(str::to_owned),
                     });
                 }
@@ -34,7 +34,7 @@ pub(super) fn descend<'n, 'k>(
             Data::Seq(items) => index(items, key)?,
             _ => {
                 return Err(NoSuchPart {
-                    message: format!("'{key}' is asked of {}, which has no parts", a_kind(here)),
+                    message: format!("the value is {}, so it has no key '{key}'", a_kind(here)),
                     suggestion: None,
                 });
             }
@@ -50,9 +50,8 @@ fn integer_key<'n>(map: &'n yaml::Mapping, key: &str) -> Option<&'n Node> {
 
 fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
     let fail = |message| NoSuchPart { message, suggestion: None };
-    let wanted: i64 = key
-        .parse()
-        .map_err(|_| fail(format!("'{key}' is asked of a sequence, which has numbered items only")))?;
+    let wanted: i64 =
+        key.parse().map_err(|_| fail(format!("the value is a list, so '{key}' must be a number")))?;
     let position = if wanted < 0 {
         items.len().checked_sub(usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX))
     } else {
@@ -60,7 +59,7 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
     };
     position
         .and_then(|position| items.get(position))
-        .ok_or_else(|| fail(format!("there is no item {wanted}; the sequence has {}", items.len())))
+        .ok_or_else(|| fail(format!("there is no item {wanted}: the list has {} items", items.len())))
 }
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
@@ -69,7 +68,7 @@ fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     let rest = shown.len().saturating_sub(SHOWN);
     shown.truncate(SHOWN);
     match rest {
-        _ if shown.is_empty() => "none".into(),
+        _ if shown.is_empty() => "an empty mapping".into(),
         0 => shown.join(", "),
         rest => format!("{} and {rest} more", shown.join(", ")),
     }
@@ -113,17 +112,17 @@ mod tests {
         let map = yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
         assert_eq!(
             descend(&map, ["y"].into_iter()).unwrap_err().message,
-            "there is no key 'y'; there is the boolean true (quote the key if it is meant as text), 7"
+            "there is no key 'y', only the boolean true (quote the key if it is meant as text), 7"
         );
     }
 
     #[test]
     fn says_what_there_is_instead() {
-        assert_eq!(at("cert").unwrap_err(), "there is no key 'cert'; there is 'certificate', 'list', 'x'");
-        assert_eq!(at("list.3").unwrap_err(), "there is no item 3; the sequence has 3");
-        assert_eq!(at("list.-4").unwrap_err(), "there is no item -4; the sequence has 3");
-        assert_eq!(at("list.a").unwrap_err(), "'a' is asked of a sequence, which has numbered items only");
-        assert_eq!(at("certificate.a").unwrap_err(), "'a' is asked of a string, which has no parts");
-        assert_eq!(at("").unwrap_err(), "there is no key ''; there is 'certificate', 'list', 'x'");
+        assert_eq!(at("cert").unwrap_err(), "there is no key 'cert', only 'certificate', 'list', 'x'");
+        assert_eq!(at("list.3").unwrap_err(), "there is no item 3: the list has 3 items");
+        assert_eq!(at("list.-4").unwrap_err(), "there is no item -4: the list has 3 items");
+        assert_eq!(at("list.a").unwrap_err(), "the value is a list, so 'a' must be a number");
+        assert_eq!(at("certificate.a").unwrap_err(), "the value is a string, so it has no key 'a'");
+        assert_eq!(at("").unwrap_err(), "there is no key '', only 'certificate', 'list', 'x'");
     }
 }

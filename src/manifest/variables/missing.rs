@@ -88,8 +88,8 @@ impl Missing {
         let title = match (missing, self.parts.len()) {
             (1, 0) => "a variable has no value".to_owned(),
             (count, 0) => format!("{count} variables have no value"),
-            (0, 1) => "a variable lacks what is asked of it".to_owned(),
-            (0, count) => format!("{count} references ask for what their variables lack"),
+            (0, 1) => "a reference names a part that its variable does not have".to_owned(),
+            (0, count) => format!("{count} references name parts that their variables do not have"),
             (..) => format!("{} references cannot be resolved", lines.len()),
         };
         let mut error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
@@ -110,7 +110,7 @@ impl Entry {
             places.push(format!("{} more places", self.places.len() - PLACES_SHOWN));
         }
         let needed =
-            self.needed_by.as_ref().map(|by| format!(", to make variable '{by}'")).unwrap_or_default();
+            self.needed_by.as_ref().map(|by| format!(", to generate variable '{by}'")).unwrap_or_default();
         let meant = meant.map(did_you_mean).unwrap_or_default();
         format!("(({name})) at {}{needed}{meant}", places.join(", "))
     }
@@ -134,7 +134,7 @@ mod tests {
         let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
         assert_eq!(
             error.to_string(),
-            "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, to make variable 'tls'\n  \
+            "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
         );
         assert!(missing.error(false, std::iter::empty()).is_none());

@@ -145,9 +145,9 @@ impl<'a> Resolver<'a> {
                     let mut cycle = self.making[from..].to_vec();
                     cycle.push(name.to_owned());
                     return Err(Error::invalid(format!(
-                        "{}: variables depend on each other: {}",
+                        "{}: dependency cycle of variables: {}",
                         place.describe(),
-                        cycle.join(" → ")
+                        cycle.join(" -> ")
                     )));
                 }
                 self.making.push(name.to_owned());
@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
                 return Ok(Some(stored));
             }
             self.notes.push(format!(
-                "variable '{}' is made anew, because {}",
+                "variable '{}' is generated again, because {}",
                 definition.name,
                 mismatches.join(" and ")
             ));
@@ -251,7 +251,7 @@ impl<'a> Resolver<'a> {
             self.interpolate(&mut new_key)?;
             if matches!(new_key.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(Error::invalid(format!(
-                    "{}: the key {} becomes {}; a key must be a scalar",
+                    "{}: the key {} becomes {}, but a key must be a string or a number",
                     key.position.describe(),
                     key.as_str().unwrap_or_default(),
                     a_kind(&new_key)
@@ -259,7 +259,7 @@ impl<'a> Resolver<'a> {
             }
             if result.contains(&new_key) {
                 return Err(Error::invalid(format!(
-                    "{}: the key {} becomes one that the mapping has already",
+                    "{}: the key {} becomes a key that the mapping already has",
                     key.position.describe(),
                     key.as_str().unwrap_or_default(),
                 )));
@@ -278,7 +278,7 @@ impl<'a> Resolver<'a> {
             let Some(value) = self.value(&reference, place)? else { continue };
             if reference.spaced {
                 self.notes.push(format!(
-                    "{}: {} stays as it is: inside a text a reference is written without spaces",
+                    "{}: {} is not replaced: inside a text, write a reference without spaces",
                     place.describe(),
                     &text[reference.range.clone()],
                 ));
@@ -292,7 +292,7 @@ impl<'a> Resolver<'a> {
                 Data::UInt(number) => result.push_str(&number.to_string()),
                 _ => {
                     return Err(Error::invalid(format!(
-                        "{}: (({})) is {}; inside a text only strings and integers can be put",
+                        "{}: (({})) is {}, but only strings and integers can be inserted into a text",
                         place.describe(),
                         reference.name,
                         a_kind(&value)
@@ -317,7 +317,7 @@ impl<'a> Resolver<'a> {
         };
         self.budget = self.budget.checked_sub(weight(part)).ok_or_else(|| {
             Error::invalid(format!(
-                "{}: variables make the document larger than {} MiB",
+                "{}: with its variables, the document is larger than {} MiB",
                 place.describe(),
                 BUDGET / 1024 / 1024
             ))

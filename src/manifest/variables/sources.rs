@@ -69,7 +69,7 @@ impl Sources {
         let keys: Vec<&str> = segments.collect();
         if keys.len() > yaml::MAX_DEPTH {
             return Err(Error::invalid(format!(
-                "a variable's name has {} parts; {} are enough",
+                "a variable name has {} parts, more than the {} allowed",
                 keys.len(),
                 yaml::MAX_DEPTH
             )));
@@ -97,14 +97,20 @@ fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
     }
     given.extend(preset.vars.iter().cloned());
     many(&inputs.vars_env, &inputs.vars_files, inputs, given)?;
-    for pair in &inputs.var_files {
-        let (name, path) = split(pair, "--var-file", "PATH")?;
+    for (index, pair) in inputs.var_files.iter().enumerate() {
+        let flag = numbered("--var-file", index, inputs.var_files.len());
+        let (name, path) = split(pair, &flag, "PATH")?;
         given.push(from_var_file(name, Path::new(path))?);
     }
-    for pair in &inputs.vars {
-        given.push(from_var(pair)?);
+    for (index, pair) in inputs.vars.iter().enumerate() {
+        given.push(from_var(pair, &numbered("--var", index, inputs.vars.len()))?);
     }
     Ok(())
+}
+
+/// Returns the name of a repeated flag for errors that cannot show its value: "--var number 2".
+fn numbered(flag: &str, index: usize, count: usize) -> String {
+    if count > 1 { format!("{flag} number {}", index + 1) } else { flag.to_owned() }
 }
 
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
@@ -123,8 +129,8 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
 }
 
 /// Parses `NAME=VALUE`, where VALUE is YAML. A plain text stays as written, without quotes around it.
-fn from_var(pair: &str) -> Result<(String, Node)> {
-    let (name, text) = split(pair, "--var", "VALUE")?;
+fn from_var(pair: &str, flag: &str) -> Result<(String, Node)> {
+    let (name, text) = split(pair, flag, "VALUE")?;
     let source = PathBuf::from(format!("--var {name}"));
     let value = yaml::load(text, &source)?;
     let value = match value.data {
@@ -154,7 +160,7 @@ fn many(
 
 /// Reads a file whose text is the variable's value.
 fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
-    let text = files::read(path, &format!("the file of variable '{name}'"))?;
+    let text = files::read(path, &format!("var file of '{name}':"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
     Ok((name.to_owned(), Node { data: Data::String(text), position }))
 }
@@ -163,11 +169,26 @@ fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str
     match pair.split_once('=') {
         Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
         // The text is not shown, because it may be a secret if the name or `=` is missing.
-        Some((name, _)) if !name.is_empty() => Err(Error::usage(format!("{flag} {name}= has no {value}"))
-            .with_hint(format!("for an empty text write {flag} {name}=''"))),
-        Some(_) => Err(Error::usage(format!("{flag} expects NAME={value}: there is no text before the '='"))),
-        None => Err(Error::usage(format!("{flag} expects NAME={value}: there is no '='"))),
+        Some((name, _)) if !name.is_empty() => {
+            let flag = flag_name(flag);
+            Err(Error::usage(format!("{flag} {name}= has no {value}"))
+                .with_hint(format!("for an empty text: {flag} {name}=''")))
+        }
+        Some(_) => Err(malformed(flag, value, "there is no text before the '='")),
+        None => Err(malformed(flag, value, "there is no '='")),
     }
+}
+
+fn malformed(flag: &str, value: &str, problem: &str) -> Error {
+    Error::usage(format!("{flag} expects NAME={value}: {problem}")).with_hint(format!(
+        "write {} NAME={value}; the text is not shown here, because it may be a secret",
+        flag_name(flag)
+    ))
+}
+
+/// Returns the flag without the number that [`numbered`] adds.
+fn flag_name(flag: &str) -> &str {
+    flag.split(' ').next().unwrap_or(flag)
 }
 
 fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String, Node)>) -> Result<()> {
@@ -209,7 +230,8 @@ fn from_environment(
     given: &mut Vec<(String, Node)>,
 ) -> Result<()> {
     if prefix.is_empty() {
-        return Err(Error::usage("--vars-env expects a prefix"));
+        return Err(Error::usage("--vars-env needs a prefix")
+            .with_hint("for example, --vars-env MY sets the variable `name` from MY_name"));
     }
     for (variable, text) in environment {
         let Some(name) = variable.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')) else {
@@ -264,10 +286,10 @@ mod tests {
             ("x=y", serde_json::json!("x=y")),
         ] {
             if text == "'" {
-                assert!(from_var("a='").is_err(), "an open quote is no YAML");
+                assert!(from_var("a='", "--var").is_err(), "an open quote is no YAML");
                 continue;
             }
-            let (name, value) = from_var(&format!("a={text}")).unwrap();
+            let (name, value) = from_var(&format!("a={text}"), "--var").unwrap();
             assert_eq!((name.as_str(), value.to_json().unwrap()), ("a", expected), "{text}");
         }
     }
@@ -275,7 +297,7 @@ mod tests {
     #[test]
     fn malformed_pairs_do_not_show_their_text() {
         for pair in ["s3cret", "=s3cret", "", "="] {
-            let error = from_var(pair).unwrap_err();
+            let error = from_var(pair, "--var").unwrap_err();
             assert_eq!(error.kind(), base::ErrorKind::Usage);
             assert!(!format!("{error:?}").contains("s3cret"));
         }

@@ -104,12 +104,15 @@ fn check(
     let lines: Vec<String> =
         checked.findings.iter().map(|finding| format!("{}: {}", finding.name, finding.problem)).collect();
     let count = counted(lines.len(), "problem");
+    let mut names = checked.findings.iter().map(|finding| finding.name.as_str());
+    let first = names.next().unwrap_or("NAME");
+    let renewed = if names.all(|name| name == first) { first } else { "NAME" };
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
         lines.join("\n  ")
     ))
-    .with_hint("monopile vars rotate STORE NAME makes a new value");
+    .with_hint(format!("to generate a new value: {}", rotate::command(store, renewed)));
     Err(match checked.has_invalid_dates {
         true => {
             error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))

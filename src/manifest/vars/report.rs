@@ -129,7 +129,7 @@ pub fn check(
             ValueKind::Certificate(certificates) => of_certificate(value, certificates, within, now),
             ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
             ValueKind::Ssh | ValueKind::Rsa if is_mismatched_pair(value) == Some(true) => {
-                vec!["its private key is not that of its public key".to_owned()]
+                vec!["its private key does not match its public key".to_owned()]
             }
             _ => Vec::new(),
         };
@@ -164,7 +164,7 @@ fn of_certificate(
     let key = value.get("private_key").and_then(Node::as_str).unwrap_or_default();
     match SigningKey::from_pem(key) {
         Ok(key) if key.public_bits() != certificate.public_bits => {
-            problems.push("its private key is not that of its certificate".into());
+            problems.push("its private key does not match its certificate".into());
         }
         Ok(_) => {}
         Err(error) => problems.push(error.to_string()),
@@ -191,7 +191,7 @@ fn chain_problem(
     let Some(authority) =
         bundle.iter().chain(&chain[1..]).find(|authority| certificate.is_signed_by(authority))
     else {
-        return Some("it does not chain to the certificate under 'ca'".into());
+        return Some("it is not signed by a certificate under 'ca'".into());
     };
     let verb = if authority.not_after < now { "expired" } else { "expires" };
     (authority.der != certificate.der && authority.not_after < now + within)
@@ -223,7 +223,7 @@ fn against_declaration(
 
 fn unresolved_names(resolver: &Resolver<'_>) -> String {
     match resolver.missing_names().as_slice() {
-        [] => "they refer to what their variables lack".into(),
+        [] => "they refer to parts that their variables do not have".into(),
         names => format!("{} has no value", names.join(", ")),
     }
 }
@@ -234,8 +234,8 @@ pub fn authority_of(store: &Store, name: &str, certificate: &Certificate) -> Res
         return Ok(None);
     }
     let signer = signer(store, certificate).ok_or_else(|| {
-        Error::invalid(format!("the CA that signed '{name}' is not in the store"))
-            .with_hint("name the manifest that declares it with -l MANIFEST")
+        Error::invalid(format!("the CA that signed '{name}' is not in the vars store"))
+            .with_hint(format!("name the manifest that declares '{name}' with -l MANIFEST"))
     })?;
     let value = store.get(&signer).cloned().unwrap_or_else(|| Node::string(""));
     Authority::from_value(&signer, &value).map(Some)

@@ -19,6 +19,7 @@ use crate::vars_store::store::Store;
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;
+use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{Data, Node};
 
@@ -72,8 +73,8 @@ impl Rotation<'_> {
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
-            return Err(Error::invalid(format!("a rotation of '{name}' is under way"))
-                .with_hint("once everything trusts the new CA, finish it with --finish"));
+            return Err(Error::invalid(format!("a rotation of '{name}' is not finished yet"))
+                .with_hint(format!("once everything trusts the new CA: {} --finish", command(store, name))));
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
@@ -173,7 +174,7 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
                 "the old certificate of '{name}' is still needed: it signed {}",
                 left.join(", ")
             ))
-            .with_hint("rotate these first"));
+            .with_hint(format!("rotate them first: {}", command(store, left.first().unwrap_or(&name)))));
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
@@ -189,7 +190,8 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
         done.authorities.push(name);
     }
     if done.authorities.is_empty() {
-        return Err(Error::invalid(format!("no rotation of '{name}' is under way")));
+        return Err(Error::invalid(format!("there is no rotation of '{name}' to finish"))
+            .with_hint(format!("to begin one: {}", command(store, name))));
     }
     Ok(done)
 }
@@ -208,10 +210,15 @@ fn check_authority(store: &Store, authority: Option<&Authority>, now: OffsetDate
     let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
         return Ok(());
     };
-    let (name, path) = (authority.name(), store.path().display());
-    let expired = date(authority.certificate().not_after);
+    let (name, expired) = (authority.name(), date(authority.certificate().not_after));
     Err(Error::invalid(format!("its CA '{name}' expired on {expired}"))
-        .with_hint(format!("rotate the CA, and with it what it signed: monopile vars rotate {path} {name}")))
+        .with_hint(format!("rotate the CA, and with it everything that it signed: {}", command(store, name))))
+}
+
+/// Returns the command line that rotates the variable.
+pub(super) fn command(store: &Store, name: &str) -> String {
+    let path = store.path().display().to_string();
+    format!("monopile vars rotate {} {}", shell_word(&path), shell_word(name))
 }
 
 fn stored(store: &Store, name: &str) -> Result<Node> {

@@ -22,18 +22,18 @@ impl Authority {
     pub fn from_value(name: &str, value: &Node) -> Result<Self> {
         let text = |key: &str| {
             value.get(key).and_then(Node::as_str).ok_or_else(|| {
-                Error::invalid(format!("it is {} without a text under '{key}'", a_kind(value)))
+                Error::invalid(format!("its value is {} without a text under '{key}'", a_kind(value)))
             })
         };
         let read = || {
             let certificates = Certificate::from_pem(text("certificate")?)?;
             let key = SigningKey::from_pem(text("private_key")?)?;
             if certificates.first().is_none_or(|first| first.public_bits != key.public_bits()) {
-                return Err(Error::invalid("its private key is not that of its certificate"));
+                return Err(Error::invalid("its private key does not match its certificate"));
             }
             Ok(Authority { name: name.to_owned(), certificates, key })
         };
-        read().context(|| format!("variable '{name}' cannot serve as CA"))
+        read().context(|| format!("variable '{name}' cannot be used as a CA"))
     }
 
     /// Returns the name of its variable.

@@ -145,7 +145,7 @@ pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
         0 => Ok(None),
         bits => KeySize::from_bits(bits).map(Some).ok_or_else(|| {
             Error::invalid(format!(
-                "{}: option 'key_length' is {bits}; it may be 2048, 3072 or 4096",
+                "{}: option 'key_length' is {bits}; it must be 2048, 3072 or 4096",
                 value.position.describe()
             ))
         }),
@@ -189,7 +189,7 @@ fn ca(value: &Node) -> Result<Option<CaReference>> {
 fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
     match value {
         None => Ok(&[]),
-        Some(value) => value.as_seq().ok_or_else(|| wrong(name, value, "a sequence")),
+        Some(value) => value.as_seq().ok_or_else(|| wrong(name, value, "a list")),
     }
 }
 
@@ -225,7 +225,7 @@ fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
                 "{}: there is no extended key usage '{name}'",
                 item.position.describe()
             ))
-            .with_hint(format!("there are {}", known.join(", "))))
+            .with_hint(format!("the extended key usages are {}", known.join(", "))))
         })
         .collect()
 }
@@ -244,7 +244,7 @@ fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
                     "{}: there is no key usage '{name}'",
                     item.position.describe()
                 ))
-                .with_hint(format!("there are {}", KEY_USAGES.join(", "))));
+                .with_hint(format!("the key usages are {}", KEY_USAGES.join(", "))));
             }
         }
     }
@@ -299,14 +299,14 @@ mod tests {
             ("5", "m.yml:1:1: 'options' is an integer, not a mapping", ""),
             (
                 "{ca: x, key_length: 1024}",
-                "m.yml:1:21: option 'key_length' is 1024; it may be 2048, 3072 or 4096",
+                "m.yml:1:21: option 'key_length' is 1024; it must be 2048, 3072 or 4096",
                 "",
             ),
             ("{ca: x, duration: x}", "m.yml:1:19: option 'duration' is a string, not an integer", ""),
             ("{ca: x, is_ca: x}", "m.yml:1:16: option 'is_ca' is a string, not a boolean", ""),
             (
                 "{ca: x, alternative_names: x}",
-                "m.yml:1:28: option 'alternative_names' is a string, not a sequence",
+                "m.yml:1:28: option 'alternative_names' is a string, not a list",
                 "",
             ),
             ("{ca: x, alternative_names: [é]}", "m.yml:1:29: alternative name 'é' is not ASCII", "xn--"),

@@ -42,7 +42,7 @@ impl Spec {
                     None | Some(0) => Ok(Spec::Password(password::DEFAULT_LENGTH)),
                     Some(length @ 1..=MAX_PASSWORD) => Ok(Spec::Password(length as usize)),
                     Some(length) => Err(Error::invalid(format!(
-                        "option 'length' is {length}; it may be from 1 to {MAX_PASSWORD}"
+                        "option 'length' is {length}; it must be from 1 to {MAX_PASSWORD}"
                     ))),
                 }
             }
@@ -123,7 +123,7 @@ impl Spec {
                 let own = if matches!(self, Spec::Ssh(_)) { "public_key_fingerprint" } else { "public_key" };
                 match (key, value.get(own)) {
                     (Some(_), Some(_)) => Vec::new(),
-                    _ => vec!["it is not a pair of keys".into()],
+                    _ => vec!["it is not a key pair".into()],
                 }
             }
             Spec::Certificate(options) => {
@@ -132,7 +132,7 @@ impl Spec {
                     Ok(certificates) => certificates
                         .first()
                         .map_or_else(Vec::new, |first| differences(options, first, authority)),
-                    Err(_) => vec!["it holds no readable certificate".into()],
+                    Err(_) => vec!["its certificate cannot be read".into()],
                 }
             }
         }
@@ -180,7 +180,7 @@ fn differences(
         if options.is_ca { "it is not a CA".into() } else { "it is a CA".into() },
     );
     if let Some(usage) = options.key_usage {
-        note(certificate.key_usage != Some(usage), "its key usage differs".into());
+        note(certificate.key_usage != Some(usage), "its key usage is not as declared".into());
     }
     if !options.is_ca {
         let names = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
@@ -188,7 +188,7 @@ fn differences(
             names(&certificate.dns_names) != names(&options.dns_names)
                 || certificate.addresses.iter().collect::<BTreeSet<_>>()
                     != options.addresses.iter().collect::<BTreeSet<_>>(),
-            "its alternative names differ".into(),
+            "its alternative names are not as declared".into(),
         );
         let mut wanted: BTreeSet<&str> = options.extended_key_usage.iter().map(String::as_str).collect();
         if wanted.is_empty() {
@@ -196,13 +196,13 @@ fn differences(
         }
         note(
             certificate.extended_key_usage.iter().copied().collect::<BTreeSet<_>>() != wanted,
-            "its extended key usage differs".into(),
+            "its extended key usage is not as declared".into(),
         );
     }
     let bits = options.key_size.bits();
     note(certificate.rsa_bits != Some(bits), format!("its key is not RSA of {bits} bits"));
     let days = (certificate.not_after - certificate.not_before).whole_days();
-    note(days != options.days, format!("it was made for {days} days, not {}", options.days));
+    note(days != options.days, format!("it is valid for {days} days, not {}", options.days));
     match authority {
         Some(authority) => note(
             !certificate.is_signed_by(authority.certificate()),

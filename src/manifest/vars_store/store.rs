@@ -60,7 +60,8 @@ impl Store {
             self.values = Mapping::new();
             return Ok(());
         }
-        let bytes = files::read_bytes(&self.path, "vars store")?;
+        let bytes = files::read_bytes(&self.path, "vars store")
+            .map_err(|error| error.with_owner_hint(&self.path, "--vars-store FILE"))?;
         self.kept = self.encryption.kept(&bytes);
         let bytes = self.encryption.open(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
@@ -156,7 +157,10 @@ impl Store {
         if self.detached {
             return Ok(());
         }
-        let failed = |error| Error::io(format!("locking vars store '{}'", self.path.display()), error);
+        let failed = |error| {
+            Error::io(format!("locking vars store '{}'", self.path.display()), error)
+                .with_owner_hint(&self.path, "--vars-store FILE")
+        };
         let absent = !self.path.exists();
         loop {
             let mut options = File::options();
@@ -206,12 +210,15 @@ impl Store {
         if !self.changed || self.detached {
             return Ok(());
         }
-        let failed = |error| Error::io(format!("writing vars store '{}'", self.path.display()), error);
+        let failed = |error| {
+            Error::io(format!("writing vars store '{}'", self.path.display()), error)
+                .with_owner_hint(&self.path, "--vars-store FILE")
+        };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         if self.kept != StoredForm::Plain && !self.encryption.seals() {
             return Err(Error::usage(format!(
-                "vars store '{}' is encrypted, and would be written in plain",
+                "vars store '{}' is encrypted, but no recipients are given to encrypt it for",
                 path.display()
             ))
             .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
@@ -356,7 +363,7 @@ mod tests {
             Store::open(&path, &Encryption::default())
                 .unwrap_err()
                 .to_string()
-                .ends_with("is a sequence, not a mapping of names to values")
+                .ends_with("is a list, not a mapping of names to values")
         );
     }
 }

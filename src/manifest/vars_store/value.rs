@@ -67,14 +67,16 @@ impl Spec {
     /// Derives a spec that generates a value like this one, without its CA.
     pub fn like(name: &str, value: &Node) -> Result<Self> {
         let unknown = |why: &str| {
-            Error::invalid(format!("it cannot be told how '{name}' was made: {why}"))
-                .with_hint("name the manifest that declares it with -l MANIFEST")
+            Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
+                .with_hint(format!("name the manifest that declares '{name}' with -l MANIFEST"))
         };
         match ValueKind::of(value) {
             ValueKind::Certificate(certificates) => {
                 let certificate = certificates.first().ok_or_else(|| unknown("it holds no certificate"))?;
                 if certificate.has_other_names {
-                    return Err(unknown("its subject has attributes that generated certificates lack"));
+                    return Err(unknown(
+                        "its subject has attributes that generated certificates do not have",
+                    ));
                 }
                 Ok(Spec::Certificate(Box::new(options_like(certificate))))
             }
@@ -83,9 +85,9 @@ impl Spec {
             ValueKind::Rsa => Ok(Spec::Rsa(key_size_like(value))),
             ValueKind::Text => match value.as_str() {
                 Some(text) if password::looks_generated(text) => Ok(Spec::Password(text.len())),
-                _ => Err(unknown("it is a text that is not a generated password")),
+                _ => Err(unknown("its text does not look like a generated password")),
             },
-            ValueKind::Other => Err(unknown("it is neither a password nor keys")),
+            ValueKind::Other => Err(unknown("it is not a password, a key pair or a certificate")),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Certificate {
             Error::invalid("the certificate cannot be read").with_source(error.to_string())
         })?;
         if !rest.is_empty() {
-            return Err(Error::invalid("the certificate cannot be read: there is something behind it"));
+            return Err(Error::invalid("the certificate cannot be read: more data follows it"));
         }
         let mut certificate = Certificate {
             der: bytes.to_vec(),

@@ -27,15 +27,10 @@ fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 fn configs_that_cannot_be_meant() {
     let clouds = Clouds::new();
     let good = clouds.hello.world.read("cpis.yml");
-    both_refuse(
-        &clouds,
-        "z-eats",
-        3,
-        &["names AZ 'z-eats', which `azs` does not have; did you mean 'z-east'?"],
-    );
+    both_refuse(&clouds, "z-eats", 3, &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"]);
     for (from, to, expected) in [
         ("name: east", "name: eats", "AZ 'z-east' is of CPI 'eats', which the CPI config does not have"),
-        ("name: west", "name: east", "`cpis[1]` names CPI 'east' a second time"),
+        ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
         ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
         ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is no file"),
         (
@@ -43,8 +38,8 @@ fn configs_that_cannot_be_meant() {
             "type: nonesuch, properties: {root: ",
             "nothing makes CPI 'east' of type 'nonesuch'",
         ),
-        ("name: east,", "name: east, migrated_from: [{name: east}],", "which is itself"),
-        ("name: east,", "name: east, migrated_from: [{name: west}],", "which the CPI config still has"),
+        ("name: east,", "name: east, migrated_from: [{name: east}],", "but that is this CPI itself"),
+        ("name: east,", "name: east, migrated_from: [{name: west}],", "but the CPI config still defines it"),
         ("key: s3cret", "key: ((nowhere))s3cret", "nowhere"),
         ("cpis:", "cpi:", "`cpis` must be provided"),
     ] {
@@ -60,14 +55,14 @@ fn configs_that_cannot_be_meant() {
         1,
     );
     clouds.hello.world.write("cpis.yml", looped);
-    both_refuse(&clouds, "z-east", 3, &["a loop"]);
+    both_refuse(&clouds, "z-east", 3, &["a cycle"]);
     let twice = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
         "name: west,",
         "name: west, migrated_from: [{name: old}],",
         1,
     );
     clouds.hello.world.write("cpis.yml", twice);
-    both_refuse(&clouds, "z-east", 3, &["is `migrated_from` CPI 'old', as CPI 'east' is"]);
+    both_refuse(&clouds, "z-east", 3, &["has CPI 'old' in `migrated_from`, but CPI 'east' has it too"]);
 }
 
 #[test]
@@ -86,7 +81,7 @@ fn a_zone_without_its_config() {
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
          - {type: replace, path: /azs/-, value: {name: z-west}}\n",
     );
-    both_refuse(&clouds, "z-east", 3, &["names AZ 'z-west' a second time"]);
+    both_refuse(&clouds, "z-east", 3, &["defines AZ 'z-west' a second time"]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn zones_of_a_cloud_config_decide_what_is_deployed() {
     let flags = ["--cloud-config", "zones.yml"];
     clouds.hello.world.write("zones.yml", config("a", "x"));
     let run = clouds.create("z1", &flags).success();
-    assert_said(&run, "of the cloud config only `azs` counts here");
+    assert_said(&run, "monopile uses only `azs` of the cloud config");
     assert_said(&run, "ignored: vm_types");
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.hello.world.write("zones.yml", config("a", "y"));
