@@ -55,7 +55,7 @@ impl CloudCheckArgs {
             let asks = || self.choose(session, problem, left, interrupted);
             let chosen = run_context.environment.paths.state.while_asking(asks)?;
             if chosen.is_some() {
-                interrupted = "interrupted: the repairs up to now are done";
+                interrupted = "interrupted: the repairs before this question are done";
             }
             Ok(chosen)
         };
@@ -66,9 +66,7 @@ impl CloudCheckArgs {
         };
         Ok(match checked.remaining() {
             Some(error) if session.interactive() => output.but(error),
-            Some(error) => {
-                output.but(error.with_hint("--auto repairs everything that needs no loss of data"))
-            }
+            Some(error) => output.but(error.with_hint("--auto makes all repairs that lose no data")),
             None => output,
         })
     }

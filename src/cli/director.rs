@@ -113,9 +113,9 @@ pub(super) fn explained(error: clap::Error, mut grammar: Command) -> clap::Error
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR.contains(&name) {
-        format!("'{name}': that is a director's command: use bosh -e ENVIRONMENT {name}")
+        format!("'{name}' is a director's command: use bosh -e ENVIRONMENT {name}")
     } else if RELEASE.contains(&name) {
-        format!("'{name}': that is a command for the source of a release: use bosh {name}")
+        format!("'{name}' is a command for developing releases: use bosh {name}")
     } else {
         return error;
     };
@@ -137,7 +137,7 @@ mod tests {
         for name in DIRECTOR {
             let text = refused(&format!("monopile {name} -n"));
             let expected =
-                format!("error: '{name}': that is a director's command: use bosh -e ENVIRONMENT {name}\n");
+                format!("error: '{name}' is a director's command: use bosh -e ENVIRONMENT {name}\n");
             assert!(text.starts_with(&expected), "{text}");
             assert!(!text.contains("similar"), "{text}");
         }

@@ -46,14 +46,15 @@ impl ScpArgs {
 fn action(places: &[String], recursive: bool) -> Result<SshAction> {
     let places = places.iter().map(|text| place(text)).collect::<Result<Vec<_>>>()?;
     if !places.iter().any(|place| matches!(place, CopyPath::There(_))) {
-        return Err(Error::usage("no path is on the VM")
+        return Err(Error::usage("none of the paths is on the VM")
             .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
     }
     match places.split_last() {
         Some((to, from)) if !from.is_empty() => {
             Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
         }
-        _ => Err(Error::usage("scp needs a source and a destination")),
+        _ => Err(Error::usage("scp needs a source and a destination")
+            .with_hint("for example: monopile scp bosh.yml :/var/vcap/sys/log/syslog .")),
     }
 }
 

@@ -34,8 +34,10 @@ impl Scratch {
     }
 
     fn below(base: &Path) -> Result<Scratch> {
-        let failed =
-            |error| Error::io(format!("creating a scratch directory in '{}'", base.display()), error);
+        let failed = |error| {
+            Error::io(format!("creating a scratch directory in '{}'", base.display()), error)
+                .with_owner_hint(base, "TMPDIR=DIR")
+        };
         create_private_directory(base).map_err(failed)?;
         sweep(base);
         let directory = tempfile::Builder::new()

@@ -170,7 +170,7 @@ fn text(session: &Session, status: &Status) -> String {
         facts.push(("Open call", format!("`{}`, {}", call.method, call.why)));
     }
     for one in &record.undeleted {
-        facts.push(("Undeleted", format!("{}: {}", one.resource, one.said)));
+        facts.push(("To be deleted", format!("{}: {}", one.resource, one.said)));
     }
     let mut sections = vec![layout.facts(&facts)];
     let tables = [processes(status), disks(status), networks(status), certificates(status)];
@@ -209,8 +209,8 @@ fn agent(status: &Status) -> String {
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
         Answering::Yes => format!("answers{at}{id}"),
-        Answering::No => format!("DOES NOT ANSWER: {problem}"),
-        Answering::Stranger => format!("NOT THE VM'S OWN{at}: {problem}"),
+        Answering::No => format!("NOT USABLE: {problem}"),
+        Answering::Stranger => format!("NOT USABLE{at}: {problem}"),
         Answering::NotAsked if status.vm.is_none() => "none".to_owned(),
         Answering::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }
@@ -265,7 +265,7 @@ fn disks(status: &Status) -> Option<Table> {
             (_, Some(true)) => "mounted",
             (_, Some(false)) if disk.in_use => "NOT MOUNTED",
             (There::Yes, _) => "exists",
-            (There::Unknown, _) => "unknown to the CPI",
+            (There::Unknown, _) => "not confirmed by the CPI",
             (There::NotAsked, _) => "",
         };
         let yes = if disk.in_use { "yes" } else { "no" };

@@ -47,8 +47,8 @@ impl CallArgs {
             (true, _) => words.next().map(PathBuf::from),
         };
         let Some(method) = words.next() else {
-            return Err(Error::usage("no method is named")
-                .with_hint("monopile cpi call bosh.yml has_vm vm-1 calls `has_vm`"));
+            return Err(Error::usage("no CPI method is given")
+                .with_hint("for example: monopile cpi call bosh.yml has_vm vm-1"));
         };
         let arguments: Vec<Value> = words
             .enumerate()

@@ -90,8 +90,8 @@ impl CheckArgs {
         let settings = self.settings(session, &prepared, stemcell.as_deref())?;
         if let Some(vm) = prepared.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
             session.reporter.warn(format!(
-                "VM '{vm}' of this manifest is deployed: give the VMs of the check other addresses \
-                    (--networks)"
+                "VM '{vm}' of this manifest is deployed: the VMs of the check must not have its address \
+                 (set another one with --networks)"
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");

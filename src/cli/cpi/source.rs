@@ -158,7 +158,7 @@ impl SourceArgs {
                 opened = None;
             }
             (None, None, None) => {
-                return Err(Error::usage("no CPI is named").with_hint(
+                return Err(Error::usage("no CPI is given").with_hint(
                     "name a manifest, an executable with --path EXE, or a transcript with --replay FILE",
                 ));
             }

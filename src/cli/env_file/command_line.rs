@@ -111,7 +111,7 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened: &Opened) -> Result<bool> {
         return Err(refused());
     }
     let question = format!(
-        "Env file '{}' is used here for the first time with this content;\n{}\nTrust it?",
+        "Env file '{}' is new here, or its content has changed;\n{}\nTrust it?",
         clean_line(&opened.real.display().to_string()),
         trust::description(file)
     );
@@ -138,7 +138,8 @@ fn applicable(
             Found::Nothing => return Ok((None, None)),
             Found::Foreign(path) => {
                 let text = format!(
-                    "env file '{0}' is ignored, because it belongs to another user; --env-file {0} uses it",
+                    "env file '{0}' is ignored, because it belongs to another user; to use it: \
+                     --env-file {0}",
                     path.display()
                 );
                 return Ok((None, Some(Remark::Warning(text))));
@@ -154,7 +155,7 @@ fn applicable(
         (is_named, file.manifest(), given.iter().find(|given| !file.is_about(given)))
     {
         let text = format!(
-            "env file '{0}' is for '{1}' and is ignored for '{2}'; --env-file {0} uses it",
+            "env file '{0}' names manifest '{1}', so it is ignored for '{2}'; to use it: --env-file {0}",
             path.display(),
             own.display(),
             other.display()

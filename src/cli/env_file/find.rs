@@ -82,7 +82,8 @@ pub(super) fn find() -> Result<Found> {
             return Err(Error::environment(format!(
                 "env file '{}' was replaced while it was read",
                 shown.display()
-            )));
+            ))
+            .with_hint("run the same command again"));
         }
         // Paths in the file are relative to its directory, so a link from elsewhere would give them another
         // meaning than its author intended.

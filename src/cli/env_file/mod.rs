@@ -19,6 +19,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
 use super::paths;
+use base::text::shell_word;
 use base::{Error, Result};
 use find::{Found, Opened};
 use manifest::{Inputs, Preset};
@@ -110,8 +111,9 @@ fn opened(named: Option<&Path>) -> Result<Opened> {
     match find::find()? {
         Found::File(opened) => Ok(opened),
         Found::Foreign(path) => {
-            Err(Error::usage(format!("env file '{}' belongs to another user", path.display()))
-                .with_hint("name it to allow it: monopile trust FILE"))
+            Err(Error::usage(format!("env file '{}' belongs to another user", path.display())).with_hint(
+                format!("to trust it: monopile trust {}", shell_word(&path.display().to_string())),
+            ))
         }
         Found::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
             .with_hint("name the env file: monopile trust FILE")),

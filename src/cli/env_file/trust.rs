@@ -85,7 +85,7 @@ pub(super) fn refused(file: &EnvFile, opened: &Opened) -> Error {
 
 /// Describes what the env file would run, read and contact.
 pub(super) fn description(file: &EnvFile) -> String {
-    let mut lines = vec!["it decides what monopile does with your rights:".to_owned()];
+    let mut lines = vec!["it tells monopile what to run, read and contact as your user:".to_owned()];
     let redactor = Redactor::default();
     let root = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
@@ -99,7 +99,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     match &root {
         Ok(root) => list("runs", programs(file, root.as_ref())),
         Err(error) => {
-            let why = format!("unknown programs, because of an error: {}", error.chain().join(": "));
+            let why = format!("programs that are unknown, because of an error: {}", error.chain().join(": "));
             list("runs", [why].into());
         }
     }

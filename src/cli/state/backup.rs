@@ -89,7 +89,7 @@ impl From<Version> for Listed {
 
 fn shown(versions: &[Listed], layout: &Layout) -> String {
     if versions.is_empty() {
-        return "No version is kept.\n".to_owned();
+        return "No earlier version of the state is kept.\n".to_owned();
     }
     let mut table = Table::new(["Version", "Written", "VM", "Disks", "Stemcells", "Deployed"]);
     for version in versions {

@@ -95,8 +95,8 @@ fn shown(overview: &Overview, layout: &Layout) -> String {
     }
     for call in &overview.open_calls {
         let by = call.by.as_ref().map(|by| format!("\nby {by}")).unwrap_or_default();
-        let details = format!("request {}{by}\n{}", call.request_id, call.why);
-        table.row([format!("open {}", call.method), String::new(), String::new(), details]);
+        let details = format!("`{}`, request {}{by}\n{}", call.method, call.request_id, call.why);
+        table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
     let deployed = match overview.deployed {
         true => "yes",

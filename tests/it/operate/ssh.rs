@@ -97,7 +97,7 @@ fn a_session_has_a_user_of_its_own_and_the_exit_code_of_its_command() {
     let listed = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
     assert_eq!(listed.stdout, "a:b\n");
     let none = run(&hello, "scp", &["a", "b"]).failure(2);
-    assert!(none.stderr.contains("no path is on the VM"), "{}", none.stderr);
+    assert!(none.stderr.contains("none of the paths is on the VM"), "{}", none.stderr);
 
     // A foreign sshd is not taken for the VM's.
     let keys = hello.find("work/cloud", "ssh_host_rsa_key.pub");

@@ -86,7 +86,7 @@ fn a_dead_agent_and_a_vm_that_is_gone_are_told_with_all_else() {
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
     let dead = run(&hello, "status", &quick).failure(5);
-    assert!(dead.stdout.contains("DOES NOT ANSWER") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
+    assert!(dead.stdout.contains("NOT USABLE") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
     assert!(dead.stdout.contains("\ndefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 

@@ -204,7 +204,7 @@ fn versions_are_kept_and_gone_back_to() {
     for gone in ["state.json", "state.json.bak", "state.json.versions"] {
         assert!(!hello.world.exists(gone), "{gone} is left");
     }
-    assert!(state(&hello, &["backup"]).success().stdout.contains("No version is kept"));
+    assert!(state(&hello, &["backup"]).success().stdout.contains("No earlier version of the state is kept"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
