@@ -1,5 +1,5 @@
-//! CPI versions with stemcell versions, and every pair of them with `MONOPILE_SWEEP=full`: in a whole life each,
-//! every request, the state and every message to the agent match the table of contracts.
+//! CPI versions with stemcell versions, and every pair of them with `MONOPILE_SWEEP=full`: in a whole life
+//! each, every request, the state and every message to the agent match the table of contracts.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -57,8 +57,8 @@ fn every_cpi_lives_with_every_stemcell() {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     for cpi in CPIS {
         for stemcell in STEMCELLS {
-            // After its answer to `info`, a CPI of another version is treated as one of 1 or 3. The default run
-            // tries it with an old and a new stemcell.
+            // After its answer to `info`, a CPI of another version is treated as one of 1 or 3. The default
+            // run tries it with an old and a new stemcell.
             if full || matches!(cpi, Speaks::Version(1..=3)) || matches!(stemcell, None | Some(3)) {
                 cells.push(Expected { cpi, stemcell, cap: None });
             }

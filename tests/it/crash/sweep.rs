@@ -172,8 +172,8 @@ fn wanted() -> Option<String> {
     std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
-/// Returns the contracts of this run with their samples. A contract with an empty sample is tried in longer sweeps
-/// only.
+/// Returns the contracts of this run with their samples. A contract with an empty sample is tried in longer
+/// sweeps only.
 pub(super) fn chosen<const N: usize>(
     samples: [(Contract, usize); N],
 ) -> impl Iterator<Item = (Contract, usize)> {
