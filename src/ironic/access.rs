@@ -169,13 +169,13 @@ impl AccessSettings {
 pub(super) fn http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
     // No message quotes the URL, because it may contain a password.
     let url = url::Url::parse(text)
-        .map_err(|error| Error::invalid(format!("`{name}` is no URL")).with_source(error))?;
+        .map_err(|error| Error::invalid(format!("`{name}` is not a URL")).with_source(error))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err(Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://")));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::invalid(format!("`{name}` must not contain a user or a password"))
-            .with_hint("give them as `username` and `password`"));
+            .with_hint("set `username` and `password` instead"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(Error::invalid(format!("`{name}` must not have a query or a fragment")));

@@ -169,14 +169,14 @@ impl IronicError {
                 "check the endpoint, that Ironic runs there, and that no firewall is in between"
             }
             IronicError::Untrusted { .. } => {
-                "give the authority that signed the server's certificate (`--os-cacert`, `cacert`); the \
-                    certificate must name the host of the endpoint"
+                "pass the CA that signed the server's certificate (`--os-cacert`, `cacert`); the certificate \
+                 must name the host of the endpoint"
             }
             IronicError::Unauthorized { .. } => {
                 "check user, password and, with Keystone, project and domains"
             }
             IronicError::NotInCatalogue { .. } => {
-                "check region and interface, or give Ironic's URL (`--os-endpoint`, `endpoint`)"
+                "check region and interface, or set Ironic's URL (`--os-endpoint`, `endpoint`)"
             }
             IronicError::TooOld { .. } => {
                 "if the server has newer versions, set one of them (`--os-baremetal-api-version`, \
@@ -186,7 +186,7 @@ impl IronicError {
                 "remove `--os-baremetal-api-version` or `api_version`: the default is the newest version \
                     that client and server support"
             }
-            IronicError::BadValue { .. } => "give the value itself, in one line",
+            IronicError::BadValue { .. } => "pass the value itself, in one line",
             IronicError::Node { .. } => "`monopile baremetal node show` shows its state and last error",
             IronicError::Protocol { .. } => return None,
             IronicError::Refused { .. } => match self.refusal()? {

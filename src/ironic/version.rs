@@ -35,7 +35,7 @@ impl FromStr for Microversion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("'{text}' is no API version such as 1.33");
+        let malformed = || format!("'{text}' is not an API version such as 1.33");
         let (major, minor) = text.split_once('.').ok_or_else(malformed)?;
         match (major.parse(), minor.parse()) {
             (Ok(major), Ok(minor)) => Ok(Microversion(major, minor)),

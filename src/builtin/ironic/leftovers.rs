@@ -56,9 +56,9 @@ pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
             continue;
         }
         let cid = text(&allocation, "uuid");
-        call.log(format_args!("deleting VM '{cid}': the create_vm that made it has ended without an answer"));
+        call.log(format_args!("deleting VM '{cid}': the create_vm that created it ended without an answer"));
         if let Err(failure) = vm::delete_patiently(call, cid) {
-            call.log(format_args!("VM '{cid}' stays until a later call: {failure}"));
+            call.log(format_args!("deleting VM '{cid}' failed; a later call tries again: {failure}"));
         }
     }
     Ok(())

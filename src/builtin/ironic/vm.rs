@@ -64,16 +64,12 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failu
     let left = parts.collect::<Vec<_>>().join(", ");
     let found = leftovers::are_found(call);
     let next = match found {
-        true => {
-            "the next create_vm, delete_vm or delete_stemcell from this machine deletes that, and so \
-            does "
-        }
-        false => "to delete that, call ",
+        true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
+        false => "to delete it, call ",
     };
     Failure {
         message: format!(
-            "{failure}; undoing it failed as well: {undoing}; what is left: {left}; {next}delete_vm of \
-                '{cid}'"
+            "{failure}; cleaning up failed too: {undoing}; left over: {left}; {next}delete_vm of '{cid}'"
         ),
         ok_to_retry: found && undoing.ok_to_retry,
         made_nothing: false,

@@ -63,9 +63,9 @@ impl Store {
                 Failure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(store) = Store::open(root)? {
-                store
-                    .identify()
-                    .map_err(|error| Failure::io(format_args!("giving '{}' an id", root.display()), error))?;
+                store.identify().map_err(|error| {
+                    Failure::io(format_args!("writing the id of '{}'", root.display()), error)
+                })?;
                 return Ok(store);
             }
         }

@@ -27,7 +27,7 @@ fn a_version_may_be_chosen_and_one_that_is_too_old_is_told() {
     bench.run(&list("1.32")).success();
     bench.refused(&list("1.31"), 1, &["need version 1.32", "is at 1.31"]);
     bench.refused(&list("1.900"), 1, &["does not serve version 1.900", "1.1 to 1.115"]);
-    bench.refused(&list("new"), 3, &["'new' is no API version"]);
+    bench.refused(&list("new"), 3, &["'new' is not an API version"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: 
     let stemcell = metal.stemcell();
     let message = metal.error(kind, "create_vm", metal.create_vm(&stemcell, node));
     assert!(message.contains(words), "{message}");
-    assert!(!message.contains("undoing it failed"), "{message}");
+    assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(node, &[&format!("stemcell-{stemcell}")]);
     metal.call("delete_stemcell", json!([stemcell]));
 }
@@ -102,10 +102,7 @@ fn a_storage_that_does_not_answer() {
     metal.world.write("ironic.json", broken.to_string());
     let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
     // It cannot be undone either, and the error names the next step.
-    assert!(
-        message.contains("is tgtd running?") && message.contains("undoing it failed as well"),
-        "{message}"
-    );
+    assert!(message.contains("is tgtd running?") && message.contains("cleaning up failed too"), "{message}");
     let cid = message.split("delete_vm of '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     metal.world.write("ironic.json", working);
     metal.call("delete_vm", json!([cid]));

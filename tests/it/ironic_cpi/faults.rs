@@ -228,7 +228,7 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     for point in points {
         if let Some(answer) = faulty.disturbed(point, "create_vm", create()) {
             let message = answer["error"]["message"].as_str().unwrap();
-            assert!(!message.contains("undoing it failed"), "{point:?}: {message}");
+            assert!(!message.contains("cleaning up failed"), "{point:?}: {message}");
             metal.assert_clean(node, &[&left]);
         } else {
             // The killed call has claimed the only machine.
@@ -270,13 +270,13 @@ fn an_ironic_that_fails_for_a_while_is_waited_for_and_what_is_left_is_told_and_f
     };
     let message = fails_for(Some(4), 120);
     assert!(message.contains("POST /v1/volume/targets was refused (500)"), "{message}");
-    assert!(!message.contains("undoing it failed"), "{message}");
+    assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(node, &[&left]);
 
     let message = fails_for(None, 2);
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
     for words in [
-        "undoing it failed as well".to_owned(),
+        "cleaning up failed too".to_owned(),
         format!("perhaps the node whose instance_uuid is '{vm}'"),
         format!("perhaps allocation '{vm}'"),
         format!(", volume 'root-{vm}', volume 'config-{vm}'"),

@@ -224,7 +224,7 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
     });
     let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
     assert!(message.contains("`properties.target_iqn` must not have control characters"), "{message}");
-    assert!(!message.contains("undoing it failed"), "{message}");
+    assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
 

@@ -173,7 +173,7 @@ fn what_cannot_be_shown_leaves_nothing() {
     let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("exporting volume 'root-") && message.contains("targetcli: "), "{message}");
-    assert!(!message.contains("undoing it failed") && !message.contains("password="), "{message}");
+    assert!(!message.contains("cleaning up failed") && !message.contains("password="), "{message}");
     island.assert_clean(&[&format!("stemcell-{stemcell}")]);
 
     // The other pool does not exist either.
