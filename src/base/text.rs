@@ -14,6 +14,17 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
+/// Joins names with commas. Names after the tenth are only counted: `a, b and 3 more`.
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Formats a size: `512 B`, `3.4 MiB`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -111,6 +122,13 @@ pub fn clean_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lists_are_shortened() {
+        assert_eq!(listed::<&str>(&[]), "");
+        assert_eq!(listed(&["a", "b"]), "a, b");
+        assert_eq!(listed(&["a"; 12]), "a, a, a, a, a, a, a, a, a, a and 2 more");
+    }
 
     #[test]
     fn words_for_a_shell_are_quoted_if_needed() {

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(fates(), [Fate::Running]);
         let told =
             AnnouncedStep { step: "create_vm".into(), what: "Create the VM".into(), reason: "none".into() };
-        let plan = Plan { headline: "A VM is created".into(), steps: vec![told] };
+        let plan = Plan { headline: "Create a VM".into(), steps: vec![told] };
         run.planned(plan.clone()).unwrap();
         assert_eq!(fates(), [Fate::Running], "it lets go of its record");
         let steps = vec![Step { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];

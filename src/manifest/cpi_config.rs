@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(b.migrated_from, [Some("c".to_owned()), None]);
         assert_eq!((b.exec_path.as_deref(), b.kind.as_str()), (Some("bin/cpi"), "local"));
         assert!(config.find("c").is_none());
-        let unknown = config.unknown("bb", "AZ 'z1' is of").to_string();
-        assert_eq!(unknown, "AZ 'z1' is of CPI 'bb', which the CPI config does not have");
+        let unknown = config.unknown("bb", "AZ 'z1' uses").to_string();
+        assert_eq!(unknown, "AZ 'z1' uses CPI 'bb', which the CPI config does not have");
     }
 
     #[test]

@@ -126,10 +126,10 @@ fn a_cpi_that_does_only_what_it_must_passes() {
 type Planted = (&'static str, &'static [&'static str], &'static str);
 
 const PLANTED: [Planted; 22] = [
-    ("boolean-as-string", &["contract v2: has_vm"], "`has_vm` must answer true or false, not \"true\""),
+    ("boolean-as-string", &["contract v2: has_vm"], "`has_vm` must return true or false, not \"true\""),
     ("second-delete", &["contract v2: delete_vm again"], "RuntimeError: undefined method"),
     ("hint-as-number", &["contract v2: attach_disk"], "not 7"),
-    ("v1-shape", &["contract v2: create_vm"], "a CID alone"),
+    ("v1-shape", &["contract v2: create_vm"], "a CID without networks"),
     ("untyped-not-found", &["contract v2: delete_disk again"], "`Bosh::Clouds::DiskNotFound`"),
     ("own-dialect", &["rpc: unknown method"], "NotImplementedError"),
     ("needs-context", &["rpc: info without context"], "nothing on standard output"),
@@ -379,7 +379,7 @@ fn a_call_is_shown_as_it_was_and_without_secrets() {
     let run = author.run("call", &["delete_dsk", "x"]).failure(1);
     assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
     let run = author.run("call", &["delete_disk"]).failure(1);
-    assert!(run.stderr.contains("it is delete_disk DISK_CID"), "{}", run.stderr);
+    assert!(run.stderr.contains("usage: delete_disk DISK_CID"), "{}", run.stderr);
     let run = author.run("call", &["has_disk", "no-such", "--json"]).success();
     let call: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&call["success"], &call["request"]["api_version"]), (&json!(true), &json!(2)));

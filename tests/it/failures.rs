@@ -233,7 +233,7 @@ impl Life {
         let mut run = self.run(stage, &[]);
         if point.creates() && failure.leaves_no_answer() {
             self.expect(&run, 1);
-            for needed in ["is not known", "look in the IaaS for", "--forget-open-calls"] {
+            for needed in ["is unknown", "look in the IaaS for", "--forget-open-calls"] {
                 assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.place, run.stderr);
             }
             self.delete_unknown();
@@ -242,7 +242,7 @@ impl Life {
             // The agent of the untracked VM answers sooner or later.
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();
-                for needed in ["a VM that is not on record is there", &agent_id, &self.request_id(point)] {
+                for needed in ["an untracked VM answers at", &agent_id, &self.request_id(point)] {
                     assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.place, run.stderr);
                 }
                 self.delete_unknown();

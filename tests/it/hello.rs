@@ -132,7 +132,7 @@ fn a_missing_program_is_named_before_anything_is_made() {
     // With the program in place, the same command succeeds.
     hello.world.write(stemcell, manifest);
     let run = builtin("create-env").success();
-    assert!(!run.stderr.contains("may have made"), "{}", run.stderr);
+    assert!(!run.stderr.contains("may have created"), "{}", run.stderr);
     assert_eq!(hello.ask().1, 1);
     builtin("delete-env").success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

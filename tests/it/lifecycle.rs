@@ -117,7 +117,7 @@ fn another_vms_agent_is_left_alone() {
     state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
     hello.world.write("state.json", state.to_string());
     for run in [stop(&hello, &[]).failure(5), start(&hello, &[]).failure(5)] {
-        assert!(run.stderr.contains("is not the one of VM"), "{}", run.stderr);
+        assert!(run.stderr.contains("is not the agent of VM"), "{}", run.stderr);
     }
     assert!(hello.answers());
     hello.world.write("state.json", recorded);

@@ -172,7 +172,11 @@ fn an_update_in_place_that_fails_is_repaired_in_place_if_told_so() {
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
     let run = life.hello.create(&["-n"]).failure(1);
-    assert!(run.stderr.contains("in place failed") && run.stderr.contains("the way back"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("in place failed") && run.stderr.contains("to go back: run create-env"),
+        "{}",
+        run.stderr
+    );
     assert!(!life.hello.answers());
     // The failed update is reverted.
     failing(&mut life, false);
@@ -242,10 +246,10 @@ fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
         .failure(7);
     assert!(plan.stdout.contains("its agent cannot be used"), "{}", plan.stdout);
     let run = life.hello.create(&["-n"]).success();
-    assert!(run.stdout.contains("The VM is deleted and a new one created: its agent"), "{}", run.stdout);
+    assert!(run.stdout.contains("Replace the VM by a new one: its agent"), "{}", run.stdout);
     assert_eq!(life.hello.ask().0, "Ahoy");
     let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).success();
-    assert!(plan.stdout.contains("Nothing is to be done"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("Nothing to do"), "{}", plan.stdout);
     life.hello.kill_vm();
     let plan = life.hello.world.finish(life.hello.command("create-env", &["--dry-run"])).success();
     assert!(plan.stdout.contains("does not answer"), "{}", plan.stdout);
@@ -275,13 +279,13 @@ fn a_saved_plan_is_carried_out_or_refused() {
     };
     moved(&life, "the state changed");
     life.hello.ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    moved(&life, "the manifest is another one");
+    moved(&life, "the manifest or a variable changed");
     plan(&life);
     // A plan is for one state and one deployment.
     let text = life.hello.world.read("plan.json");
     for (of, name, why) in [
-        ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', and not for"),
-        ("/deployment", "other", "the plan is for deployment 'other', and the manifest is for"),
+        ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),
+        ("/deployment", "other", "the plan is for deployment 'other', but the manifest is for"),
     ] {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
         *document.pointer_mut(of).unwrap() = name.into();
@@ -297,6 +301,6 @@ fn a_saved_plan_is_carried_out_or_refused() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
     life.hello.world.write("plan.json", "{}");
     let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
-    assert!(run.stderr.contains("is no plan"), "{}", run.stderr);
+    assert!(run.stderr.contains("is not a plan of this version"), "{}", run.stderr);
     life.hello.delete(&[]).success();
 }

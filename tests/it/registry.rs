@@ -390,7 +390,7 @@ fn a_passphrase_is_asked_for_before_anything_is_made() {
     far.tunnel_with(&far.island.file("locked"));
     let run = far.create(&[]).failure(3);
     assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
-    assert!(run.stderr.contains("run this at a terminal"), "{}", run.stderr);
+    assert!(run.stderr.contains("run the same command at a terminal"), "{}", run.stderr);
     assert!(!far.hello.world.exists("cloud"), "something was made");
 
     let run = on_a_terminal(&far, &["wrong one", "open sesame"]).failure(0);
@@ -470,7 +470,7 @@ fn what_cannot_work_is_told_before_anything_is_made() {
     hello.ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
     let run = hello.create(&[]).failure(3);
     assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);
-    assert!(run.stderr.contains("192.0.2.1 is no loopback address"), "{}", run.stderr);
+    assert!(run.stderr.contains("192.0.2.1 is not a loopback address"), "{}", run.stderr);
 
     hello.ops("registry.yml", &registry(crate::support::free_port()));
     hello.ops(

@@ -68,7 +68,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
     // An operator who can decrypt the state still does not write it in plain text by accident.
     let before = hello.world.read("state.json");
     let refused = hello.create(&["--identity", "key.txt", "--recreate"]).failure(2);
-    assert!(refused.stderr.contains("would be written in plain"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("would write it in plain text"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--encrypt-to"), "{}", refused.stderr);
     assert_eq!(hello.world.read("state.json"), before);
     let listed = hello.world.run(["vars", "list", "creds.yml", "--identity", "key.txt"]).success();

@@ -37,11 +37,11 @@ fn deployed_long_ago() -> Hello {
 fn an_old_state_becomes_the_state() {
     let hello = deployed_long_ago();
     let plan = hello.world.finish(hello.command("plan", &["--out", "plan.json"])).success();
-    assert!(plan.stderr.contains("create-env takes over the old state"), "{}", plan.stderr);
+    assert!(plan.stderr.contains("create-env will convert the old state"), "{}", plan.stderr);
     assert!(plan.stdout.contains("Delete VM"), "{}", plan.stdout);
     assert!(hello.world.exists(OLD) && !hello.world.exists("state.json"), "plan wrote something");
     let run = hello.create(&["--plan", "plan.json"]).success();
-    assert!(run.stdout.contains("was taken over"), "{}", run.stdout);
+    assert!(run.stdout.contains("Converted the old state"), "{}", run.stdout);
     assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
     let requests = hello.requests();
     let methods = Hello::methods(&requests);

@@ -277,7 +277,7 @@ impl Agent {
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 if let Err(error) = self.send("cancel_task", json!([task])) {
-                    tracing::info!(method, %error, "the task cannot be ended");
+                    tracing::info!(method, %error, "cancelling the agent's task failed");
                 }
                 return Ok(None);
             }
@@ -375,7 +375,7 @@ impl Agent {
                 Ok(_) => Err(AgentError::Protocol {
                     method: "put blob".to_owned(),
                     problem: format!(
-                        "it closed the connection during the upload of {length} bytes: {problem}"
+                        "the agent closed the connection during the upload of {length} bytes: {problem}"
                     ),
                 }),
                 Err(error) => Err(error),
@@ -404,7 +404,7 @@ impl Agent {
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
         let length = io::copy(&mut body, into).map_err(|error| {
             self.broken_off("get blob", self.limits.stall, error, |source| AgentError::Local {
-                what: "receiving a blob failed".to_owned(),
+                what: "downloading a blob from the agent failed".to_owned(),
                 source,
             })
         })?;
@@ -505,7 +505,7 @@ fn tls_of_known(endpoint: &Endpoint) -> Option<Arc<rustls::ClientConfig>> {
         return None;
     }
     known_certificate::tls_config(roots.iter().cloned(), endpoint.known.clone())
-        .inspect_err(|error| tracing::info!(%error, "an earlier certificate of the agent cannot be used"))
+        .inspect_err(|error| tracing::info!(%error, "an earlier certificate of the agent is ignored"))
         .ok()
 }
 
@@ -524,7 +524,7 @@ fn untrusted(address: String, problem: &rustls::Error) -> AgentError {
     };
     let problem = match problem {
         rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
-            "invalid peer certificate: it is not signed by `cloud_provider.cert.ca`".to_owned()
+            "its certificate is not signed by `cloud_provider.cert.ca`".to_owned()
         }
         other => other.to_string(),
     };

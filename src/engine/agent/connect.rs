@@ -26,7 +26,7 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
     for PreviousAgent { mbus, ca, certificate } in &provider.previous {
         match Endpoint::new(mbus, ca.as_deref(), &environment.redactor) {
             Ok(previous) => endpoint.add_previous(previous.knowing(certificate.as_deref())),
-            Err(error) => tracing::info!(%error, "earlier credentials of the agent cannot be used"),
+            Err(error) => tracing::info!(%error, "earlier credentials of the agent are ignored"),
         }
     }
     Ok(endpoint)
@@ -61,7 +61,7 @@ pub(crate) fn contact(
     patience: Duration,
 ) -> Result<Agent> {
     let Some(vm) = state.vm_handle() else {
-        return Err(Error::invalid("no VM is on record").with_hint("create-env makes one"));
+        return Err(Error::invalid("no VM is on record").with_hint("`monopile create-env` creates one"));
     };
     let agent = connect(environment, endpoint, state);
     let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));

@@ -56,7 +56,7 @@ pub enum AgentError {
         message: String,
     },
     /// The answer has another shape than the protocol says.
-    #[error("the agent's answer to `{method}` is malformed: {problem}")]
+    #[error("the agent's answer to `{method}` cannot be used: {problem}")]
     Protocol {
         /// The method.
         method: String,
@@ -129,8 +129,8 @@ impl From<AgentError> for Error {
             AgentError::Untrusted { cause: Distrust::Dates, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text)
                     .with_hint(
-                        "monopile vars rotate STORE NAME makes a new certificate, and create-env then makes \
-                         a VM that has it",
+                        "to renew the certificate: `monopile vars rotate STORE NAME`, then `monopile \
+                         create-env`, which creates a new VM with it",
                     )
                     .with_hint(format!(
                         "this machine's clock says {}: set it if that is wrong",
@@ -138,12 +138,13 @@ impl From<AgentError> for Error {
                     ))
             }
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "the certificate in `resource_pools[].env.bosh.mbus.cert` must be signed by \
-                    `cloud_provider.cert.ca` and name the host of `cloud_provider.mbus`",
+                "use the vars store of the last deploy (--vars-store): `cloud_provider.cert.ca` must have \
+                 signed the VM's certificate (`resource_pools[].env.bosh.mbus.cert`), which must name the \
+                 host of `cloud_provider.mbus`. Otherwise another machine answers at this address",
             ),
             AgentError::Unauthorized { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "the password given to the VM (`cloud_provider.properties.agent.mbus`) differs, or another \
-                    VM answers at this address",
+                "use the vars store of the last deploy (--vars-store): the VM got another password \
+                 (`cloud_provider.properties.agent.mbus`), or another VM answers at this address",
             ),
             AgentError::Interrupted { signal } => Error::new(ErrorKind::Interrupted(signal), text)
                 .with_hint("the state is saved; run the same command again to go on"),

@@ -59,7 +59,7 @@ impl ForeignAgent {
         let error = Error::new(
             ErrorKind::AgentUnreachable,
             format!(
-                "the agent at {} is not the one{vm}: {self}, not {}; nothing else was asked of it",
+                "the agent at {} is not the agent{vm}: {self}, not {}; nothing on its VM was changed",
                 agent.address(),
                 expected.unwrap_or_default()
             ),
@@ -67,8 +67,7 @@ impl ForeignAgent {
         match state.suspected_vm(&self.id) {
             Some(suspect) => error.with_hint(met(suspect)),
             None => error.with_hint(
-                "another VM has this address; find and remove it in the IaaS, then run the same command \
-                    again",
+                "another VM has this address: delete it in the IaaS, then run the same command again",
             ),
         }
     }
@@ -82,8 +81,8 @@ pub(crate) fn id(seen: &Value) -> &str {
 /// Returns the hint for a suspect whose agent answers.
 pub(crate) fn met(suspect: &Suspect) -> String {
     format!(
-        "it is {}, which request {} made before the CPI failed it ({}): delete it in the IaaS, then run the \
-         same command again",
+        "it is {}, which the failed request {} created ({}): delete it in the IaaS, then run the same \
+         command again",
         suspect.how_to_find(),
         suspect.request_id,
         suspect.said

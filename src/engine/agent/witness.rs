@@ -34,8 +34,8 @@ pub(crate) fn outlives(agent: &Agent, state: &State, stage: &Stage) -> Result<bo
         if !told {
             told = true;
             stage.log_line(format!(
-                "the CPI says that the VM does not exist, but its agent answers at {}; it is asked again for \
-                 up to {} s",
+                "the CPI says that the VM does not exist, but its agent answers at {}; asking the agent \
+                 again for up to {} s",
                 agent.address(),
                 PARTING.as_secs()
             ));

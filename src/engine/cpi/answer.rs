@@ -101,7 +101,7 @@ impl Reading {
     /// Reads the result of a method. The error describes why it cannot be used.
     pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.answer(terms.api_version);
-        let wrong = || format!("`{method}` must answer {}, not {}", shape.describe(), shown(result));
+        let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), shown(result));
         Ok(match (shape, result) {
             (Shape::Nothing, _) => Answer::Nothing.into(),
             (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
@@ -110,7 +110,7 @@ impl Reading {
             // A VM must not be lost because of the form in which its CID is returned.
             (Shape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
                 let cid = created_vm(pair).ok_or_else(wrong)?.cid;
-                let remark = "`create_vm` answered networks, which API version 1 does not have";
+                let remark = "`create_vm` returned networks, which API version 1 does not have";
                 Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark: Some(remark.into()) }
             }
             (Shape::CidAndNetworks, Value::Array(pair)) => {
@@ -121,7 +121,7 @@ impl Reading {
                 Reading {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
                     remark: (terms.contract == Contract::V2)
-                        .then(|| "`create_vm` answered a CID alone, without networks".to_owned()),
+                        .then(|| "`create_vm` returned a CID without networks".to_owned()),
                 }
             }
             (Shape::Cid(kind), value) => resource(method, kind, value).ok_or_else(wrong)?,
@@ -173,7 +173,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must answer a hash, not {}", shown(result)));
+            return Err(format!("`info` must return a hash, not {}", shown(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,
@@ -212,7 +212,7 @@ fn cid<K: CidKind>(method: Method, value: &Value) -> Option<(Cid<K>, Option<Stri
     match value {
         Value::String(text) => Some((text.parse().ok()?, None)),
         Value::Number(number) if number.is_u64() => {
-            let remark = format!("`{method}` answered a number where a CID is a string");
+            let remark = format!("`{method}` returned a number as CID, which must be a string");
             Some((number.to_string().parse().ok()?, Some(remark)))
         }
         _ => None,

@@ -89,7 +89,7 @@ impl Cpi {
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {}
             Err(error) => return Err(error),
         }
-        tracing::debug!(info = ?cpi.info, "the CPI said what it is");
+        tracing::debug!(info = ?cpi.info, "the CPI answered `info`");
         Ok(cpi)
     }
 
@@ -175,7 +175,7 @@ impl Cpi {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
             Outcome::Unreadable(error) => {
-                Err(CpiError::no_answer(method, request_id, format!("it cannot be read: {error}")))
+                Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))
             }
             Outcome::Answer { bytes, mut log, status } => {
                 log.add_answer(&bytes, &mut *watch.on_log);
@@ -205,7 +205,7 @@ pub fn read_answer(
     let Reading { answer, remark } = Reading::of(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
     if let Some(remark) = remark {
-        tracing::warn!(request_id = request_id.as_str(), "the CPI departs from the contract: {remark}");
+        tracing::warn!(request_id = request_id.as_str(), "the CPI violates the contract: {remark}");
     }
     Ok(answer)
 }

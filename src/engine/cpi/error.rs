@@ -6,6 +6,7 @@ use super::client::Stop;
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::Error;
+use base::text::shell_word;
 
 /// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,27 +56,27 @@ impl CpiErrorKind {
 
     /// Returns a hint for the operator.
     fn hint(&self, method: Method) -> String {
-        let look = "with --verbose the CPI's log, which tells more, is shown";
+        let look = "run the same command with --verbose to see the CPI's log";
         match self {
             CpiErrorKind::VmNotFound => {
-                "the IaaS has no such VM any more, or the CPI looks for it in another place than before: \
-                 check the CPI's properties; `create-env --recreate` makes a new one"
+                "the VM is gone, or the CPI looks in another account, region or project than before: check \
+                 the CPI's properties first. If the VM is gone, `monopile create-env --recreate` creates a \
+                 new one"
                     .to_owned()
             }
             CpiErrorKind::DiskNotFound => {
-                "the IaaS has no such disk any more, or the CPI looks for it in another place than before: \
-                 check the CPI's properties before anything else, since the disk holds the data"
+                "the disk is gone, or the CPI looks in another account, region or project than before: check \
+                 the CPI's properties before anything else, because the disk holds the data"
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
                 "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell \
-                 CID`, and the next create-env uploads the stemcell again"
+                 CID`; the next create-env uploads the stemcell again"
                     .to_owned()
             }
             CpiErrorKind::DiskNotAttached => {
-                "the IaaS says that the disk is not attached to this VM: look there what it is attached \
-                    to"
-                .to_owned()
+                "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it"
+                    .to_owned()
             }
             CpiErrorKind::NotImplemented => {
                 let facts = method.facts();
@@ -97,14 +98,16 @@ impl CpiErrorKind {
                 )
             }
             CpiErrorKind::NoDiskSpace => {
-                "make room in the IaaS, or want a smaller disk, and run the same command again".to_owned()
+                "free space in the IaaS, or reduce the disk's size in the manifest, then run the same \
+                 command again"
+                    .to_owned()
             }
             CpiErrorKind::Cloud => look.to_owned(),
             CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
                 format!("the CPI gave no error type; {look}")
             }
             CpiErrorKind::Unknown(name) => {
-                format!("'{}' is no error type of the CPI API; {look}", name.escape_debug())
+                format!("'{}' is not an error type of the CPI API; {look}", name.escape_debug())
             }
         }
     }
@@ -161,7 +164,7 @@ pub enum CpiError {
         source: std::io::Error,
     },
     /// The run stopped waiting for the call.
-    #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which goes on")]
+    #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which is still running")]
     Abandoned {
         /// The method.
         method: Method,
@@ -244,11 +247,13 @@ impl From<CpiError> for Error {
         match error {
             CpiError::NotStarted { executable, source } => {
                 let hint = match source.kind() {
-                    std::io::ErrorKind::PermissionDenied => "make it executable (chmod +x)",
-                    std::io::ErrorKind::NotFound => {
-                        "check the path, and that the interpreter named in its first line exists"
+                    std::io::ErrorKind::PermissionDenied => {
+                        format!("make it executable: chmod +x {}", shell_word(&executable))
                     }
-                    _ => "check that it is a program for this machine",
+                    std::io::ErrorKind::NotFound => {
+                        "check the path, and that the interpreter named in its first line exists".to_owned()
+                    }
+                    _ => "check that it is a program for this machine".to_owned(),
                 };
                 Error::environment(format!("the CPI '{executable}' cannot be run"))
                     .with_source(source)
@@ -268,7 +273,7 @@ impl From<CpiError> for Error {
                 let failed = with_log(&error).with_hint(kind.hint(method));
                 match ok_to_retry {
                     true => failed.with_hint(
-                        "the CPI says that it may be tried again: run the same command again after a while",
+                        "the CPI says that a retry may help: run the same command again in a few minutes",
                     ),
                     false => failed,
                 }

@@ -101,7 +101,7 @@ impl CallLog {
             let read = file
                 .seek(SeekFrom::Start(length.saturating_sub(AT_ONCE)))
                 .and_then(|_| file.take(AT_ONCE).read_to_end(&mut end));
-            tracing::trace!(?read, "standard error was read again, to compare it with the answer's log");
+            tracing::trace!(?read, "read standard error again to compare it with the answer's log");
         }
         String::from_utf8_lossy(&end).into_owned()
     }
@@ -143,7 +143,7 @@ fn answer_log(answer: &[u8]) -> String {
     match serde_json::from_slice(answer) {
         Ok(Logged { log: Value::String(log) }) => log,
         Ok(Logged { log: Value::Null }) | Err(_) => String::new(),
-        // The contract asks for a string, but the text may help all the same.
+        // The contract asks for a string, but other text may help too.
         Ok(Logged { log }) => log.to_string(),
     }
 }

@@ -176,7 +176,7 @@ impl Method {
         let least = known.iter().filter(|argument| !argument.optional).count();
         if values.len() < least || values.len() > known.len() {
             return Err(format!(
-                "`{}` does not take {} arguments; it is {}",
+                "`{}` does not take {} arguments; usage: {}",
                 self.name(),
                 values.len(),
                 self.usage(api_version)
@@ -260,7 +260,7 @@ mod tests {
             ),
         ] {
             let found = check(method, &values).unwrap_err();
-            let problem = problem.replace("DELETE", "it is delete_vm VM_CID");
+            let problem = problem.replace("DELETE", "usage: delete_vm VM_CID");
             assert!(found.contains(&problem), "{found}");
         }
     }

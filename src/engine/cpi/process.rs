@@ -157,7 +157,7 @@ pub(crate) fn shorten_endless(answer: &Path) {
         && let Ok(file) = File::options().write(true).open(answer)
     {
         let shortened = file.set_len(0).and_then(|()| file.set_len(too_long));
-        tracing::debug!(ok = shortened.is_ok(), "the CPI's answer is too long; its space is given back");
+        tracing::debug!(ok = shortened.is_ok(), "the CPI's answer is too long; its space is freed");
     }
 }
 

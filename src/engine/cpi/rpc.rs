@@ -68,7 +68,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
         Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
         Some(error) => {
             let error: ErrorBody = serde_json::from_value(error)
-                .map_err(|error| no_answer(format!("the shape of its error is wrong: {error}")))?;
+                .map_err(|error| no_answer(format!("its `error` is malformed: {error}")))?;
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
@@ -78,7 +78,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 request_id: request_id.clone(),
                 kind,
                 message: said.map_or_else(
-                    || "it does not say why".to_owned(),
+                    || "the CPI gave no message".to_owned(),
                     |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
                 ),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
@@ -91,7 +91,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
 
 fn not_json(error: &serde_json::Error) -> String {
     match error.is_data() {
-        true => format!("its shape is wrong: {error}"),
+        true => format!("it is malformed: {error}"),
         false => format!("it is not one JSON document: {error}"),
     }
 }
@@ -111,13 +111,13 @@ mod tests {
             ("{}", "neither"),
             ("\u{feff}x", "not one JSON document"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
-            (r#"{"error": 7}"#, "shape"),
+            (r#"{"error": 7}"#, "malformed"),
             (r#"{"result": 1, "result": 2}"#, "duplicate"),
             (r#"{"error": null, "result": 1, "error": {}}"#, "duplicate"),
-            ("7", "shape"),
+            ("7", "malformed"),
             (r#"[1, null]"#, "neither"),
             (r#"{"result": 1e999}"#, "not one JSON document"),
-            (r#"{"error": {"ok_to_retry": "maybe"}}"#, "shape"),
+            (r#"{"error": {"ok_to_retry": "maybe"}}"#, "malformed"),
             (" \n\t", "wrote nothing"),
             ("\0", "not one JSON document"),
         ] {
@@ -147,7 +147,7 @@ mod tests {
         ] {
             match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
                 Err(CpiError::Answered { message, ok_to_retry: false, .. }) => {
-                    assert_eq!(message, "it does not say why")
+                    assert_eq!(message, "the CPI gave no message")
                 }
                 other => panic!("{text}: {other:?}"),
             }

@@ -71,8 +71,7 @@ impl Retries {
         let pause = RETRY_PAUSE * 2u32.pow(self.0);
         self.0 += 1;
         stage.reporter().warn(format!(
-            "the CPI's `{method}` failed and says that it may be tried again: {message}; attempt {} of {} in \
-                {} s",
+            "the CPI's `{method}` failed, and a retry may help: {message}; attempt {} of {} in {} s",
             self.0 + 1,
             RETRIES + 1,
             pause.as_secs()
@@ -115,8 +114,7 @@ impl<'a> Connection<'a> {
                 Err(error) if highest == Some(1) && was_answered(&error) => {
                     let who = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
                     environment.reporter.note(format!(
-                        "{who}{error}; the run goes on with API version 1 and contract v1 \
-                         (--cpi-api-version 1)"
+                        "{who}{error}; continuing with API version 1 and contract v1 (--cpi-api-version 1)"
                     ));
                     Cpi::of_version_1(setup)
                 }
@@ -125,8 +123,8 @@ impl<'a> Connection<'a> {
                     let failed = of_cpi(name, error);
                     return Err(match may_be_old {
                         true => failed.with_hint(
-                            "if the CPI is so old that it has no `info`, pass --cpi-api-version 1: the run \
-                             then goes on with contract v1",
+                            "if the CPI is too old to have `info`, run the same command with \
+                             --cpi-api-version 1, which uses contract v1",
                         ),
                         false => failed,
                     });
@@ -251,13 +249,13 @@ impl<'a> Connection<'a> {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
             Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
             Resource::Stemcell(_) | Resource::Snapshot(_) => {
-                return Ok(Presence::Unknown(format!("no CPI can be asked about a {}", resource.kind())));
+                return Ok(Presence::Unknown(format!("the CPI API cannot check {}s", resource.kind())));
             }
         };
         match self.ask(stage, method, vec![json!(resource.cid())])? {
             Ok(Answer::Boolean(true)) => Ok(Presence::There),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
-            Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` answered {other:?}"))),
+            Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` returned {other:?}"))),
             Err(error) if error.kind() == Some(&not_found) => Ok(Presence::Gone),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
@@ -278,7 +276,7 @@ impl<'a> Connection<'a> {
         match self.ask(stage, method, vec![json!(cid), metadata])? {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
-                tracing::info!(%method, "the CPI does not implement it");
+                tracing::info!(%method, "the CPI does not implement this method");
                 Ok(())
             }
             Err(error) => Err(self.own(error)),
@@ -325,6 +323,6 @@ pub(crate) fn show_log_line(environment: &Environment, stage: &Stage, line: &str
 pub(crate) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
     match name {
         None => error.into(),
-        Some(name) => error.into().context(format!("CPI '{name}'")),
+        Some(name) => error.into().context(format!("CPI '{name}' failed")),
     }
 }

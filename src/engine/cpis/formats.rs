@@ -18,16 +18,16 @@ pub(crate) fn check_formats(
         (Some(known), name) => {
             let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
-                "{who} takes stemcells in the formats {}, and this one comes as {}",
+                "{who} accepts the stemcell formats {}, but this stemcell has {}",
                 known.join(", "),
                 stemcell.join(", ")
             ))
-            .with_hint("use the stemcell made for this IaaS"))
+            .with_hint("use the stemcell for this IaaS"))
         }
         (None, Some(name)) => {
-            environment
-                .reporter
-                .note(format!("CPI '{name}' does not say which stemcell formats it takes; it gets this one"));
+            environment.reporter.note(format!(
+                "CPI '{name}' does not say which stemcell formats it accepts; uploading this one"
+            ));
             Ok(())
         }
         (None, None) => Ok(()),

@@ -2,6 +2,7 @@
 
 use crate::environment::Environment;
 use crate::state::{Change, State, Store};
+use base::text::listed;
 use base::{Error, Result};
 use manifest::deployment::Az;
 use manifest::{CpiConfig, cpi_label};
@@ -12,8 +13,8 @@ pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Opt
         _ if name.is_empty() => Ok(None),
         Some(config) if config.find(name).is_some() => Ok(Some(name)),
         Some(config) => Err(config.unknown(name, "--cpi names")),
-        None => Err(Error::invalid(format!("--cpi names CPI '{name}', and there is no CPI config"))
-            .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest")),
+        None => Err(Error::invalid(format!("--cpi names CPI '{name}', but there is no CPI config"))
+            .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest")),
     }
 }
 
@@ -22,16 +23,17 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
     let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));
     match (config, cpi) {
         (None, Some((az, cpi))) => {
-            Err(Error::invalid(format!("AZ '{az}' is of CPI '{cpi}', and there is no CPI config"))
-                .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest"))
+            Err(Error::invalid(format!("AZ '{az}' uses CPI '{cpi}', but there is no CPI config"))
+                .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest"))
         }
         (Some(config), Some((az, cpi))) if config.find(cpi).is_none() => {
-            Err(config.unknown(cpi, &format!("AZ '{az}' is of")))
+            Err(config.unknown(cpi, &format!("AZ '{az}' uses")))
         }
         (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
             // The next run would assign anything created now to that CPI.
             Some(heir) => Err(Error::invalid(format!(
-                "CPI '{0}' is `migrated_from` the default CPI, and the VM is to be made by the default CPI",
+                "CPI '{0}' replaces the default CPI (`migrated_from`), but the VM would be created by the \
+                 default CPI",
                 heir.name
             ))
             .with_hint(format!("give the instance group an AZ (`azs`) whose `cpi` is '{}'", heir.name))),
@@ -69,7 +71,7 @@ pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, stor
             let from = cpi_label(from.as_deref());
             environment
                 .reporter
-                .note(format!("what is on record of {from} is of CPI '{to}' from now on (migrated_from)"));
+                .note(format!("the resources of {from} now belong to CPI '{to}' (`migrated_from`)"));
         }
         store.commit(change)?;
     }
@@ -84,17 +86,19 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
     };
     let things: Vec<String> = lost.map(|resource| resource.to_string()).collect();
     let error = match config {
-        None => Error::invalid(format!("the state is about CPI '{name}', and there is no CPI config"))
-            .with_hint("name it with --cpi-config FILE, or write `cpis` into the manifest"),
-        Some(_) => Error::invalid(format!(
-            "the state is about CPI '{name}', which the CPI config does not have (any more)"
-        ))
-        .with_hint(
-            "put it back until nothing on record is of it, or give its name to the `migrated_from` of \
-            the CPI that took its place",
-        ),
+        None => {
+            Error::invalid(format!("the state has resources of CPI '{name}', but there is no CPI config"))
+                .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest")
+        }
+        Some(_) => {
+            Error::invalid(format!("the state has resources of CPI '{name}', which is not in the CPI config"))
+                .with_hint(
+                    "add the CPI again until none of its resources is on record, or put its name into \
+                     `migrated_from` of the CPI that replaces it",
+                )
+        }
     };
-    Err(error.with_source(format!("on record: {}", things.join(", "))).with_hint("nothing was changed"))
+    Err(error.with_source(format!("on record: {}", listed(&things))).with_hint("nothing was changed"))
 }
 
 #[cfg(test)]
@@ -128,7 +132,7 @@ mod tests {
             let error = renamed(config, &state(Some("a"))).unwrap_err();
             let chain = error.chain().join(": ");
             assert!(
-                chain.contains("about CPI 'a'") && chain.contains("snapshot 'snap-1' of CPI 'a'"),
+                chain.contains("resources of CPI 'a'") && chain.contains("snapshot 'snap-1' of CPI 'a'"),
                 "{chain}"
             );
         }
@@ -156,7 +160,7 @@ mod tests {
         let config = config("cpis: [{name: east, type: x}]");
         check_az(Some(&config), Some(&az(None))).unwrap();
         let error = check_az(Some(&config), Some(&az(Some("eats")))).unwrap_err();
-        assert_eq!(error.to_string(), "AZ 'z1' is of CPI 'eats', which the CPI config does not have");
+        assert_eq!(error.to_string(), "AZ 'z1' uses CPI 'eats', which the CPI config does not have");
         assert!(!error.hints().is_empty());
     }
 }

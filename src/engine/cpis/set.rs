@@ -141,13 +141,13 @@ impl<'a> Cpis<'a> {
             _ => "does not exist or has no id".to_owned(),
         };
         Err(Error::invalid(format!(
-            "{} looks in the wrong place: what is on record lives in a directory with the id {known}, and \
-             '{}' {found}",
+            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id {known}, \
+             but '{}' {found}",
             cpi_label(name),
             root.display()
         ))
-        .with_hint("nothing was changed; run the command as the user, and with the HOME, that made the VM")
-        .with_hint("if the directory is elsewhere, set `root` in the properties of the CPI")
+        .with_hint("nothing was changed; run the command as the user, and with the HOME, that created the VM")
+        .with_hint("if the directory was moved, set its path as `root` in the properties of the CPI")
         .with_hint(
             "if the directory is lost, drop the records with `monopile state forget --vm CID` and \
              `--disk CID`",
@@ -167,7 +167,7 @@ fn names_of(resources: impl Iterator<Item = Resource>) -> BTreeSet<Name> {
 /// Returns the stage name for asking a CPI for `info`.
 pub(crate) fn asking(name: Option<&str>) -> String {
     match name {
-        None => "Asking the CPI what it is".to_owned(),
-        Some(name) => format!("Asking CPI '{name}' what it is"),
+        None => "Asking the CPI for its API version".to_owned(),
+        Some(name) => format!("Asking CPI '{name}' for its API version"),
     }
 }

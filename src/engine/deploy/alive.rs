@@ -24,7 +24,7 @@ pub(super) fn look(
     state: &State,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
-    let looking = environment.reporter.stage(format!("Looking whether VM '{cid}' is alive"));
+    let looking = environment.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
     let agent = connect(environment, endpoint.clone(), state);
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,

@@ -76,15 +76,17 @@ pub fn create_env(
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
         if executor.presence(&asking, &Resource::Vm(vm.clone()))? != Presence::Gone {
             return Err(error
-                .context(format!("nothing changed, but VM {vm} is not as it was deployed"))
-                .with_hint("create-env --recreate replaces the VM and keeps the data of its persistent disk")
-                .with_hint("--no-verify takes an environment in which nothing changed as it is"));
+                .context(format!(
+                    "nothing changed since the last deploy, but the agent of VM {vm} cannot be used"
+                ))
+                .with_hint("to replace the VM and keep its persistent disk: monopile create-env --recreate")
+                .with_hint("to skip this check: monopile create-env --no-verify"));
         }
         asking.finish();
-        environment.reporter.warn(format!("VM {vm} does not exist any more: a new one takes its place"));
+        environment.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
         environment.reporter.planned(
-            format!("A VM is created: VM {vm} does not exist any more"),
+            format!("Create a VM: VM {vm} does not exist any more"),
             plan.announced(&prepared.deployment.instance()),
         );
     }
@@ -129,7 +131,7 @@ fn agree(
     }
     let question = match draft.loses(state) {
         Some(disk) => format!(
-            "Leave disk {} behind and delete it, with all its data, once the jobs run on a new one?",
+            "Create an empty disk, and delete disk {} with all its data once the jobs run?",
             disk.handle()
         ),
         None => "Continue?".to_owned(),
@@ -138,7 +140,7 @@ fn agree(
         return Ok(());
     }
     Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")
-        .with_hint("-n (--non-interactive) does not ask"))
+        .with_hint("to run without questions, pass -n (--non-interactive)"))
 }
 
 /// Returns the contract that decides about the registry. It is that of the new VM, or v1 if another CPI

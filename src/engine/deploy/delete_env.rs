@@ -9,6 +9,7 @@ use crate::environment::{Environment, lock};
 use crate::recovery::{self, legacy_state, suspects};
 use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
+use base::text;
 use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
 
@@ -16,11 +17,12 @@ use manifest::deployment::CloudProvider;
 fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     let count = failures.len();
     let first = failures.into_iter().next()?;
-    let others = if count > 1 { format!("; {} others failed as well", count - 1) } else { String::new() };
+    let others =
+        if count > 1 { format!("; {} other deletions failed too", count - 1) } else { String::new() };
     Some(
         first
             .context(format!("not everything could be deleted{others}"))
-            .with_hint(format!("still on record: {}; run the same command again", kept.join(", "))),
+            .with_hint(format!("still on record: {}; run the same command again", text::listed(kept))),
     )
 }
 
@@ -38,7 +40,7 @@ fn conclude(
         if !(ask && suspects::ask_to_forget(environment, &mut store)?) {
             let ids = store.state().monopile.suspects.iter().map(|one| one.request_id.as_str());
             return Ok(format!(
-                "{done}; the state stays, for what failed calls may have made all the same (requests {}): \
+                "{done}; the state was kept, because failed calls may have created something (requests {}): \
                  see `monopile state show`. To drop the records: `{}`, then run the same command again",
                 ids.collect::<Vec<_>>().join(", "),
                 suspects::forget_command(environment)
@@ -69,11 +71,11 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     legacy_state::take_over(environment, &request.inputs, &mut store)?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
         if request.allow_missing {
-            return Ok("No deployment state file found: nothing is recorded that could be deleted".to_owned());
+            return Ok("No deployment state file found: nothing to delete".to_owned());
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
-            .with_hint("--allow-missing takes this for success"));
+            .with_hint("if this is not an error, pass --allow-missing"));
     }
     environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
     recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
@@ -85,18 +87,18 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
-        environment.reporter.planned("Nothing is left to delete", Vec::new());
+        environment.reporter.planned("Nothing to delete", Vec::new());
         validating.finish();
         return conclude(environment, &provider, store, "Nothing was left to delete", true);
     }
     if !request.confirmed {
         return Err(Error::new(
             ErrorKind::Declined,
-            "another run has changed the state: nothing was deleted",
+            "another run changed the state meanwhile: nothing was deleted",
         )
         .with_hint("run the same command again"));
     }
-    environment.reporter.planned("Everything on record is deleted", plan.announced(""));
+    environment.reporter.planned("Delete everything on record", plan.announced(""));
     let vouched = endpoint(environment, &provider)?;
     let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let cpis = Cpis::find(environment, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
@@ -128,8 +130,8 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         return conclude(environment, &provider, store, "Deleted the environment", false);
     }
     Ok(format!(
-        "Deleted the environment, as far as the CPI can tell; it does not find {}, so that stays on record \
-         until the next delete-env hears the same",
+        "Deleted the environment, but the CPI could not confirm that {} is gone: it stays on record. To \
+         check again, run delete-env again",
         kept.join(", ")
     ))
 }

@@ -50,7 +50,8 @@ impl DraftPlan {
         match looks.then(|| alive::look(environment, &draft.endpoint, state)).transpose()?.flatten() {
             Some(Liveness::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
                 environment.reporter.warn(format!(
-                    "the jobs are '{jobs}', not 'running': start-env starts them, --recreate makes a new VM"
+                    "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
+                     creates a new VM"
                 ));
             }
             // Asked once: a VM that an update left sick would only keep the next update waiting.

@@ -123,7 +123,7 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
             Some((file, state)) => {
                 environment
                     .reporter
-                    .note(format!("create-env takes over the old state '{}'", file.display()));
+                    .note(format!("create-env will convert the old state '{}'", file.display()));
                 state
             }
             None => State::new(),
@@ -177,14 +177,14 @@ impl PlanReport {
     /// Summarizes the plan in one line, for a person.
     pub fn headline(&self) -> String {
         let what = match self.action {
-            Action::Nothing => "Nothing is to be done",
-            Action::CleanUp => "Nothing is deployed anew; what is not in use is deleted",
-            Action::Create => "A VM is created",
-            Action::UpdateInPlace => "The VM stays and is updated in place",
-            Action::Recreate => "The VM is deleted and a new one created",
+            Action::Nothing => "Nothing to do",
+            Action::CleanUp => "Deploy nothing; delete what is not in use",
+            Action::Create => "Create a VM",
+            Action::UpdateInPlace => "Update the VM in place",
+            Action::Recreate => "Replace the VM by a new one",
             Action::Examine => {
-                "Nothing changed, but the VM does not answer: should it not exist any more, a new one takes \
-                    its place"
+                "Nothing changed, but the VM does not answer: create-env replaces it if it does not exist \
+                 any more"
             }
         };
         match self.reason() {
@@ -245,7 +245,7 @@ impl PlanReport {
 
     /// Lists the credentials that change, for a person.
     pub fn changed_credentials(&self) -> Option<String> {
-        let names = self.credentials.join(", ");
+        let names = text::listed(&self.credentials);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
@@ -268,12 +268,16 @@ impl PlanReport {
 
     /// Reads a saved plan.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let unreadable = || Error::invalid(format!("'{name}' is no plan of this version"));
+        let unreadable = || {
+            Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
+                .with_hint("make a new plan with `monopile plan`")
+        };
         let plan_report: PlanReport =
             serde_json::from_str(text).map_err(|error| unreadable().with_source(error))?;
         match plan_report.format {
             FORMAT => Ok(plan_report),
-            other => Err(unreadable().with_source(format!("it has format {other}, and {FORMAT} is known"))),
+            other => Err(unreadable()
+                .with_source(format!("it has format {other}, but this version reads format {FORMAT}"))),
         }
     }
 
@@ -285,20 +289,22 @@ impl PlanReport {
         };
         match () {
             () if self.deployment != now.deployment => Err(Error::invalid(format!(
-                "the plan is for deployment '{}', and the manifest is for '{}'",
+                "the plan is for deployment '{}', but the manifest is for '{}'",
                 self.deployment, now.deployment
             ))
-            .with_hint("nothing was done; give the plan's own manifest, or make a new plan")),
-            () if !self.basis.place.is_empty() && self.basis.place != now.basis.place => {
-                Err(Error::invalid(format!(
-                    "the plan is for the state '{}', and not for '{}'",
-                    self.basis.place, now.basis.place
-                ))
-                .with_hint("nothing was done; name the plan's own state with --state, or make a new plan"))
-            }
-            () if self.basis.manifest != now.basis.manifest => moved("the manifest is another one"),
+            .with_hint(
+                "nothing was done; pass the manifest of the plan, or make a new plan with `monopile plan`",
+            )),
+            () if !self.basis.place.is_empty() && self.basis.place != now.basis.place => Err(Error::invalid(
+                format!("the plan is for the state '{}', not for '{}'", self.basis.place, now.basis.place),
+            )
+            .with_hint(
+                "nothing was done; pass the state of the plan with --state, or make a new plan with \
+                 `monopile plan`",
+            )),
+            () if self.basis.manifest != now.basis.manifest => moved("the manifest or a variable changed"),
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
-            () if self.basis.state != now.basis.state => moved("the state changed since it was made"),
+            () if self.basis.state != now.basis.state => moved("the state changed"),
             () if self.steps != now.steps => moved("other steps are needed now"),
             () => Ok(()),
         }

@@ -15,10 +15,10 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
-            "nothing is deployed that could be recreated: the last deploy did not finish, or a record was \
-                dropped",
+            "nothing is deployed, so nothing can be recreated: the last deploy did not finish, or a record \
+             was dropped",
         )
-        .with_hint("create-env deploys the manifest"));
+        .with_hint("to deploy the manifest: monopile create-env"));
     }
     renew(request, environment, &state)
 }
@@ -29,11 +29,9 @@ pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
     // `create_env` reports errors in the manifest.
     if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
     {
-        return Err(Error::invalid("the manifest is not the one that is deployed")
-            .with_hint(
-                "create-env deploys the changes; create-env --recreate does so with a new VM in any case",
-            )
-            .with_hint("ops files and variables must be the same as for create-env"));
+        return Err(Error::invalid("the manifest differs from the deployed one")
+            .with_hint("to deploy the changes with a new VM: monopile create-env --recreate")
+            .with_hint("pass the same ops files and variables as for the last create-env"));
     }
     create_env(&CreateEnv { recreate: true, ..request.clone() }, None, environment)
 }

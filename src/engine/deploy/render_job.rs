@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::jobs::render;
 use crate::{cpis, prepare, templates};
 use base::error::ResultExt;
+use base::text;
 use base::{Error, Result};
 use erb::Mode;
 use manifest::Inputs;
@@ -58,7 +59,7 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
                 Some((_, release)) => release,
                 None => {
                     return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
-                        .with_hint(format!("its jobs are: {}", known.join(", "))));
+                        .with_hint(format!("its jobs are: {}", text::listed(&known))));
                 }
             }
         }

@@ -15,7 +15,7 @@ pub fn restart(on: &JobsRequest, stopping: Stopping, environment: &Environment) 
     stage.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting)
-        .map_err(|error| error.with_hint("the jobs were stopped; start-env tries to start them again"))?;
+        .map_err(|error| error.with_hint("the jobs were stopped; to start them: monopile start-env"))?;
     starting.finish();
     Ok("Restarted the jobs: all of them run".to_owned())
 }

@@ -190,14 +190,14 @@ pub(super) fn stop(
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.failure()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
-            waiting.skip(format!("its agent does not answer, so nothing on it can be stopped: {error}"));
+            waiting.skip(format!("its agent cannot be used, so its jobs are not stopped: {error}"));
             return Ok(());
         }
     }
     if let Some(expected) = expected
         && let Some(foreign) = ForeignAgent::ask(agent, &expected)?
     {
-        waiting.skip(format!("the agent that answers is not the VM's own ({foreign}), so it is left alone"));
+        waiting.skip(format!("another VM answers ({foreign}), so no jobs are stopped"));
         return Ok(());
     }
     waiting.finish();

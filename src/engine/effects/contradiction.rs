@@ -47,14 +47,17 @@ impl Contradiction {
     }
 
     fn error(&self) -> Error {
-        Error::environment(format!("{}; its record stays", self.description))
+        Error::environment(format!("{}; the VM stays on record", self.description))
             .with_hint(self.cause.as_str())
             .with_hint(format!("to give the VM up without deleting it: {}", self.forget))
     }
 
     /// Describes it with its probable cause and the way out.
     pub(crate) fn describe(&self) -> String {
-        format!("{}; {}; `{}` gives the VM up", self.description, self.cause, self.forget)
+        format!(
+            "{}; {}; to give the VM up without deleting it: `{}`",
+            self.description, self.cause, self.forget
+        )
     }
 }
 
@@ -64,7 +67,7 @@ fn cause(moved: &[String]) -> String {
     match moved {
         [] => format!("{WRONG_PLACE}: check the account, region and project in its properties"),
         moved => format!(
-            "{WRONG_PLACE}: since the VM was made, these of its properties have changed: {}",
+            "{WRONG_PLACE}: these of its properties have changed since the VM was created: {}",
             moved.join(", ")
         ),
     }

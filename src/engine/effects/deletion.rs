@@ -71,14 +71,14 @@ pub(crate) fn delete(
         }
         Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(executor) => {
             deletion.record_gone(executor)?;
-            deleting.skip("the CPI does not find it, as before: it does not exist any more");
+            deleting.skip("the CPI did not find it in the last run either: it does not exist any more");
             Ok(None)
         }
         Presence::Unknown(reason) if not_found.is_some() => {
             deletion.mark(executor, &error, true)?;
             stage.reporter().warn(format!(
-                "the CPI does not find {resource}, and that cannot be confirmed: {reason}. It stays on \
-                 record, and the next run tries again; `{}` drops it",
+                "the CPI does not find {resource}, but cannot confirm that it is gone: {reason}. It stays on \
+                 record, and the next run tries again. To drop the record: `{}`",
                 forget(executor, resource)
             ));
             deleting.skip("the CPI does not find it; it stays on record");
@@ -170,7 +170,7 @@ impl Deletion<'_> {
                 Ok(Some(of_cpi(cpi.as_deref(), error)))
             }
             Search::Deleted(who) => {
-                deleting.log_line(format!("{who} knew it"));
+                deleting.log_line(format!("{who} had it and deleted it"));
                 deleting.finish();
                 Ok(None)
             }

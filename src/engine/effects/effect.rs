@@ -124,7 +124,7 @@ impl Effect {
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
             Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
-            other => format!("whatever `{}` touches", other.method()),
+            other => format!("the resource of `{}`", other.method()),
         }
     }
 
@@ -179,7 +179,7 @@ impl Effect {
                 vec![Change::DiskAttached { disk: disk.clone(), hint: None }]
             }
             (effect, Answer::Nothing) => effect.deleted(),
-            (effect, answer) => return Err(format!("{answer:?} is no answer to `{}`", effect.method())),
+            (effect, answer) => return Err(format!("{answer:?} is not an answer to `{}`", effect.method())),
         })
     }
 

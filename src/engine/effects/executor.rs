@@ -325,7 +325,7 @@ fn make(
     })?;
     let (prepared, ended) = (open.prepared_path(), open.answer_path());
     scratch::claim(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
-        what: "noting the CPI's use of the scratch directory failed".to_owned(),
+        what: "recording the CPI's use of the scratch directory failed".to_owned(),
         source,
     })?;
     let files =

@@ -68,7 +68,8 @@ pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, e
 
 fn hint(environment: &Environment, suspect: &Suspect) -> String {
     format!(
-        "should the CPI have made something before it failed, it is {}; that stays on record until `{}`",
+        "the CPI may have created something before it failed: look in the IaaS for {}. It stays on record \
+         until you run `{}`",
         suspect.how_to_find(),
         forget_command(environment, &format!("--call {}", suspect.request_id))
     )

@@ -8,7 +8,8 @@ use base::Error;
 pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
     error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
         format!(
-            "if it hangs, end its process: `fuser '{}'` names it; then what it did has to be looked for",
+            "if the CPI hangs, end its process, which `fuser '{}'` shows; the next run then says what to \
+             look for in the IaaS",
             call.answer_path().display()
         ),
     )
@@ -17,7 +18,7 @@ pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
 /// Returns the error for a call that may have created something with an unknown CID.
 pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
     let unknown = cause
-        .context(format!("what the CPI's `{}` did is not known", effect.method()))
+        .context(format!("the outcome of the CPI's `{}` is unknown", effect.method()))
         .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
     // The log is on the machine that made the call.
     let unknown = match call.log_path() {
@@ -26,5 +27,7 @@ pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) ->
         }
         _ => unknown,
     };
-    unknown.with_hint("delete it in the IaaS, then run the same command again with --forget-open-calls")
+    unknown.with_hint(
+        "if it exists, delete it in the IaaS; then run the same command again with --forget-open-calls",
+    )
 }

@@ -67,7 +67,7 @@ impl<'a> Registry<'a> {
         };
         let (runtime, server) = serve(config, address, executor.registry())?;
         executor.set_registry(server.endpoint());
-        tracing::info!(%address, "contract v1: the registry is there");
+        tracing::info!(%address, "contract v1: the registry is running");
         let tunnel = RefCell::new(None);
         Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
     }
@@ -145,12 +145,14 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
             let home = home.map(|(_, home)| Path::new(home));
             let directory = manifest.parent().unwrap_or(Path::new("."));
             let Location::Local(path) = Location::parse(path, directory, home)? else {
-                return Err(Error::invalid(format!("`{KEY}` must be a key or a path")));
+                return Err(Error::invalid(format!(
+                    "`{KEY}` must be a private key or the path of one, not a URL"
+                )));
             };
             let text = input::read_text(&path, KEY_LIMIT).map_err(|error| {
                 Error::invalid(format!("the private key '{}' cannot be read", path.display()))
                     .with_source(error)
-                    .with_hint(format!("{} names it", tunnel.place))
+                    .with_hint(format!("the path comes from {}", tunnel.place))
             })?;
             let text = Secret::new(text, &environment.redactor);
             Some(read_key(environment, &text, &format!("'{}'", path.display()))?)
@@ -173,14 +175,12 @@ fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key>
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
-                "run this at a terminal to be asked for it, or use a key without (`ssh-keygen -p` removes it)"
+                "run the same command at a terminal, which asks for the passphrase, or remove it: ssh-keygen \
+                 -p -f FILE"
             }
-            KeyError::WrongPassphrase => "run the same command again to be asked again",
-            KeyError::Cipher(_) => {
-                "`ssh-keygen -p -f FILE` writes the key in OpenSSH's form, with the same passphrase or \
-                    another"
-            }
-            KeyError::Unreadable(_) => "RSA, ECDSA and Ed25519 keys in OpenSSH or PEM form can be used",
+            KeyError::WrongPassphrase => "run the same command again, and type another passphrase",
+            KeyError::Cipher(_) => "convert the key to OpenSSH's format: ssh-keygen -p -f FILE",
+            KeyError::Unreadable(_) => "use an RSA, ECDSA or Ed25519 key in OpenSSH or PEM format",
         };
         Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)
     };

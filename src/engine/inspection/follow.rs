@@ -47,7 +47,7 @@ impl Follower {
                 Ok(()) => {}
                 Err(_) if environment.interrupted().is_some() => break,
                 Err(error) if error.kind() == ErrorKind::AgentUnreachable => {
-                    environment.reporter.warn(format!("{error}; waiting for it"));
+                    environment.reporter.warn(format!("{error}; waiting for the agent"));
                     agent.wait_until_ready(patience, &mut |_| {})?;
                     continue;
                 }

@@ -130,7 +130,10 @@ fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
     };
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(harmless) {
         true => Ok(text),
-        false => Err(Error::usage(format!("the {what}, '{}', is not one plain word", text.escape_debug()))),
+        false => Err(Error::usage(format!(
+            "the {what} '{}' is empty, or has characters that ssh does not accept",
+            text.escape_debug()
+        ))),
     }
 }
 
@@ -138,7 +141,9 @@ fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
 fn path(path: &Path) -> Result<String> {
     let text = text_of(path)?;
     if text.contains(['"', '\\']) || text.contains("${") {
-        return Err(Error::usage(format!("the path '{text}' has characters that ssh cannot take in one")));
+        return Err(Error::usage(format!(
+            "the path '{text}' has characters that ssh does not accept in a path"
+        )));
     }
     Ok(format!("\"{}\"", text.replace('%', "%%")))
 }
@@ -150,7 +155,10 @@ fn quoted(path: &Path) -> Result<String> {
 
 fn text_of(path: &Path) -> Result<&str> {
     path.to_str().filter(|text| !text.contains(char::is_control)).ok_or_else(|| {
-        Error::usage(format!("the path '{}' has characters that ssh cannot take in one", path.display()))
+        Error::usage(format!(
+            "the path '{}' has characters that ssh does not accept in a path",
+            path.display()
+        ))
     })
 }
 

@@ -11,8 +11,8 @@ pub(super) fn known_hosts_line(alias: &str, key: &str) -> Result<String> {
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     match (words.next(), words.next()) {
         (Some(kind), Some(text)) if is_kind(kind) && is_text(text) => Ok(format!("{alias} {kind} {text}\n")),
-        _ => Err(Error::environment("the agent does not say which host key the VM's sshd has")
-            .with_hint("without it the VM cannot be told from another machine; does an sshd run on it?")),
+        _ => Err(Error::environment("the agent did not return the host key of the VM's sshd")
+            .with_hint("without the host key, ssh cannot verify the VM: check that an sshd runs on it")),
     }
 }
 

@@ -85,10 +85,10 @@ impl Logs {
         if !self.jobs.is_empty() {
             let known = super::jobs(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !known.contains(job)) {
-                let named = || Some(format!("its jobs are: {}", known.join(", ")));
+                let named = || Some(format!("its jobs are: {}", text::listed(&known)));
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
                     .with_nearest(other, known.iter().map(String::as_str), named)
-                    .with_hint("--filter finds what a job has left that is not there any more"));
+                    .with_hint("to search for logs of a removed job: --filter 'JOB/**/*'"));
             }
         }
         Ok(agent)
@@ -129,13 +129,15 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
     fetching.finish();
     let files = files(&root);
     if files.is_empty() {
-        environment.reporter.note("there is nothing in these logs");
+        environment.reporter.note("no logs found");
     }
     let mut first = true;
     for path in &files {
         let name = path.strip_prefix(&root).unwrap_or(path);
         if !is_text(name) {
-            environment.reporter.note(format!("'{}' is not text: --out or --dir saves it", name.display()));
+            environment
+                .reporter
+                .note(format!("'{}' is not text; to save it, use --out or --dir", name.display()));
             continue;
         }
         if !request.quiet {

@@ -171,7 +171,7 @@ impl Session {
     /// Has the agent create a user for the session.
     fn made(request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
         let visited = reach(environment, &request.inputs, request.agent_timeout)?;
-        let opening = environment.reporter.stage("Having the agent make a user for this session");
+        let opening = environment.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&environment.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
         // User names on other operating systems have this maximum length.
@@ -191,7 +191,7 @@ impl Session {
             Ok(host) => host,
             Err(error) => {
                 session.end(environment);
-                return Err(Error::from(error).context("the agent cannot let anybody in"));
+                return Err(Error::from(error).context("the agent cannot create a user for this session"));
             }
         };
         // Behind a gateway or proxy, the VM's own address is used; from this machine, the one at which the
@@ -216,8 +216,8 @@ impl Session {
         let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
         if line.is_none() {
             environment.reporter.warn(
-                "it is not known which host key the VM's sshd has: any server that answers is accepted as \
-                 the VM (--private-key)",
+                "the host key of the VM's sshd is unknown: any server at its address is accepted as the VM \
+                 (--private-key)",
             );
         }
         Ok(Session {
@@ -252,9 +252,10 @@ impl Session {
     fn end(&self, environment: &Environment) {
         let Some(agent) = &self.admitted else { return };
         if let Err(error) = agent.clean_up_ssh(&self.user) {
-            environment
-                .reporter
-                .warn(format!("the user '{}' stays on the VM; its key was deleted: {error}", self.user));
+            environment.reporter.warn(format!(
+                "deleting the user '{}' on the VM failed, but its key was deleted: {error}",
+                self.user
+            ));
         }
     }
 }
@@ -264,7 +265,7 @@ fn run(environment: &Environment, program: &str, config: &Path, arguments: &[Str
     signals::check(environment)?;
     let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
         Error::io(format!("running '{program}'"), error)
-            .with_hint("install an OpenSSH client, or put it into PATH")
+            .with_hint("install an OpenSSH client, or add its directory to PATH")
     })?;
     let mut backoff = Backoff::up_to(Duration::from_millis(100));
     loop {

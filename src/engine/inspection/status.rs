@@ -343,7 +343,7 @@ impl StatusCollector<'_> {
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
             return Ok((seen, Value::Null, None));
         };
-        let asking = reporter.stage("Asking the agent how the jobs are");
+        let asking = reporter.stage("Asking the agent for the state of the jobs");
         let agent = connect(self.from.environment, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -352,7 +352,7 @@ impl StatusCollector<'_> {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
                 seen.answers = Answering::Stranger;
-                seen.problem = Some(format!("another VM's agent answers there: {other}"));
+                seen.problem = Some(format!("another VM answers at this address: {other}"));
                 return Ok((seen, Value::Null, None));
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
@@ -469,7 +469,7 @@ fn processes(agent_state: &Value) -> Vec<ProcessSeen> {
 
 /// Describes how a disk that is not on record is kept.
 pub(super) fn keep_untracked(cid: &DiskCid) -> String {
-    format!("if it has the data of the jobs, `monopile attach-disk MANIFEST {cid}` takes it on record")
+    format!("if it has the jobs' data, record it: monopile attach-disk MANIFEST {cid}")
 }
 
 impl Status {
@@ -490,18 +490,20 @@ impl Status {
     pub fn problem(&self) -> Option<Error> {
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
         let Some(vm) = &self.vm else {
-            return Some(Error::environment("no VM is on record").with_hint("create-env makes one"));
+            return Some(
+                Error::environment("no VM is on record").with_hint("`monopile create-env` creates one"),
+            );
         };
         if vm.exists == There::No {
-            return Some(
-                drift(format!("VM {} does not exist any more", vm.handle))
-                    .with_hint("create-env puts a new one in its place; cloud-check looks closer"),
-            );
+            return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(
+                "`monopile create-env` creates a new one; `monopile cloud-check --report` checks the disks \
+                 first",
+            ));
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == There::No) {
             return Some(
                 drift(format!("disk {} does not exist any more", disk.handle))
-                    .with_hint("cloud-check looks closer"),
+                    .with_hint("`monopile cloud-check` shows what can be done"),
             );
         }
         match self.agent.answers {
@@ -509,22 +511,23 @@ impl Status {
             Answering::NotAsked => return None,
             Answering::No | Answering::Stranger => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
+                let text = format!("the agent of VM {} cannot be used: {problem}", vm.handle);
                 return Some(
-                    Error::new(ErrorKind::AgentUnreachable, format!("the agent does not answer: {problem}"))
-                        .with_hint("cloud-check says what can be done"),
+                    Error::new(ErrorKind::AgentUnreachable, text)
+                        .with_hint("`monopile cloud-check` shows what can be done"),
                 );
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
             return Some(
                 drift(format!("disk {} is not mounted on the VM", disk.handle))
-                    .with_hint("cloud-check attaches it again"),
+                    .with_hint("`monopile cloud-check` attaches it again"),
             );
         }
         if let Some(cid) = self.untracked_disks.first() {
             return Some(
-                drift(format!("disk '{cid}' is mounted on the VM, and not on record"))
-                    .with_hint(format!("the next deploy would leave it behind; {}", keep_untracked(cid))),
+                drift(format!("disk '{cid}' is mounted on the VM, but not on record"))
+                    .with_hint(format!("the next create-env would leave it behind; {}", keep_untracked(cid))),
             );
         }
         let jobs = self.job_state.as_deref().unwrap_or("running");

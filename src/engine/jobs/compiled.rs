@@ -100,13 +100,14 @@ impl PackageStore {
                     if let Err(error) =
                         File::open(&archive).and_then(|file| file.set_modified(SystemTime::now()))
                     {
-                        tracing::debug!(path = %archive.display(), %error, "its time of use cannot be noted");
+                        tracing::debug!(path = %archive.display(), %error,
+                            "recording the use of a compiled package failed");
                     }
                     return Some(CompiledArchive { archive, digest });
                 }
                 Ok(_) => {
-                    tracing::warn!(path = %archive.display(), "a compiled package went bad and is thrown \
-                        away");
+                    tracing::warn!(path = %archive.display(),
+                        "removing a damaged compiled package from the cache");
                     let _ = fs::remove_file(&archive);
                 }
                 Err(error) => tracing::debug!(path = %archive.display(), %error, "it cannot be read"),

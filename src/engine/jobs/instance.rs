@@ -123,13 +123,11 @@ impl<'a> Instance<'a> {
             error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_hint(
-                    "VM and disk are kept; put right what is wrong and run the same command again: it makes \
-                     a new VM if the jobs do not run, and keeps the data of the persistent disk",
+                    "VM and disk are kept; correct the cause and run the same command again: if the jobs do \
+                     not run, it creates a new VM with the same persistent disk",
                 )
-                .with_hint("--update-strategy in-place tries again on the same VM")
-                .with_hint(
-                    "the way back: run it with the manifest and the releases that were deployed before",
-                )
+                .with_hint("to try again on the same VM: monopile create-env --update-strategy in-place")
+                .with_hint("to go back: run create-env with the manifest and the releases of the last deploy")
         })?;
         Ok(stopping.elapsed())
     }

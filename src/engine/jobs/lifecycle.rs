@@ -35,10 +35,10 @@ impl Jobs<'_> {
                 Drained::TimedOut => {
                     let after = text::duration(patience);
                     stage.reporter().warn(format!(
-                        "the jobs of {instance} still drain after {after} (--drain-timeout); they are \
-                            stopped all the same"
+                        "the jobs of {instance} still drain after {after} (--drain-timeout); stopping them \
+                         anyway"
                     ));
-                    draining.skip(format!("not over after {after}"));
+                    draining.skip(format!("gave up after {after}"));
                 }
             }
         }
@@ -61,7 +61,7 @@ impl Jobs<'_> {
         while !left.is_empty() {
             if begun.elapsed() >= patience {
                 return Err(Error::environment(format!(
-                    "the jobs of {} were stopped and still run after {} (`update.update_watch_time`): {}",
+                    "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
                     text::duration(patience),
                     left.join(", ")
@@ -132,7 +132,7 @@ impl Jobs<'_> {
             Ok(tail) if tail.is_empty() => error,
             Ok(tail) => error.with_source(tail),
             Err(problem) => {
-                tracing::info!(problem = %problem.chain().join(": "), "the logs cannot be fetched");
+                tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
                 error
             }
         }
@@ -195,8 +195,8 @@ impl Jobs<'_> {
             text::duration(patience)
         ))
         .with_hint(
-            "the VM is kept, with all logs in /var/vcap/sys/log; the next create-env brings the jobs to it \
-             again, and with --recreate makes a new one",
+            "the VM is kept; `monopile logs` shows all logs. The next create-env deploys the jobs again, \
+             with --recreate on a new VM",
         );
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();

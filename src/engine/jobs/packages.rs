@@ -207,8 +207,8 @@ impl<'r> Packages<'r> {
             }
         })?;
         let (took, critical) = (begun.elapsed(), self.critical_path(&progress));
-        tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical, "the packages are \
-            there");
+        tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical,
+            "all packages are on the VM");
         environment.clock.count(|counts| {
             counts.packages_ms += u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);

@@ -200,8 +200,8 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
         false => format!(" (it consumes {})", consumed.join(", ")),
     };
     templates::failure(error, context)
-        .context(format!("job '{}' needs a link{which}, and there are none without a director", job.name))
-        .with_hint("give the job what the link would tell it as properties, if it has such, or leave it out")
+        .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))
+        .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
 }
 
 /// Returns the default values of a job's properties.

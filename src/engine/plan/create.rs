@@ -144,7 +144,7 @@ fn why(reasons: &[Reason]) -> String {
     texts.join("; ")
 }
 
-/// Plans to delete what earlier runs could not delete, and what is no longer in use.
+/// Plans to delete resources that earlier runs could not delete, and those no longer in use.
 fn leftovers(state: &State, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
     for disk in state.disks.iter().filter(|disk| {
@@ -159,7 +159,7 @@ fn leftovers(state: &State, mut plan: Plan) -> Plan {
 /// Plans to delete earlier VMs that may still exist.
 fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     for vm in state.undeleted_vms() {
-        plan.delete(vm, "it may still exist");
+        plan.delete(vm, "an earlier run could not delete it");
     }
 }
 
@@ -186,21 +186,22 @@ fn disk_steps(
     let Some(current) = state.current_disk() else {
         plan.push(
             Step::CreateDisk(spec.clone()),
-            format!("a persistent disk of {} MiB is wanted", spec.size),
+            format!("the manifest has a persistent disk of {} MiB", spec.size),
         );
-        plan.push(Step::AttachDisk(DiskRef::New), "it is new");
-        plan.push(Step::UseDisk, "it is new");
+        plan.push(Step::AttachDisk(DiskRef::New), "there is no disk yet");
+        plan.push(Step::UseDisk, "there is no disk yet");
         return Ok(None);
     };
     if let Some(away) = stays_behind(current, desired) {
         if !options.recreate_persistent_disks {
             return Err(left_behind(current, &away));
         }
-        let reason = format!("disk {} stays behind: {away} (--recreate-persistent-disks)", current.handle());
+        let reason =
+            format!("disk {} cannot move along: {away} (--recreate-persistent-disks)", current.handle());
         plan.push(Step::CreateDisk(spec.clone()), reason.clone());
         plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
         plan.push(Step::UseDisk, reason);
-        return Ok(Some(format!("it stays behind: {away} (--recreate-persistent-disks)")));
+        return Ok(Some(format!("it cannot move along: {away} (--recreate-persistent-disks)")));
     }
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
@@ -237,10 +238,10 @@ pub fn loses<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
 }
 
 fn left_behind(disk: &Disk, away: &str) -> Error {
-    Error::invalid(format!("{away}, and its persistent disk {} cannot go along", disk.handle()))
+    Error::invalid(format!("{away}, but its persistent disk {} cannot move along", disk.handle()))
         .with_hint("nothing was changed")
         .with_hint(
-            "back up what is on the disk; --recreate-persistent-disks then begins with an empty one and \
-             deletes the old one, with its data, once the jobs run",
+            "back up the data on the disk, then run the same command with --recreate-persistent-disks: it \
+             creates an empty disk, and deletes the old one with its data once the jobs run",
         )
 }

@@ -128,9 +128,9 @@ impl Step {
             Step::AttachDisk(DiskRef::Existing(disk)) => format!("Attach disk {disk}"),
             Step::AttachDisk(DiskRef::New) => "Attach the new disk".to_owned(),
             Step::MigrateDisk => "Copy the data to the new disk".to_owned(),
-            Step::UseDisk => "Count the new disk as the one in use".to_owned(),
+            Step::UseDisk => "Switch to the new disk".to_owned(),
             Step::DetachDisk(disk) => format!("Detach disk {disk}"),
-            Step::DeployJobs => format!("Bring the jobs of '{instance}' to the VM and start them"),
+            Step::DeployJobs => format!("Deploy the jobs of '{instance}' and start them"),
             Step::Delete(resource) => format!("Delete {resource}"),
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(vm(format!(
-            "it moves from {} to {}",
+            "the VM moves from {} to {}",
             cpi_label(on_record.cpi()),
             cpi_label(desired.cpi)
         )));
@@ -108,24 +108,29 @@ fn new_content(what: &str, identity: &Identity) -> String {
 fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
     let known = state.monopile.manifest.as_ref();
     let same_leaves = known.is_some_and(|known| differences(known, desired.leaves).is_empty());
-    let reason =
-        if same_leaves { "the order of something in the manifest changed" } else { "the manifest changed" };
+    let reason = if same_leaves {
+        "only the order of entries in the manifest changed"
+    } else {
+        "the manifest changed"
+    };
     reason.to_owned()
 }
 
 /// Returns a reason for each part of the VM, except its tags, that differs from the time of its creation.
 fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
     let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
-        return vec!["it is not on record what the VM was made from".to_owned()];
+        return vec!["the state does not record how the VM was created".to_owned()];
     };
     let reason = |part| match part {
         VmSpecPart::Az => Some("it moves to another AZ"),
         VmSpecPart::CloudProperties => Some("its cloud properties change"),
         VmSpecPart::Networks => Some("its networks change"),
-        VmSpecPart::Env => Some("the environment of its agent changes"),
-        VmSpecPart::Agent => Some("the way its agent is reached changes"),
-        VmSpecPart::PersistentDisk if desired.disk.is_some() => Some("a persistent disk is wanted"),
-        VmSpecPart::PersistentDisk => Some("no persistent disk is wanted any more"),
+        VmSpecPart::Env => Some("its `env` changes"),
+        VmSpecPart::Agent => Some("the address or credentials of its agent change"),
+        VmSpecPart::PersistentDisk if desired.disk.is_some() => {
+            Some("the manifest now has a persistent disk")
+        }
+        VmSpecPart::PersistentDisk => Some("the manifest has no persistent disk any more"),
         VmSpecPart::Tags => None,
     };
     made_of.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()

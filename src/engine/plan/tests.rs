@@ -212,7 +212,7 @@ fn changes_of_jobs_are_made_in_place() {
         assert_eq!(plan.steps[0].reason, reason);
     };
     changed(other_port(), "the manifest changed");
-    changed(Case { sha: "other", ..Case::default() }, "the order of something in the manifest changed");
+    changed(Case { sha: "other", ..Case::default() }, "only the order of entries in the manifest changed");
     changed(
         Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() },
         "release hello changes from 1 to 2",
@@ -254,20 +254,23 @@ fn changed_vm_properties_need_a_new_vm() {
         "its cloud properties change",
     );
     changed(made(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
-    changed(made(&|wanted| wanted.agent = json!({"mbus": "x"})), "the way its agent is reached changes");
+    changed(
+        made(&|wanted| wanted.agent = json!({"mbus": "x"})),
+        "the address or credentials of its agent change",
+    );
     changed(
         Case { disk: Some(spec(2048)), ..other_port() },
         "the size of its disk changes from 1024 MiB to 2048 MiB",
     );
     changed(
         Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
-        "no persistent disk is wanted any more",
+        "the manifest has no persistent disk any more",
     );
     let silent = Options { agent_is_silent: Some("no route".into()), ..Options::default() };
     changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
     let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
-    changed(env, "the environment of its agent changes");
+    changed(env, "its `env` changes");
 }
 
 #[test]
@@ -276,7 +279,7 @@ fn a_vm_with_unknown_properties_is_replaced_when_something_changes() {
     state.monopile.vm.as_mut().unwrap().made_of = None;
     assert!(Case::default().plan(&state).is_empty());
     let plan = other_port().plan(&state);
-    assert_eq!(plan.steps[0].reason, "it is not on record what the VM was made from");
+    assert_eq!(plan.steps[0].reason, "the state does not record how the VM was created");
     assert!(plan.makes_vm());
 }
 
@@ -500,7 +503,7 @@ fn a_move_leaves_no_disk_behind_without_the_flag() {
     let case = Case { cpi: Some("a"), disk: None, ..Case::default() };
     let plan = case.plan(&without_disk());
     assert_eq!(plan.steps[0].reason, "stemcell jammy/1 is not uploaded to CPI 'a'");
-    assert_eq!(plan.steps[1].reason, "it moves from the default CPI to CPI 'a'");
+    assert_eq!(plan.steps[1].reason, "the VM moves from the default CPI to CPI 'a'");
     let [create_stemcell, create_vm] = create_with_stemcell(Some("a"));
     let mut expected = vec![create_stemcell.clone()];
     expected.extend(stop_and_delete());
@@ -511,8 +514,8 @@ fn a_move_leaves_no_disk_behind_without_the_flag() {
     let error = moving.try_plan(&deployed()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the environment moves from the default CPI to CPI 'a', and its persistent disk 'disk-1' cannot go \
-            along"
+        "the environment moves from the default CPI to CPI 'a', but its persistent disk 'disk-1' cannot \
+         move along"
     );
     moving.options.recreate_persistent_disks = true;
     let mut expected = vec![create_stemcell];

@@ -2,11 +2,9 @@
 
 use crate::environment::Environment;
 use crate::state::{Credentials, State};
+use base::text::listed;
 use base::{Error, Result};
 use manifest::{Loaded, VariableValue};
-
-/// The number of variables that a message names.
-const NAMED: usize = 5;
 
 /// Fails if the source of the deployed credentials is missing, so that all of them would be generated again.
 pub(super) fn check(environment: &Environment, state: &State, values: &[VariableValue]) -> Result<()> {
@@ -21,15 +19,15 @@ pub(super) fn check(environment: &Environment, state: &State, values: &[Variable
     let error = match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
         Some(path) => {
             keep(environment, path);
-            error.with_hint(format!("the last deploy took them from this vars store: --vars-store '{path}'"))
+            error.with_hint(format!("pass the vars store of the last deploy: --vars-store '{path}'"))
         }
         None => error.with_hint(
-            "give them as for the last deploy (--vars-store, --vars-file, --var, --var-file or --vars-env)",
+            "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file or --vars-env)",
         ),
     };
     Err(error.with_hint(
-        "nothing was changed; --new-credentials generates new ones: the VM's agent refuses them, so the VM \
-         is replaced without stopping its jobs",
+        "nothing was changed; to generate new ones, pass --new-credentials: the VM's agent refuses them, so \
+         the VM is replaced without stopping its jobs",
     ))
 }
 
@@ -44,13 +42,6 @@ pub(super) fn record(loaded: &Loaded) -> Option<Credentials> {
     // The path is absolute, because another run may have another working directory.
     let path = loaded.vars_store.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))
-}
-
-/// Names variables, at most [`NAMED`] of them.
-fn listed(names: &[&str]) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
 fn keep(environment: &Environment, path: &str) {

@@ -74,7 +74,7 @@ pub(crate) fn load_to_delete(environment: &Environment, inputs: &Inputs, state: 
         if let Err(missing) = credentials::check(environment, state, values) {
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
             environment.reporter.warn(format!(
-                "{missing}; the VM's agent refuses others, so its jobs are not stopped; {hint}"
+                "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
             ));
         }
         Ok(())
@@ -282,7 +282,7 @@ impl Prepared {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let forgotten = VarsStore::open(path, &inputs.encryption)
             .and_then(|mut store| store.forget_previous(&names))
-            .context(|| format!("values from before a rotation are still in '{}'", path.display()));
+            .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
         if let Err(error) = forgotten {
             environment.reporter.warn(error.chain().join(": "));
         }

@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use crate::environment::{Environment, signals};
 use crate::state::State;
 use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
-use base::error::ResultExt;
 use base::events::Stage;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::deployment::{ArtifactRef, ReleaseRef};
 
 /// An artifact on this machine.
@@ -167,9 +166,10 @@ impl<'m> WantedArtifact<'m> {
         let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
         match self.name {
             Some(name) if name != identity.name => Err(Error::invalid(format!(
-                "`releases` calls it '{name}', but the release's own name is '{}'",
+                "the manifest calls it '{name}' in `releases`, but the release's own name is '{}'",
                 identity.name
-            ))),
+            ))
+            .with_hint(format!("set its `name` in `releases` to '{}'", identity.name))),
             _ => Ok(Obtained { source, expected, identity, unpacked }),
         }
     }
@@ -205,7 +205,10 @@ fn obtain(
                     && let Some(one) = wanted.get(index)
                 {
                     let result = one.obtain(&context);
-                    let result = result.context(|| format!("{} cannot be used", one.what()));
+                    let result = result.map_err(|error| match error.kind() {
+                        ErrorKind::Interrupted(_) => error,
+                        _ => error.context(format!("{} cannot be used", one.what())),
+                    });
                     let mut results = results.lock();
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);
                     results.push((index, result));

@@ -71,8 +71,7 @@ fn unchecked(deployment: &Deployment, endpoint: &Endpoint, state: &State) -> Opt
     let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
     let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
     (!known && is_wanted(state)).then(|| {
-        "Not checked: whether a VM of this manifest exists that is not on record, because the IaaS assigns \
-         its address"
+        "Not checked: whether an untracked VM of this manifest exists, because the IaaS assigns its address"
             .to_owned()
     })
 }
@@ -126,7 +125,7 @@ impl Untracked {
         inputs: &Inputs,
         stemcell: &Identity,
     ) -> Error {
-        let regardless = "--ignore-untracked-vm makes a VM regardless";
+        let regardless = "to create a VM regardless, pass --ignore-untracked-vm";
         let (address, state) = (endpoint.address(), &environment.paths.state);
         match self {
             Untracked::Vm { agent_id, vm, disks } => {
@@ -156,20 +155,19 @@ impl Untracked {
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
             Untracked::Other(problem) => Error::environment(format!(
-                "a VM cannot be made at {address}: something answers there, and no VM is on record in \
-                 '{state}'"
+                "the address {address} is in use, and no VM is on record in '{state}'"
             ))
             .with_source(problem.clone())
             .with_hint(
-                "nothing was changed; if it is the VM of this manifest, state and vars store are not those \
-                 of its deploy: find them, and name them with --state and --vars-store",
+                "nothing was changed; if it is the VM of this manifest, find the state and the vars store of \
+                 its deploy, and pass them with --state and --vars-store",
             )
-            .with_hint(format!("otherwise remove what has this address in the IaaS; {regardless}")),
+            .with_hint(format!("otherwise delete the VM with this address in the IaaS; {regardless}")),
         }
     }
 }
 
-/// Returns the command that records the VM. What is not known stands in capital letters.
+/// Returns the command that records the VM. Unknown values are in capital letters.
 fn import(
     environment: &Environment,
     inputs: &Inputs,

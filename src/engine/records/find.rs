@@ -2,6 +2,7 @@
 
 use crate::protocol::{AnyCid, Cid, CidKind};
 use crate::state::{Disk, Handle, Resource, Snapshot, State, Stemcell};
+use base::text::listed;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -29,7 +30,7 @@ pub(crate) fn find<K: CidKind>(
                 || {
                     Some(match cids.is_empty() {
                         true => format!("no {what} is on record at all"),
-                        false => format!("on record: {}", cids.join(", ")),
+                        false => format!("on record: {}", listed(&cids)),
                     })
                 },
             ))
@@ -37,7 +38,7 @@ pub(crate) fn find<K: CidKind>(
         several => {
             let cpis: Vec<String> = several.iter().map(|handle| cpi_label(handle.cpi())).collect();
             Err(Error::invalid(format!("several CPIs know a {what} '{cid}': {}", cpis.join(", ")))
-                .with_hint("say with --cpi NAME whose is meant; '' is the default CPI"))
+                .with_hint("choose one with --cpi NAME; --cpi '' is the default CPI"))
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::protocol::{AnyCid, RequestId};
 use crate::state::{Answer, Change, SuspectGroup};
+use base::text;
 use base::{Error, Result};
 
 /// The record to forget.
@@ -30,11 +31,13 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
         Forgettable::Resource(cid, cpi) => {
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
             agree(&format!(
-                "Forget {resource}? If it exists, nothing will delete it, and nothing will know of it"
+                "Forget {resource}? If it exists, it stays in the IaaS, and no command will know it"
             ))?;
             let (kind, cid) = (resource.kind(), resource.cid().to_owned());
             store.commit(Change::Forgotten(resource))?;
-            Ok(format!("Forgot {kind} '{cid}'; the version before is kept (state backup)"))
+            Ok(format!(
+                "Forgot {kind} '{cid}'; the previous state is kept (`monopile state backup` lists it)"
+            ))
         }
         Forgettable::FailedCalls => {
             let suspects = store.state().monopile.suspects.clone();
@@ -48,7 +51,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             let looks: Vec<String> =
                 SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
             let looks = looks.join("; ");
-            agree(&format!("Forget {calls}? {looks} may exist, and nothing will know of it"))?;
+            agree(&format!("Forget {calls}? {looks} may exist, and no command will know it"))?;
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
             }
@@ -58,7 +61,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             let suspects = &store.state().monopile.suspects;
             if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
                 agree(&format!(
-                    "Forget the failed call {id}? {} may exist, and nothing will know of it",
+                    "Forget the failed call {id}? {} may exist, and no command will know it",
                     suspect.how_to_find()
                 ))?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
@@ -73,9 +76,9 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
                     known.iter().map(String::as_str),
                     || {
                         Some(if known.is_empty() {
-                            "none is".into()
+                            "no call is on record".into()
                         } else {
-                            format!("on record: {}", known.join(", "))
+                            format!("on record: {}", text::listed(&known))
                         })
                     },
                 ));
@@ -83,13 +86,16 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
             if matches!(call.answer().map_err(failed)?, Answer::Pending) {
                 return Err(Error::environment(format!(
-                    "the CPI process of call {id} is still at work, so what it does cannot be forgotten yet"
+                    "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
-                .with_hint(format!("`fuser '{}'` names it", call.answer_path().display())));
+                .with_hint(format!(
+                    "wait until the process ends; `fuser '{}'` shows it",
+                    call.answer_path().display()
+                )));
             }
             let may_exist = intent.effect.how_to_find();
             agree(&format!(
-                "Forget the call of `{}`? {may_exist} may exist, and nothing will know of it",
+                "Forget the call of `{}`? {may_exist} may exist, and no command will know it",
                 intent.method
             ))?;
             call.settle()?;

@@ -62,7 +62,7 @@ impl std::str::FromStr for ImportedStemcell {
                 let cid = cid.parse().map_err(|error: EmptyCid| error.to_string())?;
                 Ok(ImportedStemcell { cid, name: name.into(), version: version.into() })
             }
-            None => Err("a stemcell is CID=NAME/VERSION".to_owned()),
+            None => Err("expected CID=NAME/VERSION".to_owned()),
         }
     }
 }
@@ -71,8 +71,9 @@ impl std::str::FromStr for ImportedStemcell {
 pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
-        return Err(Error::invalid(format!("there is a state '{}' already", store.storage())).with_hint(
-            "nothing was changed; move it away if it is of no use, or name another place with --state",
+        return Err(Error::invalid(format!("the state '{}' exists already", store.storage())).with_hint(
+            "nothing was changed; move the state away if you do not need it, or name another one with \
+             --state",
         ));
     }
     let validating = environment.reporter.stage("Validating");
@@ -109,7 +110,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
             let asking = environment.reporter.stage(format!("Asking the CPI for {disk}"));
             check(&connection, &asking, &disk)?;
             asking.finish();
-            environment.reporter.note(format!("{disk} is mounted on the VM, and is recorded"));
+            environment.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
         }
         let vm = known.map(|KnownAgent { id: agent_id, .. }| {
             let instance = deployment.instance();
@@ -129,7 +130,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     }
     store.commit(Change::Replaced(Box::new(state)))?;
     Ok(format!(
-        "Recorded in '{}'; the next create-env deploys, with a new VM and the same persistent disk",
+        "Recorded in '{}'; the next create-env creates a new VM with the same persistent disk",
         store.storage()
     ))
 }
@@ -146,8 +147,8 @@ fn disk_to_adopt<'m>(
     let Some(mounted) = mounted else {
         if wanted && request.disk.is_none() {
             environment.reporter.warn(
-                "the disks of the VM are not known: if it has one, name it with --disk, or the next \
-                 create-env makes an empty one",
+                "the VM's disks are unknown, because its agent gave no list: if it has a persistent disk, \
+                 name it with --disk; otherwise the next create-env creates an empty one",
             );
         }
         return Ok(None);
@@ -162,22 +163,22 @@ fn disk_to_adopt<'m>(
     match (unnamed.as_slice(), &request.disk) {
         ([], Some(_)) => Ok(None),
         ([], None) if wanted => refused(
-            "the manifest wants a persistent disk, and the agent has none mounted".to_owned(),
+            "the manifest has a persistent disk, but the agent has none mounted".to_owned(),
             "find the disk in the IaaS, and name it with --disk; without --vm only the disk is recorded, and \
              the VM must be deleted in the IaaS",
         ),
         ([], None) => Ok(None),
         (_, _) if !wanted => refused(
-            format!("the agent has disk {names} mounted, and the manifest wants none"),
+            format!("the agent has disk {names} mounted, but the manifest has no persistent disk"),
             "give the instance group the persistent disk with which it was deployed",
         ),
         ([one], None) => Ok(Some(one)),
         (_, Some(named)) => refused(
-            format!("--disk names '{named}', and the agent has disk {names} mounted"),
+            format!("--disk names '{named}', but the agent has disk {names} mounted"),
             "name the disk that the VM uses",
         ),
         (_, None) => refused(
-            format!("the agent has several mounted: {names}"),
+            format!("the agent has several disks mounted: {names}"),
             "delete the VM in the IaaS, and record only the disk with the data: --disk without --vm",
         ),
     }
@@ -212,9 +213,8 @@ fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Resu
 /// Records a disk as the manifest describes it, and returns its handle.
 fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Result<DiskHandle> {
     let Some(spec) = &deployment.disk else {
-        return Err(Error::invalid(format!(
-            "the manifest wants no persistent disk, so nothing says what disk '{cid}' is"
-        )));
+        return Err(Error::invalid(format!("--disk names '{cid}', but the manifest has no persistent disk"))
+            .with_hint("add the persistent disk to the instance group, or leave out --disk"));
     };
     let record = Disk {
         id: uuid::Uuid::new_v4().to_string(),
@@ -234,17 +234,19 @@ fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Res
 }
 
 fn apply(state: &mut State, change: Change) -> Result<()> {
-    state.apply(change).map_err(|rejected| Error::invalid("this cannot be recorded").with_source(rejected))
+    state
+        .apply(change)
+        .map_err(|rejected| Error::invalid("the state cannot record this").with_source(rejected))
 }
 
 fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
     match connection.presence(stage, resource)? {
         Presence::There => Ok(()),
-        Presence::Gone => Err(Error::invalid(format!("the CPI knows no {resource}")).with_hint(
+        Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}")).with_hint(
             "nothing was recorded; check the CID, and that the manifest's CPI looks in the right place",
         )),
         Presence::Unknown(reason) => {
-            stage.reporter().warn(format!("{resource} is recorded unseen: {reason}"));
+            stage.reporter().warn(format!("{resource} is recorded without a check: {reason}"));
             Ok(())
         }
     }
@@ -259,7 +261,7 @@ struct KnownAgent {
 
 /// Asks the VM's agent for its id and its disks; none if it does not answer.
 fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<KnownAgent>> {
-    let asking = environment.reporter.stage("Asking the agent who it is");
+    let asking = environment.reporter.stage("Asking the agent for its id");
     let seen = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| agent.get_state());
@@ -271,8 +273,8 @@ fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Re
         Err(error) => {
             asking.skip(format!("it does not answer: {error}"));
             environment.reporter.warn(
-                "the agent's id is not known: until the next create-env, any agent that answers at its \
-                 address is accepted",
+                "the agent does not answer, so its id is unknown: until the next create-env, any agent at \
+                 its address is accepted",
             );
             return Ok(None);
         }

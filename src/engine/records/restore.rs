@@ -13,19 +13,19 @@ pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Re
     let mut waiting = lock::waiting(environment);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
         agree(&match present {
-            None => format!("Put version '{version}' in the place of '{}'?", path),
+            None => format!("Replace '{}' by version '{version}'?", path),
             Some(present) => match lost(present, wanted).as_slice() {
-                [] => format!("Put version '{version}' in the place of '{}'?", path),
+                [] => format!("Replace '{}' by version '{version}'?", path),
                 lost => format!(
-                    "Put version '{version}' in the place of '{}'? It does not know {}, which nothing will \
-                        know of then",
+                    "Replace '{}' by version '{version}'? That version does not record {}, so no command \
+                     will know it",
                     path,
                     lost.join(", ")
                 ),
             },
         })
     })?;
-    Ok(format!("The state is version '{version}' now; what it was before is kept as a version, too"))
+    Ok(format!("Restored version '{version}'; the previous state is kept as a version too"))
 }
 
 /// Keeps the current state as a version and returns a summary in one sentence.
@@ -34,7 +34,7 @@ pub fn keep_version(environment: &Environment) -> Result<String> {
     if !store.exists() {
         return Err(no_state(store.storage()));
     }
-    Ok(format!("The state is kept as version '{}'", store.keep_version()?))
+    Ok(format!("Kept the state as version '{}'", store.keep_version()?))
 }
 
 /// Returns the resources that are on record now but not in the other version.

@@ -121,7 +121,7 @@ pub fn show(storage: &Storage) -> Result<Overview> {
             method: intent.method,
             cpi: intent.cpi,
             by: intent.by,
-            why: format!("{}: it would have made or touched {}", intent.why, intent.effect.how_to_find()),
+            why: format!("{}: it may have created or changed {}", intent.why, intent.effect.how_to_find()),
         })
         .collect();
     Ok(overview(&storage, &state, open_calls))

@@ -30,9 +30,11 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
     let text = manifest::read_text(&path, "the old state")?;
     let root = yaml::load(&text, &path)?;
     let state = state(&root, &text).map_err(|problem| {
-        Error::invalid(format!("the old state '{}' cannot be taken over", path.display()))
+        Error::invalid(format!("the old state '{}' cannot be converted", path.display()))
             .with_source(problem)
-            .with_hint("`monopile state import` makes a state from CIDs; move the old file away then")
+            .with_hint(
+                "create a state from the CIDs with `monopile state import`, and move the old file away",
+            )
     })?;
     Ok(state.map(|state| (path, state)))
 }
@@ -50,7 +52,7 @@ pub(crate) fn take_over(environment: &Environment, inputs: &Inputs, store: &mut 
     })?;
     environment
         .reporter
-        .note(format!("The old state '{}' was taken over, and is '{DONE}' from now on", path.display()));
+        .note(format!("Converted the old state '{}', and renamed it to '{DONE}'", path.display()));
     Ok(())
 }
 
@@ -64,7 +66,9 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     let instance = match instances {
         [] => return Ok(None),
         [instance] => instance,
-        several => return Err(format!("it has {} instances, and an environment has one", several.len())),
+        several => {
+            return Err(format!("it has {} instances, but an environment has only one", several.len()));
+        }
     };
     let text_of = |key: &str| {
         let value = instance.get(key).or_else(|| instance.get(&format!(":{key}")));
@@ -72,7 +76,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             None => Ok(None),
             Some(value) => match value.as_str() {
                 Some(text) => Ok(Some(text.to_owned()).filter(|text| !text.trim().is_empty())),
-                None => Err(format!("`{key}` is not a text ({})", value.position.describe())),
+                None => Err(format!("`{key}` is not a string ({})", value.position.describe())),
             },
         }
     };
@@ -165,6 +169,6 @@ mod tests {
             assert_eq!(of(text), Ok(None), "{text}");
         }
         assert!(of("instances: [{vm_cid: a}, {vm_cid: b}]").unwrap_err().contains("2 instances"));
-        assert!(of("instances: [{vm_cid: 7}]").unwrap_err().contains("`vm_cid` is not a text"));
+        assert!(of("instances: [{vm_cid: 7}]").unwrap_err().contains("`vm_cid` is not a string"));
     }
 }

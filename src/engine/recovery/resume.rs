@@ -82,10 +82,10 @@ fn settle(
         }
     }
     match found {
-        Found::NeverAsked => stage.skip("the CPI was not yet called"),
+        Found::NeverAsked => stage.skip("the CPI had not been called"),
         Found::Changes(_) => stage.finish(),
         Found::Failed(CpiError::NoAnswer { problem, .. }) => {
-            stage.skip(format!("it gave no usable answer: {problem}"));
+            stage.skip(format!("the CPI gave no usable answer: {problem}"));
         }
         // This run's plan decides whether the call is made again.
         Found::Failed(error) => stage.skip(error.to_string()),
@@ -93,7 +93,7 @@ fn settle(
     Ok(())
 }
 
-/// The outcome of an open call, with what is needed to record or report it.
+/// The outcome of an open call, with the data to record or report it.
 enum Found {
     /// It was never made.
     NeverAsked,
@@ -137,7 +137,7 @@ fn examine(
         Waited::Lost => {
             let by =
                 intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
-            let lost = format!("it was made by {by}, and what it came to has not been made known");
+            let lost = format!("the call was made by {by}, and its answer has not arrived");
             Err(no_answer(intent, lost))
         }
     };
@@ -151,7 +151,7 @@ fn examine(
     }
 }
 
-/// Returns the error for a call that stays open, with what is known about the resource that it may have made.
+/// Returns the error for a call that stays open. It describes the resource that the call may have created.
 fn stays_open(
     environment: &Environment,
     inputs: &Inputs,
@@ -166,8 +166,8 @@ fn stays_open(
     if lost {
         let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
         error = error.with_hint(format!(
-            "if {host} is only cut off, the CPI may still be at work there, and its answer will be \
-             known as soon as it can be sent: run the same command again then"
+            "if {host} is only cut off, wait until it is back: it then delivers the answer, and the same \
+             command continues"
         ));
     }
     let error = unknown_outcome(&intent.effect, call, error);

@@ -36,8 +36,8 @@ pub(crate) fn report(environment: &Environment, state: &State) {
         more => format!("; and {more} more"),
     };
     environment.reporter.warn(format!(
-        "{calls} failed and may have made something all the same: {newest}{more}. Look in the IaaS; \
-         `monopile state show` says what the CPI said. To drop the records: `{}`",
+        "{calls} failed but may have created something: {newest}{more}. Look for it in the IaaS; `monopile \
+         state show` has the CPI's errors. To drop the records: `{}`",
         forget_command(environment)
     ));
 }
@@ -58,11 +58,11 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
     };
     let groups = SuspectGroup::all(suspects);
     let question = environment.redactor.show(&format!(
-        "Only {calls} on record: {} may exist. Did you look in the IaaS, and shall the state be deleted?",
+        "Delete the state? It still has {calls} on record: {} may exist. Check the IaaS first",
         described(groups.iter())
     ));
     if !confirm(&question)? {
-        return Err(Error::new(ErrorKind::Declined, "not confirmed: the state stays"));
+        return Err(Error::new(ErrorKind::Declined, "not confirmed: the state was kept"));
     }
     let ids: Vec<RequestId> = suspects.iter().map(|suspect| suspect.request_id.clone()).collect();
     for request_id in ids {
@@ -76,7 +76,7 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
 pub(crate) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<()> {
     let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
-        "a VM that is not on record is there: the agent at {} has the id {}, and the VM's CID is unknown",
+        "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
@@ -93,7 +93,7 @@ pub(crate) fn find<'s>(
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }
-    let looking = environment.reporter.stage("Looking for a VM that a failed call may have made");
+    let looking = environment.reporter.stage("Looking for a VM that a failed call may have created");
     let agent = connect(environment, endpoint.clone(), state);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
@@ -127,13 +127,13 @@ pub(crate) fn sighting(
     let agent = connect(environment, endpoint(environment, &provider).ok()?, state);
     Some(match agent.get_state() {
         Ok(seen) if identity::id(&seen) == record.agent_id => {
-            format!("the VM is there: its agent answers at {}", agent.address())
+            format!("the VM exists: its agent answers at {}", agent.address())
         }
         Ok(seen) => format!(
-            "another agent answers at {}, with the id '{}'; that says nothing about this VM",
+            "another VM's agent answers at {} (agent id '{}'), so it is unknown whether this VM exists",
             agent.address(),
             identity::id(&seen)
         ),
-        Err(error) => format!("its agent does not answer, which does not mean that there is no VM: {error}"),
+        Err(error) => format!("its agent does not answer, but the VM may exist: {error}"),
     })
 }

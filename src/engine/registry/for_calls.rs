@@ -67,7 +67,7 @@ pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
         .map_err(|error| wrong(format!("the host '{host}' does not resolve (DNS): {error}")))?;
     match found.next() {
         Some(address) if address.ip().is_loopback() => Ok(address),
-        Some(address) => Err(wrong(format!("{} is no loopback address", address.ip()))),
-        None => Err(wrong(format!("the host '{host}' stands for no address"))),
+        Some(address) => Err(wrong(format!("{} is not a loopback address", address.ip()))),
+        None => Err(wrong(format!("the host '{host}' has no address"))),
     }
 }

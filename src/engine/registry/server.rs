@@ -112,8 +112,8 @@ impl Registry {
         content.check().map_err(failed)?;
         let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => failed(error).with_hint(
-                "something on this machine listens there already, perhaps the registry of another run: wait \
-                    for it, or choose another `cloud_provider.properties.registry.port`",
+                "another process on this machine uses this address, perhaps the registry of another run: \
+                 wait for it to end, or set another `cloud_provider.properties.registry.port`",
             ),
             _ => failed(error),
         })?;
@@ -128,7 +128,7 @@ impl Registry {
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
-        tracing::debug!(%address, "the registry listens");
+        tracing::debug!(%address, "the registry is listening");
         Ok(Registry { endpoint, shared, accepting })
     }
 
@@ -168,7 +168,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
             }
             Err(error) => {
                 // Too few file descriptors, or a client that has left: neither ends the registry.
-                tracing::warn!(%error, "the registry did not accept a connection");
+                tracing::warn!(%error, "accepting a connection to the registry failed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -205,8 +205,8 @@ async fn settings(
     let method = request.method().clone();
     let open = method == Method::GET && origin == Origin::Tunnel;
     if !open && !shared.login.is_in(request.headers()) {
-        tracing::warn!(%method, id = %printable(&id), ?origin, "the registry refuses a request without the \
-            right credentials");
+        tracing::warn!(%method, id = %printable(&id), ?origin,
+            "the registry refused a request with missing or wrong credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
         let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
         refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -215,7 +215,7 @@ async fn settings(
     if id.len() > MAX_ID || id.chars().any(char::is_control) {
         return answer(StatusCode::NOT_FOUND, "not_found");
     }
-    tracing::debug!(%method, id, ?origin, "the registry is asked");
+    tracing::debug!(%method, id, ?origin, "request to the registry");
     let body = match method {
         Method::PUT => match receive(request).await {
             Ok(body) => Some(body),
@@ -240,7 +240,7 @@ async fn settings(
     match carried_out.await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            tracing::error!(%error, "what the registry holds cannot be used");
+            tracing::error!(%error, "the content of the registry cannot be used");
             answer(StatusCode::INTERNAL_SERVER_ERROR, "error")
         }
         Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, "error"),

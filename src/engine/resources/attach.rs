@@ -32,7 +32,7 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
     let opened = request.on.open(environment, "attach-disk")?;
     let deployment = opened.loaded.deployment()?;
     let Some(spec) = &deployment.disk else {
-        return Err(Error::invalid("the manifest wants no persistent disk, so none can be attached")
+        return Err(Error::invalid("the manifest has no persistent disk, so none can be attached")
             .with_hint("nothing was changed; give the instance group a `persistent_disk` or a disk pool"));
     };
     cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
@@ -70,10 +70,14 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
-            format!("is of {}, and the VM of {}", cpi_label(handle.cpi()), cpi_label(deployment.cpi()))
+            format!(
+                "belongs to {}, but the VM belongs to {}",
+                cpi_label(handle.cpi()),
+                cpi_label(deployment.cpi())
+            )
         }
         Some(own) if az.is_some_and(|az| az != own) => {
-            format!("is in AZ '{own}', and the VM in AZ '{}'", az.unwrap_or_default())
+            format!("is in AZ '{own}', but the VM is in AZ '{}'", az.unwrap_or_default())
         }
         _ => return Ok(()),
     };
@@ -94,10 +98,10 @@ fn check_presence(
     match executor.presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::There => {}
         Presence::Unknown(reason) if recorded => {
-            environment.reporter.warn(format!("disk {disk} is taken unseen: {reason}"));
+            environment.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
         }
         Presence::Gone => {
-            return Err(Error::invalid(format!("the CPI knows no disk {disk}"))
+            return Err(Error::invalid(format!("the CPI does not find disk {disk}"))
                 .with_hint("nothing was changed; `monopile state show --only disks` lists those on record"));
         }
         Presence::Unknown(reason) => {
@@ -120,7 +124,7 @@ fn take_on_record(
     deployment: &Deployment,
 ) -> Result<()> {
     environment.reporter.note(format!(
-        "disk {handle} is not on record: it is taken for one of {} MiB, as the manifest says",
+        "disk {handle} is not on record: assuming the size in the manifest, {} MiB",
         spec.size
     ));
     executor.commit(Change::DiskCreated(Disk {

@@ -41,7 +41,7 @@ impl Target {
     }
 }
 
-const WHY: &str = "an operator asked for it";
+const WHY: &str = "requested on the command line";
 
 /// Deletes the resource and returns a summary in one sentence.
 pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
@@ -104,8 +104,8 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
     Ok(match left.as_slice() {
         [] => format!("Deleted {what} {}", named.join(" and ")),
         left => format!(
-            "The CPI does not find {what} {}, and nothing confirms that: it stays on record until the next \
-             run hears the same",
+            "The CPI does not find {what} {}, but cannot confirm that it is gone: it stays on record. To \
+             check again, run the same command again",
             left.join(" and ")
         ),
     })
@@ -151,17 +151,17 @@ fn seek(
 
 fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
     let who = match cpi {
-        None => "no CPI knows a VM".to_owned(),
-        Some(cpi) => format!("{} knows no VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
+        None => "no CPI finds VM".to_owned(),
+        Some(cpi) => format!("{} does not find VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
     };
-    Error::invalid(format!("{who} '{cid}', and none is on record")).with_hint("nothing was changed")
+    Error::invalid(format!("{who} '{cid}', and it is not on record")).with_hint("nothing was changed")
 }
 
 /// Records the VM as an orphan, so that a later run deletes it if this one fails to.
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     executor.commit(Change::VmOrphaned {
         vm: vm.clone(),
-        said: "an operator asked for its deletion".to_owned(),
+        said: "requested on the command line".to_owned(),
         since: base::encoding::now(),
     })
 }
@@ -226,10 +226,13 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         Resource::Disk(handle) if state.current_disk().is_some_and(|disk| disk.handle() == *handle) => {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
                 .with_hint("nothing was changed")
-                .with_hint("attach-disk puts another one in its place; delete-env deletes all of them"))
+                .with_hint(
+                    "to replace it, use `monopile attach-disk`; to delete the whole environment, `monopile \
+                     delete-env`",
+                ))
         }
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {
-            let until = "until the next create-env attaches the one that takes its place";
+            let until = "until the next create-env attaches the disk that replaces it";
             Err(Error::invalid(format!("the VM uses disk {handle} {until}"))
                 .with_hint("nothing was changed; run create-env first"))
         }
@@ -237,10 +240,10 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
             if state.vm_handle().is_some()
                 && state.current_stemcell().is_some_and(|known| known.handle() == *handle) =>
         {
-            Err(Error::invalid(format!("the VM of this environment was made from stemcell {handle}"))
+            Err(Error::invalid(format!("the VM of this environment was created from stemcell {handle}"))
                 .with_hint(
-                    "nothing was changed; a create-env with another stemcell deletes it, and so does \
-                    delete-env",
+                    "nothing was changed; create-env with another stemcell deletes this one, and so does \
+                     delete-env",
                 ))
         }
         _ => Ok(()),
@@ -250,8 +253,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
 fn question(state: &State, resource: &Resource) -> String {
     match resource {
         Resource::Vm(handle) if state.vm_handle().as_ref() == Some(handle) => format!(
-            "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped before \
-             (stop-env), and the next create-env makes a new one"
+            "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped first \
+             (stop-env does that), and the next create-env creates a new VM"
         ),
         Resource::Disk(handle) => {
             let size = state.disk(handle).map(|disk| format!(" of {} MiB", disk.size)).unwrap_or_default();

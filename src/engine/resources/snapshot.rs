@@ -46,21 +46,25 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         unknown: Map::new(),
     };
     let effect = Effect::SnapshotDisk { record };
-    let answer =
-        executor.effect(&taking, "an operator asked for it", &effect, vec![json!(disk.cid), metadata])?;
+    let answer = executor.effect(
+        &taking,
+        "requested on the command line",
+        &effect,
+        vec![json!(disk.cid), metadata],
+    )?;
     taking.finish();
     match answer {
         crate::cpi::Answer::Snapshot(cid) => {
             Ok(format!("Took snapshot {} of disk '{}'", SnapshotHandle { cid, cpi: disk.cpi }, disk.cid))
         }
-        other => Err(Error::environment(format!("{other:?} is no answer to `snapshot_disk`"))),
+        other => Err(Error::environment(format!("{other:?} is not an answer to `snapshot_disk`"))),
     }
 }
 
 fn current(state: &State) -> Result<DiskHandle> {
     state.current_disk().map(Disk::handle).ok_or_else(|| {
         Error::invalid("the environment has no persistent disk")
-            .with_hint("name a disk: `monopile state show --only disks`")
+            .with_hint("name a disk; `monopile state show --only disks` lists them")
     })
 }
 

@@ -39,7 +39,7 @@ pub struct UploadStemcell {
 /// The name of a CPI; none for the default one.
 type Name = Option<String>;
 
-const WHY: &str = "an operator asked for it";
+const WHY: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
 pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
@@ -166,7 +166,7 @@ fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<boo
             identity.name,
             identity.version
         ))
-        .with_hint("nothing was changed; --fix puts this one in its place")),
+        .with_hint("nothing was changed; to replace it with this one, pass --fix")),
         false => Ok(false),
     }
 }
@@ -192,7 +192,7 @@ fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Res
     match wanted {
         Some((name, version)) if *name != identity.name || *version != identity.version => {
             Err(Error::invalid(format!(
-                "it is asked for as {name}/{version}, and the stemcell is {}/{}",
+                "the command line says {name}/{version}, but the stemcell is {}/{}",
                 identity.name, identity.version
             ))
             .with_hint("nothing was changed"))
@@ -263,7 +263,7 @@ fn upload(
     let answers = executor.effects_in_parallel(stage, WHY, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
-        other => Err(Error::environment(format!("{other:?} is no answer to `create_stemcell`"))),
+        other => Err(Error::environment(format!("{other:?} is not an answer to `create_stemcell`"))),
     });
     Ok(handles.collect())
 }
@@ -291,12 +291,12 @@ fn supersede(
         let used = executor.state().current_stemcell().is_some_and(|known| known.handle() == old);
         if used && executor.state().vm_handle().is_some() {
             environment.reporter.note(format!(
-                "the VM was made from stemcell {old}, so it stays until the create-env that makes the VM anew"
+                "the VM was created from stemcell {old}, so that stays until create-env replaces the VM"
             ));
             continue;
         }
         let old = Resource::Stemcell(old);
-        if let Some(error) = deletion::delete(executor, &old, "another upload took its place", stage)? {
+        if let Some(error) = deletion::delete(executor, &old, "another upload replaced it", stage)? {
             environment.reporter.warn(format!(
                 "{}; it stays on record, and the next run tries again",
                 error.chain().join(": ")
@@ -316,6 +316,6 @@ fn several(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
     }
     let first = first.context(format!("{failed} of {of} uploads failed; the others are on record"));
     Some(failures.fold(first, |error, (who, next)| {
-        error.with_hint(format!("{who} failed as well: {}", next.chain().join(": ")))
+        error.with_hint(format!("{who} failed too: {}", next.chain().join(": ")))
     }))
 }

@@ -143,7 +143,7 @@ pub enum Change {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Rejected {
     /// Another VM is on record, and would be lost from the record.
-    #[error("VM {existing} is still recorded, so VM {new} cannot take its place")]
+    #[error("VM {existing} is still on record, so VM {new} cannot be recorded")]
     VmExists {
         /// The VM on record.
         existing: VmHandle,
@@ -157,10 +157,10 @@ pub enum Rejected {
         vm: VmCid,
     },
     /// Two resources would have the same handle.
-    #[error("two {}s would be called {}", .0.kind(), .0.handle())]
+    #[error("two {}s would have the CID {}", .0.kind(), .0.handle())]
     SameName(Resource),
     /// The change refers to a record that does not exist.
-    #[error("no {what} '{name}' is recorded")]
+    #[error("no {what} '{name}' is on record")]
     Unknown {
         /// Stemcell, VM or disk.
         what: &'static str,

@@ -523,7 +523,7 @@ fn inconsistent_states_are_refused() {
     for (text, expected) in [
         (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
         (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),
-        (r#"{"director_id":"d","monopile":{"format":99}}"#, "knows formats up to"),
+        (r#"{"director_id":"d","monopile":{"format":99}}"#, "reads formats up to"),
         (r#"{"director_id":"d","disks":[{}]}"#, "not a valid state"),
         (r#"{"director_id":"d","current_vm_cid":7}"#, "not a valid state"),
         (r#"{"director_id":"d","current_vm_cid":" "}"#, "line 1: `current_vm_cid` is blank"),

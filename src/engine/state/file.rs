@@ -467,7 +467,7 @@ impl State {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.starts_with(b"\xef\xbb\xbf") {
             return Err(Error::invalid(
-                "line 1: it begins with a byte order mark, which no tool that writes states adds",
+                "line 1: it begins with a byte order mark; save the file as UTF-8 without one",
             ));
         }
         let at_its_line = |word: &str, problem: String| {
@@ -493,7 +493,7 @@ impl State {
         };
         if let Some((found, known)) = misspelt {
             return Err(at_its_line(&found, format!("it has the key '{found}', which must be '{known}'"))
-                .with_hint(format!("write '{known}' if it is meant, or remove '{found}'")));
+                .with_hint(format!("rename '{found}' to '{known}', or remove it")));
         }
         let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
@@ -700,10 +700,10 @@ fn blank_name(state: &Value) -> Option<(&str, String)> {
     }
     if let Some(blank) = first_blank(&monopile["undeleted"], "cid") {
         let what = ResourceKind::deserialize(&blank["what"]).ok()?;
-        return Some(("undeleted", format!("in `undeleted` there is a {what} without a CID")));
+        return Some(("undeleted", format!("a {what} in `undeleted` has no CID")));
     }
     if first_blank(&monopile["suspects"], "request_id").is_some() {
-        return Some(("suspects", "in `suspects` there is one without a request id".to_owned()));
+        return Some(("suspects", "a record in `suspects` has no request id".to_owned()));
     }
     if let Some(blank) = first_blank(&monopile["snapshots"], "cid") {
         let disk = blank["disk"].as_str()?;
@@ -728,7 +728,7 @@ fn is_blank(value: &Value) -> bool {
 
 fn newer_format(format: u64) -> String {
     format!(
-        "it has format {format}, and this version knows formats up to {FORMAT}: use the version of monopile \
+        "it has format {format}, but this version of monopile reads formats up to {FORMAT}: use the version \
          that wrote it, or a newer one"
     )
 }

@@ -179,10 +179,10 @@ impl Journal {
                 Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
                     .with_source(error)
                     .with_hint(
-                        "it announces a CPI call that may have made something: use the version of \
-                        monopile that wrote it",
+                        "it records a CPI call that may have created something: use the version of monopile \
+                         that wrote it",
                     )
-                    .with_hint("or look in the IaaS for what it describes, and remove the file")
+                    .with_hint("or look in the IaaS for the resource that it describes, then remove the file")
             })?;
             let call = self.open(&intent.request_id, true);
             calls.push((written, intent, call));
@@ -274,8 +274,7 @@ impl OpenCall {
         let log: &dyn Fn(&str) -> String = &|text| redactor.show(text);
         for (path, hide) in [(self.answer_path(), answer), (self.log_path(), log)] {
             if let Err(error) = base::files::durable::rewrite(&path, hide) {
-                tracing::warn!(path = %path.display(), %error, "it may hold secrets, and cannot be \
-                    rewritten");
+                tracing::warn!(path = %path.display(), %error, "removing secrets from this file failed");
             }
         }
     }

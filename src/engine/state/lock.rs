@@ -68,7 +68,7 @@ pub type Waiting<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "what is held is only held")]
+#[expect(dead_code, reason = "held only for its `Drop`")]
 pub(super) enum Lock {
     /// The lock of a state in a directory.
     File(FileLock),
@@ -119,10 +119,10 @@ impl HeldFile {
             ),
         )
         .with_hint(
-            "this run changes nothing more; wait until no run is left, then run the same command again: it \
-             reads the answers of calls that were under way",
+            "this run stops here; wait until no other run works on this environment, then run the same \
+             command again: it reads the answers of open calls",
         )
-        .with_hint("leave the lock file alone: it goes away with the run that made it"))
+        .with_hint("do not delete the lock file: the run that created it removes it"))
     }
 }
 
@@ -187,11 +187,11 @@ pub(super) fn in_use(holder: Option<&Holder>, when: String) -> Error {
     let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
         .with_hint(when)
-        .with_hint("--wait-for-lock DURATION waits for it")
+        .with_hint("to wait for that run, pass --wait-for-lock 30m")
 }
 
 fn in_use_by(path: &Path, file: &mut File) -> Error {
-    let when = format!("wait until it is done; the lock '{}' goes away with its holder", path.display());
+    let when = format!("wait until that run ends; it then releases the lock '{}'", path.display());
     in_use(holder_of(file).as_ref(), when)
 }
 

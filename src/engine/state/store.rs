@@ -36,7 +36,7 @@ impl Store {
         storage.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
         let journal = Journal::held_by(&storage, holder);
         let settled = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
-            Error::io(format!("clearing up after an interrupted run beside '{storage}'"), error)
+            Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let store = Store { storage, state, journal, exists, kept: false, lock };
@@ -66,8 +66,8 @@ impl Store {
         storage.settle_sealing(kept)?;
         let kept = versions::versions(&storage)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
-        let known = if names.is_empty() { "none is kept".to_owned() } else { names.join(", ") };
-        let no_such = format!("there is no version '{version}' of '{storage}': {known}");
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known})");
         let wanted =
             kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
         let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
@@ -120,7 +120,7 @@ impl Store {
         let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
         next.apply(change)
-            .map_err(|rejected| Error::environment("the state refuses a change").with_source(rejected))?;
+            .map_err(|rejected| Error::environment("the state rejects a change").with_source(rejected))?;
         self.write(next)?;
         if ends_vm { self.forget_registry() } else { Ok(()) }
     }
@@ -157,8 +157,8 @@ impl Store {
         }
         self.storage.write("", &bytes).map_err(|error| {
             let way = if self.storage.is_shared() {
-                "the state there is the one before this change, as far as is known; see to it that it can be \
-                    written, then run the same command again"
+                "the bucket probably has the state before this change; make sure that it can be written, \
+                 then run the same command again"
             } else {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"

@@ -12,9 +12,9 @@ use crate::support::hello::Hello;
 const REPORTS: [&str; 9] = [
     "does not exist any more",
     "not on record",
-    "cannot be confirmed",
-    "may have made something",
-    "should the CPI have made something",
+    "cannot confirm that it is gone",
+    "may have created something",
+    "untracked VM",
     "look in the IaaS for",
     "in the IaaS, then run the same command again",
     "to give the VM up",

@@ -9,11 +9,10 @@ use crate::support::scripted::until;
 /// The most commands to each of the two goals.
 const COMMANDS: usize = 12;
 /// Parts of messages that ask the operator to look in the IaaS for something.
-const LOOK: [&str; 5] = [
+const LOOK: [&str; 4] = [
     "look in the IaaS",
     "in the IaaS, then run the same command again",
-    "find and remove it in the IaaS",
-    "remove what has this address in the IaaS",
+    "delete the VM with this address in the IaaS",
     "delete it in the IaaS",
 ];
 
@@ -51,7 +50,7 @@ impl Life {
                     let missing = run.code == 3 && text.contains("there is no state");
                     (run.code == 0 || missing) && !self.hello.world.exists("state.json")
                 }
-                _ => run.code == 0 && !text.contains("start-env starts them"),
+                _ => run.code == 0 && !text.contains("start-env` starts them"),
             };
             if is_reached {
                 return;
@@ -110,18 +109,18 @@ impl Life {
         if text.contains("monopile state forget --stemcell CID") {
             followed |= self.forget_missing("stemcell");
         }
-        if text.contains("the IaaS has no such disk any more") {
+        if text.contains("the disk is gone, or the CPI looks") {
             followed |= self.forget_missing("disk");
         }
         if goal == Word::Create && text.contains("create-env --recreate") {
             flags.push("--recreate");
             followed = true;
         }
-        if text.contains("start-env starts them") {
+        if text.contains("start-env` starts them") {
             self.run_in_peace(Word::Start, &[]);
             followed = true;
         }
-        if text.contains("--wait-for-lock DURATION waits for it") {
+        if text.contains("to wait for that run, pass --wait-for-lock") {
             self.hello.wait_until_idle();
             followed = true;
         }
@@ -132,7 +131,7 @@ impl Life {
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
         // The file of an unusable answer may have the CID, too.
         let known = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
-        let unnamed = text.contains("remove what has this address in the IaaS");
+        let unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut found = false;
         for cid in self.inventory.present(&self.hello) {
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));

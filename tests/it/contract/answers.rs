@@ -49,33 +49,29 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("an empty document", "printf '{}'", "neither `result` nor `error`"),
     ("another document", "printf '{\"cid\": \"vm\"}'", "neither `result` nor `error`"),
     ("an array", "printf '[\"vm\", {}]'", "neither `result` nor `error`"),
-    ("a bare string", "printf '\"vm\"'", "its shape is wrong"),
-    ("null", "printf 'null'", "its shape is wrong"),
+    ("a bare string", "printf '\"vm\"'", "it is malformed"),
+    ("null", "printf 'null'", "it is malformed"),
     (
         "a result and an error",
         "printf '{\"result\": \"vm\", \"error\": {\"type\": \"X\", \"message\": \"y\"}}'",
         "both a result and an error",
     ),
     ("two results", "printf '{\"result\": \"vm\", \"result\": \"vm2\"}'", "duplicate field `result`"),
-    (
-        "an error that is text",
-        "printf '{\"result\": null, \"error\": \"boom\"}'",
-        "shape of its error is wrong",
-    ),
-    ("an error that is a list", "printf '{\"error\": [1]}'", "shape of its error is wrong"),
+    ("an error that is text", "printf '{\"result\": null, \"error\": \"boom\"}'", "its `error` is malformed"),
+    ("an error that is a list", "printf '{\"error\": [1]}'", "its `error` is malformed"),
     (
         "ok_to_retry that is text",
         "printf '{\"error\": {\"type\": \"X\", \"message\": \"y\", \"ok_to_retry\": \"yes\"}}'",
-        "shape of its error is wrong",
+        "its `error` is malformed",
     ),
-    ("a null result", "printf '{\"result\": null, \"error\": null}'", "`create_vm` must answer a CID"),
-    ("an empty CID", "printf '{\"result\": \"\"}'", "`create_vm` must answer a CID that is not empty"),
-    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "`create_vm` must answer a CID that is not empty"),
-    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must answer a CID"),
-    ("a CID that is a list", "printf '{\"result\": [[\"vm\"], {}]}'", "`create_vm` must answer a CID"),
-    ("networks that are text", "printf '{\"result\": [\"vm\", \"net\"]}'", "`create_vm` must answer a CID"),
-    ("a hash", "printf '{\"result\": {\"cid\": \"vm\"}}'", "`create_vm` must answer a CID"),
-    ("a truth", "printf '{\"result\": true}'", "`create_vm` must answer a CID"),
+    ("a null result", "printf '{\"result\": null, \"error\": null}'", "`create_vm` must return a CID"),
+    ("an empty CID", "printf '{\"result\": \"\"}'", "`create_vm` must return a CID that is not empty"),
+    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "`create_vm` must return a CID that is not empty"),
+    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return a CID"),
+    ("a CID that is a list", "printf '{\"result\": [[\"vm\"], {}]}'", "`create_vm` must return a CID"),
+    ("networks that are text", "printf '{\"result\": [\"vm\", \"net\"]}'", "`create_vm` must return a CID"),
+    ("a hash", "printf '{\"result\": {\"cid\": \"vm\"}}'", "`create_vm` must return a CID"),
+    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return a CID"),
     ("17 MiB of white space", "head -c 17M /dev/zero | tr '\\0' ' '", "larger than 16 MiB"),
     (
         "17 MiB of text",
@@ -115,7 +111,7 @@ fn a_broken_answer_is_a_clear_error() {
             assert!(run.stderr.contains(problem), "{name}: {}", run.stderr);
             for needed in [
                 "no usable answer to `create_vm` (request ",
-                "what the CPI's `create_vm` did is not known",
+                "the outcome of the CPI's `create_vm` is unknown",
                 "look in the IaaS for a VM whose agent id is",
                 "--forget-open-calls",
             ] {
@@ -128,7 +124,7 @@ fn a_broken_answer_is_a_clear_error() {
         // Nothing is done until the operator settles the call.
         hello.script(Script::speaking(Speaks::Local));
         let run = hello.create(&[]).failure(1);
-        assert!(told(&run).contains("is not known"), "{}", run.stderr);
+        assert!(told(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
         hello.create(&["--forget-open-calls"]).success();
         assert_eq!(hello.cloud(), hello.recorded());
@@ -212,7 +208,7 @@ fn wrong_types_are_refused_method_by_method() {
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
     for (result, problem) in [
-        ("[]", "must answer a hash"),
+        ("[]", "must return a hash"),
         ("{\"api_version\": \"2\"}", "`api_version` must be a positive integer"),
         ("{\"api_version\": 0}", "`api_version` must be a positive integer"),
         ("{\"api_version\": 99999999999999999999}", "`api_version` must be a positive integer"),
@@ -221,12 +217,12 @@ fn wrong_types_are_refused_method_by_method() {
         fails(&hello, "info", result, problem, false);
         assert!(!hello.world.exists("state.json"), "{result}");
     }
-    fails(&hello, "create_stemcell", "{}", "`create_stemcell` must answer a CID", false);
-    fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must answer a CID", true);
-    fails(&hello, "create_disk", "null", "`create_disk` must answer a CID", true);
-    fails(&hello, "create_disk", "\"\"", "`create_disk` must answer a CID", true);
+    fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a CID", false);
+    fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must return a CID", true);
+    fails(&hello, "create_disk", "null", "`create_disk` must return a CID", true);
+    fails(&hello, "create_disk", "\"\"", "`create_disk` must return a CID", true);
     for result in ["7", "true", "[]"] {
-        fails(&hello, "attach_disk", result, "`attach_disk` must answer a string or a hash", true);
+        fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }
     hello.script(Script::speaking(Speaks::Local));
     hello.create(&["--forget-open-calls"]).success();
@@ -236,7 +232,7 @@ fn wrong_types_are_refused_method_by_method() {
         Deed::Instead("printf '{\"result\": \"true\"}'".into()),
     ));
     let run = hello.delete(&[]).failure(1);
-    assert!(run.stderr.contains("`has_vm` must answer true or false"), "{}", run.stderr);
+    assert!(run.stderr.contains("`has_vm` must return true or false"), "{}", run.stderr);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

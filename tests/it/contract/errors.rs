@@ -8,14 +8,14 @@ fn each_type_of_error_says_what_to_do_and_is_not_retried() {
     let hello = Hello::new();
     for (error_type, hint) in [
         ("Bosh::Clouds::VMNotFound", "create-env --recreate"),
-        ("Bosh::Clouds::DiskNotFound", "no such disk any more"),
+        ("Bosh::Clouds::DiskNotFound", "the disk is gone, or the CPI looks in another"),
         ("Bosh::Clouds::StemcellNotFound", "drop its record with `monopile state forget --stemcell CID`"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
-        ("Bosh::Clouds::NoDiskSpace", "make room in the IaaS"),
+        ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
         ("Bosh::Clouds::CloudError", "with --verbose"),
         ("Bosh::Clouds::CpiError", "with --verbose"),
-        ("My::Own::Error", "'My::Own::Error' is no error type of the CPI API"),
+        ("My::Own::Error", "'My::Own::Error' is not an error type of the CPI API"),
         ("", "gave no error type"),
     ] {
         hello.script(Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, error_type, false));
@@ -86,13 +86,13 @@ fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
         hello.script(Script::speaking(Speaks::Version(1)).first("info", usize::MAX, deed.clone()));
         for flags in [&[][..], &["--cpi-api-version", "2"]] {
             let run = hello.create(flags).failure(1);
-            assert!(run.stderr.contains("pass --cpi-api-version 1"), "{}", run.stderr);
+            assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
             assert!(!hello.world.exists("state.json"));
         }
         hello.requests();
         let run = hello.create(&["--cpi-api-version", "1"]).success();
         let told = format!("{}{}", run.stdout, run.stderr);
-        assert!(told.contains("goes on with API version 1 and contract v1"), "{told}");
+        assert!(told.contains("continuing with API version 1 and contract v1"), "{told}");
         let requests = hello.requests();
         let created = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
         assert_eq!(created["api_version"], 1);
@@ -103,7 +103,11 @@ fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
     // A CPI that does not run is no CPI without `info`.
     hello.world.write("scripted", "#!/no/such/interpreter\n");
     let run = hello.create(&["--cpi-api-version", "1"]).failure(1);
-    assert!(run.stderr.contains("cannot be run") && !run.stdout.contains("goes on"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("cannot be run") && !run.stdout.contains("continuing with"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

@@ -31,8 +31,8 @@ fn each_method_is_tried_again_when_the_cpi_says_so() {
     for method in created {
         assert_eq!(hello.calls(method), 2, "{method}");
         let told = format!(
-            "the CPI's `{method}` failed and says that it may be tried again: {method} failed as \
-                            the script says; attempt 2 of 4 in 1 s"
+            "the CPI's `{method}` failed, and a retry may help: {method} failed as the script says; \
+             attempt 2 of 4 in 1 s"
         );
         assert!((run.stdout.clone() + &run.stderr).contains(&told), "{method}: {}{}", run.stdout, run.stderr);
     }
@@ -59,7 +59,7 @@ fn retries_end_and_wait_longer_each_time() {
     for wait in ["attempt 2 of 4 in 1 s", "attempt 3 of 4 in 2 s", "attempt 4 of 4 in 4 s"] {
         assert!(told.contains(wait), "{told}");
     }
-    assert!(told.contains("run the same command again after a while"), "{told}");
+    assert!(told.contains("run the same command again in a few minutes"), "{told}");
 
     // Each retry has the same arguments and a request ID of its own, as with a director.
     let requests = hello.requests();

@@ -21,7 +21,7 @@ fn a_packaging_script_that_fails() {
     let run = env.create(&[]).failure(1);
     for text in [
         "package 'recorder' of the CPI's release 'test-cpi' cannot be compiled",
-        "its packaging script exited with 7",
+        "the packaging script exited with 7",
         "line 40",
         "--keep-workdir",
     ] {
@@ -164,7 +164,7 @@ fn an_interrupted_compilation_takes_its_script_with_it() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while the CPI was compiled"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while compiling the CPI"));
     assert!(begun.elapsed().as_secs() < 60);
     untouched(&env);
 }

@@ -134,7 +134,7 @@ fn drained() {
     stage.drain("sleep 200");
     stage.create(&[]);
     let run = stage.run("stop-env", &["--drain-timeout", "500ms"]).success();
-    assert!(run.stderr.contains("(--drain-timeout); they are stopped all the same"), "{}", run.stderr);
+    assert!(run.stderr.contains("(--drain-timeout); stopping them anyway"), "{}", run.stderr);
     snapshot!("drained_until_the_deadline", stage, stage.traffic.take());
     stage.env.delete(&["--skip-drain"]).success();
 }

@@ -216,8 +216,8 @@ impl<'t> Life<'t> {
         if run.code == 1 && told.contains("--forget-open-calls") {
             // A creating call without an answer: the run stops and names what to look for.
             let machine_gone = self.contract.is_shared() && disturbance.switches_off();
-            let who = if machine_gone { "it was made by `" } else { "" };
-            for needed in ["is not known", "look in the IaaS for", who] {
+            let who = if machine_gone { "the call was made by `" } else { "" };
+            for needed in ["is unknown", "look in the IaaS for", who] {
                 assert!(told.contains(needed), "{}: {needed} is not in {told}", self.place);
             }
             self.remove_what_is_unknown();

@@ -107,7 +107,7 @@ fn a_reboot_that_fails_is_followed_by_a_new_vm() {
     hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, unable, false));
     let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
     assert!(told.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", told.stdout);
-    assert!(told.stderr.contains("'reboot_vm' did not help: "), "{}", told.stderr);
+    assert!(told.stderr.contains("repair 'reboot_vm' failed: "), "{}", told.stderr);
     assert_ne!(cid(&hello).0, before.0);
     assert_eq!(hello.ask().1, 2);
     hello.script(Script::speaking(Speaks::Local));

@@ -35,8 +35,12 @@ fn each_run_is_on_record_with_its_end_or_without() {
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
     // The record of a killed run has its plan too.
     let headline = |run: &serde_json::Value| run["plan"]["headline"].as_str().unwrap().to_owned();
-    assert!(headline(&runs[2]).starts_with("A VM is created: "), "{}", runs[2]);
-    assert!(headline(&runs[1]).ends_with("a new one created: the last deploy did not finish"), "{}", runs[1]);
+    assert!(headline(&runs[2]).starts_with("Create a VM: "), "{}", runs[2]);
+    assert!(
+        headline(&runs[1]).ends_with("Replace the VM by a new one: the last deploy did not finish"),
+        "{}",
+        runs[1]
+    );
     assert_eq!(runs[2]["plan"]["steps"][0]["step"], "create_stemcell");
     assert_eq!(runs[0]["plan"], serde_json::Value::Null, "a stop has no plan");
     let steps: Vec<&str> =
@@ -49,7 +53,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
         "killed",
         "failed (5)",
         "    Creating VM",
-        "  Plan: A VM is created",
+        "  Plan: Create a VM",
         "    1. Upload the stemcell",
         "  Log: /",
     ];
@@ -80,7 +84,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
 
     hello.delete(&[]).success();
     let deleted = document(&history(&["--json", "--limit", "1"]));
-    assert_eq!(deleted[0]["plan"]["headline"], "Everything on record is deleted");
+    assert_eq!(deleted[0]["plan"]["headline"], "Delete everything on record");
     assert_eq!(deleted[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
     let mut left = hello.leftovers();

@@ -88,7 +88,7 @@ fn nothing_but_its_state_is_asked_of_another_vms_agent() {
     ] {
         let run = run(&hello, command, more).failure(5);
         assert!(
-            run.stderr.contains("11111111-2222") || run.stderr.contains("another VM's agent"),
+            run.stderr.contains("11111111-2222") || run.stderr.contains("another VM answers"),
             "{}",
             run.stderr
         );
@@ -169,7 +169,7 @@ fn a_recreate_makes_a_new_vm_for_what_is_deployed_and_nothing_else() {
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
     );
     let refused = run(&hello, "recreate", &[]).failure(3);
-    assert!(refused.stderr.contains("the manifest is not the one that is deployed"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
     assert_eq!(hello.state(), after);
     assert!(hello.requests().is_empty());
     hello.delete(&[]).success();

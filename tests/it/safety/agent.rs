@@ -34,7 +34,12 @@ fn a_dead_environment_is_never_called_unchanged() {
     hello.kill_vm();
     let before = hello.state();
     let run = hello.create(&[]).failure(5);
-    for text in ["nothing changed, but VM", "cannot be reached", "--recreate", "--no-verify"] {
+    for text in [
+        "nothing changed since the last deploy, but the agent of VM",
+        "cannot be reached",
+        "--recreate",
+        "--no-verify",
+    ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm"]);

@@ -93,7 +93,7 @@ fn the_message_names_the_properties_that_changed() {
     hello.ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).failure(1);
-    let told = "since the VM was made, these of its properties have changed: cloud/region\n";
+    let told = "these of its properties have changed since the VM was created: cloud/region\n";
     assert!(run.stderr.contains(told), "{}", run.stderr);
 
     // Without the record, as in a state of an older version, the run stops all the same. Giving the VM up is

@@ -90,9 +90,9 @@ fn an_unconfirmed_not_found_stays_on_record_until_it_is_repeated() {
     hello.answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
     let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
     let run = hello.delete(&[]).success();
-    assert!(run.stderr.contains("cannot be confirmed"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
     let forget = format!(
-        "`monopile state forget --stemcell {stemcell} --state {}` drops it",
+        "To drop the record: `monopile state forget --stemcell {stemcell} --state {}`",
         hello.world.path("state.json").display()
     );
     assert!(run.stderr.contains(&forget), "{forget}: {}", run.stderr);
@@ -114,7 +114,7 @@ fn a_vm_that_is_not_found_makes_way_and_is_looked_for_again() {
     hello.answer("has_vm", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_vm"));
     hello.answer("delete_vm", "after", &Hello::error("Fog::Compute::Error", "404 Not Found"));
     let run = hello.create(&["--recreate"]).success();
-    assert!(run.stderr.contains("cannot be confirmed"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
     assert_eq!(undeleted(&hello)[0]["cid"], old);
     assert_ne!(hello.state()["current_vm_cid"], old);
     assert!(shown(&hello).contains(old.as_str().unwrap()));

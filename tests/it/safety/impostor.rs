@@ -41,7 +41,7 @@ fn at_every_command_it_is_left_alone() {
         // foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).failure(5);
-            for text in ["is not the one of VM", told.as_str(), "find and remove it in the IaaS"] {
+            for text in ["is not the agent of VM", told.as_str(), "delete it in the IaaS"] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
             harmless(&proxy);
@@ -54,7 +54,7 @@ fn at_every_command_it_is_left_alone() {
         for command in ["stop-env", "start-env", "create-env"] {
             let run = hello.world.finish(hello.command(command, &[])).failure(5);
             assert!(
-                run.stderr.contains("is not the one of VM") && run.stderr.contains(&told),
+                run.stderr.contains("is not the agent of VM") && run.stderr.contains(&told),
                 "{}",
                 run.stderr
             );
@@ -66,11 +66,11 @@ fn at_every_command_it_is_left_alone() {
 
         let before = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&["--recreate"]).failure(5);
-        assert!(run.stdout.contains("is not the VM's own") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(run.stdout.contains("another VM answers (") && run.stdout.contains(&told), "{}", run.stdout);
         assert_ne!(hello.state()["current_vm_cid"], before);
         harmless(&proxy);
         let run = hello.delete(&[]).success();
-        assert!(run.stdout.contains("is not the VM's own") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(run.stdout.contains("another VM answers (") && run.stdout.contains(&told), "{}", run.stdout);
         harmless(&proxy);
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
@@ -103,7 +103,7 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
             hello.script(script);
             proxy.take();
             let run = hello.create(&[]).failure(5);
-            assert!(run.stderr.contains("is not the one of VM"), "{method} {nth}: {}", run.stderr);
+            assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
             let exchanges = proxy.take();
             let seen = exchanges.iter().position(|one| one.answer["value"]["agent_id"] == OTHER).unwrap();
             let more: Vec<String> = exchanges[seen..].iter().map(|one| one.name()).collect();
@@ -133,7 +133,7 @@ fn an_update_in_place_is_not_for_it() {
     hello.script(Script::speaking(Speaks::Local).first("info", 1, Deed::After(arrives)));
     proxy.take();
     let run = hello.create(&[]).failure(5);
-    assert!(run.stderr.contains("is not the one of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
+    assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
     let exchanges = proxy.take();
     let said: Vec<(String, bool)> =
         exchanges.iter().map(|one| (one.name(), one.answer["value"]["agent_id"] == OTHER)).collect();

@@ -106,7 +106,7 @@ fn a_state_that_is_hard_linked_from_elsewhere_is_refused() {
     std::fs::hard_link(&state, &other).unwrap();
     for run in [hello.create(&[]), hello.delete(&[])] {
         let run = run.failure(3);
-        assert!(run.stderr.contains("is hard-linked from elsewhere (1 other names)"), "{}", run.stderr);
+        assert!(run.stderr.contains("has 1 other hard links"), "{}", run.stderr);
     }
     std::fs::remove_file(&other).unwrap();
     // The backup may be a link to the state if a run was killed between two steps of a write.
@@ -154,7 +154,7 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
     assert!(run.stderr.contains("--cpi-timeout"), "{}", run.stderr);
     let run =
         hello.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", &id]).failure(1);
-    assert!(run.stderr.contains("still at work"), "{}", run.stderr);
+    assert!(run.stderr.contains("is still running"), "{}", run.stderr);
     let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 

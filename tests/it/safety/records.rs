@@ -78,7 +78,11 @@ fn shown_and_verified() {
     assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
     hello.answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
     let run = verify(&hello, &[]).failure(6);
-    assert!(run.stderr.contains(&format!("not as recorded: disk '{disk}'")), "{}", run.stderr);
+    assert!(
+        run.stderr.contains(&format!("the cloud is not as the state says: disk '{disk}'")),
+        "{}",
+        run.stderr
+    );
     hello.answer_truly();
 
     // The agent belongs to another VM.
@@ -104,7 +108,7 @@ fn a_lost_state_is_made_from_cids() {
     let all = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell];
 
     let run = import(&all).failure(3);
-    assert!(run.stderr.contains("there is a state"), "{}", run.stderr);
+    assert!(run.stderr.contains("exists already"), "{}", run.stderr);
     assert_eq!(hello.state(), before);
     std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
     let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
@@ -112,9 +116,9 @@ fn a_lost_state_is_made_from_cids() {
     import(&[]).failure(2);
     import(&["--stemcell", "cid"]).failure(2);
     let run = import(&["--vm", "vm-nowhere"]).failure(3);
-    assert!(run.stderr.contains("the CPI knows no VM 'vm-nowhere'"), "{}", run.stderr);
+    assert!(run.stderr.contains("the CPI does not find VM 'vm-nowhere'"), "{}", run.stderr);
     let run = import(&["--vm", &vm, "--disk", "disk-nowhere"]).failure(3);
-    assert!(run.stderr.contains("the CPI knows no disk 'disk-nowhere'"), "{}", run.stderr);
+    assert!(run.stderr.contains("the CPI does not find disk 'disk-nowhere'"), "{}", run.stderr);
     assert!(!hello.world.exists("state.json"), "nothing is recorded by halves");
 
     import(&all).success();
@@ -150,7 +154,7 @@ fn a_vm_whose_agent_is_silent_is_imported_without_its_id() {
     hello.kill_vm();
     let more = ["--vm", &vm, "--agent-timeout", "1s"];
     let run = hello.world.finish(hello.subcommand(&["state", "import"], &more)).success();
-    assert!(run.stderr.contains("the agent's id is not known"), "{}", run.stderr);
+    assert!(run.stderr.contains("so its id is unknown"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert!(hello.state()["monopile"]["vm"].is_null());
     // The version with all records.
@@ -182,7 +186,7 @@ fn versions_are_kept_and_gone_back_to() {
     // Restoring would drop the record of a VM, which needs consent.
     let run = state(&hello, &["backup", "--restore", "1", "-n"]).failure(2);
     let vm = second["current_vm_cid"].as_str().unwrap();
-    assert!(run.stderr.contains(&format!("It does not know VM '{vm}'")), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("That version does not record VM '{vm}'")), "{}", run.stderr);
     assert!(run.stderr.contains("--yes"));
     assert_eq!(hello.state(), second);
     state(&hello, &["backup", "--restore", "7", "--yes"]).failure(3);
@@ -223,7 +227,7 @@ fn a_record_is_dropped_only_when_agreed() {
     let run = state(&hello, &["forget", "--call", "none", "--yes"]).failure(3);
     assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
     let run = state(&hello, &["forget", "--disk", disk, "-n"]).failure(2);
-    assert!(run.stderr.contains("--yes") && run.stderr.contains("nothing will know of it"), "{}", run.stderr);
+    assert!(run.stderr.contains("--yes") && run.stderr.contains("no command will know it"), "{}", run.stderr);
     assert_eq!(hello.state(), before);
     hello.requests();
 

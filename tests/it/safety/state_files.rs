@@ -52,7 +52,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "no stemcell has that id",
             "line 3",
         ),
-        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "knows formats up \
+        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "reads formats up \
             to", "line 4"),
         ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
         (
@@ -65,14 +65,14 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "an undeleted VM without a CID",
             top(r#""monopile": {"format": 1, "undeleted": [{"what": "vm", "cid": "", "said": "", "since": ""}]}"#)
                 .into(),
-            "without a CID",
+            "a VM in `undeleted` has no CID",
             "line 3",
         ),
         (
             "a failed call without an id",
             top(r#""monopile": {"format": 1, "suspects": [{"what": "vm", "request_id": " ", "looks_like": "", "said": "", "since": ""}]}"#)
                 .into(),
-            "without a request id",
+            "a record in `suspects` has no request id",
             "line 3",
         ),
         (

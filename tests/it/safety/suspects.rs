@@ -33,7 +33,7 @@ fn a_vm_without_a_known_cid_is_found_by_its_agent() {
     let ids = ["request_id", "agent_id"].map(|key| suspect[key].as_str().unwrap());
     let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();
     crate::support::scripted::until("its agent answers", || {
-        hello.create(&[]).stderr.contains("a VM that is not on record is there")
+        hello.create(&[]).stderr.contains("an untracked VM answers at")
     });
     assert_eq!(hello.calls(""), 0, "it went on");
 
@@ -49,7 +49,7 @@ fn a_vm_without_a_known_cid_is_found_by_its_agent() {
 
     hello.call("delete_vm", json!([vm]));
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("the state stays") && told(&run), "{}", run.stdout);
+    assert!(run.stdout.contains("the state was kept") && told(&run), "{}", run.stdout);
     let run = state(&hello, &["forget", "-n", "--call", ids[0]]).failure(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
     let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).failure(3);
@@ -105,7 +105,7 @@ fn delete_env_asks_once_about_an_environment_with_nothing_but_suspects() {
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
     assert!(
-        run.stdout.contains("the state stays") && run.stdout.contains("--failed-calls"),
+        run.stdout.contains("the state was kept") && run.stdout.contains("--failed-calls"),
         "{}",
         run.stdout
     );
@@ -132,7 +132,7 @@ fn an_error_after_the_deed_leaves_a_suspect_whatever_its_type() {
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
         hello.script(Script::speaking(Speaks::Local));
         crate::support::scripted::until("its agent answers", || {
-            hello.create(&[]).stderr.contains("a VM that is not on record is there")
+            hello.create(&[]).stderr.contains("an untracked VM answers at")
         });
         assert_eq!(hello.calls("create_vm"), 0, "{kind}: a second VM");
         let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();

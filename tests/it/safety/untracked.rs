@@ -69,9 +69,12 @@ fn a_listener_with_another_certificate_is_not_ignored() {
     lose(&hello);
     // Only the password differs, then the CA as well.
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
-    stops(&hello, &["something answers there", "(401)", "--vars-store"]);
+    stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true });
-    stops(&hello, &["something answers there", "invalid peer certificate", "--ignore-untracked-vm"]);
+    stops(
+        &hello,
+        &["is in use, and no VM is on record", "its certificate is not signed by", "--ignore-untracked-vm"],
+    );
     let run = hello.world.finish(hello.command("plan", &["--ignore-untracked-vm"])).success();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
 
@@ -97,7 +100,11 @@ fn a_listener_with_another_certificate_is_not_ignored() {
          - {type: remove, path: /instance_groups/0/networks/0/static_ips}\n",
     );
     let run = hello.world.finish(hello.command("plan", &[])).success();
-    assert!(run.stdout.contains("Not checked: whether a VM of this manifest exists"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("Not checked: whether an untracked VM of this manifest exists"),
+        "{}",
+        run.stdout
+    );
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -123,7 +130,7 @@ fn import_takes_the_disk_of_the_vm_on_record() {
     hello.ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
     let run = import(&hello, &[]).failure(3);
     assert!(
-        run.stderr.contains(&format!("disk '{disk}' mounted, and the manifest wants none")),
+        run.stderr.contains(&format!("disk '{disk}' mounted, but the manifest has no persistent disk")),
         "{}",
         run.stderr
     );
@@ -132,7 +139,7 @@ fn import_takes_the_disk_of_the_vm_on_record() {
 
     let run = import(&hello, &[]).success();
     assert!(
-        run.stdout.contains(&format!("disk '{disk}' is mounted on the VM, and is recorded")),
+        run.stdout.contains(&format!("disk '{disk}' is mounted on the VM, so it is recorded too")),
         "{}",
         run.stdout
     );
@@ -155,7 +162,7 @@ fn a_mounted_disk_that_is_not_on_record_is_reported() {
     assert_eq!(hello.ask().1, 1);
     let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
     hello.world.run(["state", "forget", "--state", "state.json", "--disk", &disk, "--yes"]).success();
-    let said = format!("disk '{disk}' is mounted on the VM, and not on record");
+    let said = format!("disk '{disk}' is mounted on the VM, but not on record");
     let run = hello.world.finish(hello.command("status", &[])).failure(6);
     assert!(
         run.stdout.contains("NOT ON RECORD") && run.stderr.contains(&said),

@@ -29,14 +29,14 @@ fn configs_that_cannot_be_meant() {
     let good = clouds.hello.world.read("cpis.yml");
     both_refuse(&clouds, "z-eats", 3, &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"]);
     for (from, to, expected) in [
-        ("name: east", "name: eats", "AZ 'z-east' is of CPI 'eats', which the CPI config does not have"),
+        ("name: east", "name: eats", "AZ 'z-east' uses CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
         ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
         ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is no file"),
         (
             "type: local, properties: {root: ",
             "type: nonesuch, properties: {root: ",
-            "nothing makes CPI 'east' of type 'nonesuch'",
+            "no program found for CPI 'east' of type 'nonesuch'",
         ),
         ("name: east,", "name: east, migrated_from: [{name: east}],", "but that is this CPI itself"),
         ("name: east,", "name: east, migrated_from: [{name: west}],", "but the CPI config still defines it"),
@@ -69,7 +69,7 @@ fn configs_that_cannot_be_meant() {
 fn a_zone_without_its_config() {
     let mut clouds = Clouds::new();
     let run = clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).failure(3);
-    assert_said(&run, "AZ 'z-east' is of CPI 'east', and there is no CPI config");
+    assert_said(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
     assert_said(&run, "--cpi-config");
     clouds.hello.ops(
         "two.yml",
@@ -114,10 +114,10 @@ fn a_stemcell_that_no_cloud_takes() {
         &clouds,
         "z-west",
         3,
-        &["CPI 'west' takes stemcells in the formats local, and this one comes as local-directory"],
+        &["CPI 'west' accepts the stemcell formats local, but this stemcell has local-directory"],
     );
     clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();
-    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it takes");
+    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     clouds.delete("z-foreign").success();
 }

@@ -12,7 +12,7 @@ fn there_and_back_with_a_disk() {
     let before = clouds.hello.world.read("state.json");
 
     let run = clouds.create("z-west", &[]).failure(3);
-    assert_said(&run, "the environment moves from CPI 'east' to CPI 'west', and its persistent disk");
+    assert_said(&run, "the environment moves from CPI 'east' to CPI 'west', but its persistent disk");
     assert_said(&run, "--recreate-persistent-disks");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.hello.ask().1, 2, "nothing happened to it");

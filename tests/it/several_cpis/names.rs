@@ -10,7 +10,7 @@ fn a_renamed_cpi_keeps_its_resources() {
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let run = clouds.create("z-east", &[]).success();
-    assert_said(&run, "what is on record of CPI 'east' is of CPI 'orient' from now on");
+    assert_said(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
     assert_said(&run, "Nothing changed");
     let mut after = clouds.hello.state();
     assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
@@ -41,7 +41,7 @@ fn the_default_cpi_gets_a_name() {
     });
     // The zone still belongs to the default CPI, whose resources would be taken for the other one's.
     let run = clouds.create("z-default", &[]).failure(3);
-    assert_said(&run, "is `migrated_from` the default CPI, and the VM is to be made by the default CPI");
+    assert_said(&run, "(`migrated_from`), but the VM would be created by the default CPI");
     assert!(!clouds.hello.state().to_string().contains("\"named\""));
     clouds.delete("z-default").success();
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
@@ -56,11 +56,11 @@ fn a_cpi_that_is_on_record_cannot_go() {
     clouds.config(|text| text.replace("name: east,", "name: other,"));
     for az in ["z-west", "z-default"] {
         let run = clouds.create(az, &[]).failure(3);
-        assert_said(&run, "the state is about CPI 'east', which the CPI config does not have (any more)");
+        assert_said(&run, "the state has resources of CPI 'east', which is not in the CPI config");
         assert_said(&run, "on record: VM 'vm-");
     }
     let run = clouds.delete("z-east").failure(3);
-    assert_said(&run, "the state is about CPI 'east'");
+    assert_said(&run, "the state has resources of CPI 'east'");
     let run =
         clouds.hello.world.finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"])).failure(3);
     assert_said(&run, "there is no CPI config");

@@ -57,7 +57,7 @@ fn nothing_moves_to_another_cpi_by_the_way() {
     clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
     let before = clouds.hello.world.read("state.json");
     let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).failure(3);
-    assert_said(&run, "the manifest is not the one that is deployed");
+    assert_said(&run, "the manifest differs from the deployed one");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.delete("z-east").success();

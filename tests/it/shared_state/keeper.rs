@@ -19,7 +19,7 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
     child.kill().unwrap();
     child.end();
     until("something goes on with the lease", || {
-        lock(&bucket)["command"].as_str().unwrap().contains("which ended")
+        lock(&bucket)["command"].as_str().unwrap().contains("(ended; its CPI call still runs)")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
     // It looks for the answer periodically.

@@ -111,7 +111,10 @@ fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
         asked.join().unwrap()
     });
     let told = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("it was given back after 30 s"), "{told}");
+    assert!(
+        told.contains("this run gave it back, because a question was not answered within 30 s"),
+        "{told}"
+    );
     assert_eq!(run.code, 4);
     assert_eq!(hello.ask().0, "Ahoy");
     hello.delete(&[]).success();
@@ -130,7 +133,7 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
     hello.requests();
     hello.go();
     let run = end_of(&hello, child).failure(4);
-    for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "does nothing more"] {
+    for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "this run stops here"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
@@ -188,7 +191,7 @@ fn what_writes_without_a_lease_is_noticed() {
     bucket.put("state.json", changed.as_bytes());
     hello.go();
     let run = end_of(&hello, child).failure(1);
-    assert!(run.stderr.contains("something else writes there"), "{}", run.stderr);
+    assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.change_machine();
     hello.script(Script::speaking(Speaks::Local));
@@ -209,7 +212,7 @@ fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
     let refused = hello.create(&["--wait-for-lock", "30s"]).failure(1);
     for part in [
         "has run out; it is taken over",
-        &format!("it was made by `create-env` on {user}@{host} (pid {pid}, since "),
+        &format!("the call was made by `create-env` on {user}@{host} (pid {pid}, since "),
         &format!("if {host} is only cut off"),
         "look in the IaaS for",
         "--forget-open-calls",

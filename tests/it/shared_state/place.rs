@@ -54,7 +54,9 @@ fn what_is_on_record_there_is_mended_there() {
     let import = ["--vm", vm, "--disk", disk, "--stemcell", &named];
     let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
     let there_is_one = on(&import).failure(3);
-    assert!(there_is_one.stderr.contains(&format!("a state '{}' already", bucket.url("state.json"))));
+    assert!(
+        there_is_one.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json")))
+    );
     bucket.delete("state.json");
     on(&import).success();
     hello.change_machine();
@@ -114,7 +116,7 @@ fn what_does_not_lead_there_is_told() {
     let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).failure(2);
     assert!(plain.stderr.contains("whole network"), "{}", plain.stderr);
     assert!(show(&bucket, "s3://bucket", &[]).failure(2).stderr.contains("no object in it"));
-    assert!(show(&bucket, "ftp://b/k", &[]).failure(2).stderr.contains("'ftp' is not known"));
+    assert!(show(&bucket, "ftp://b/k", &[]).failure(2).stderr.contains("s3, gs or az, not 'ftp'"));
     let lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).failure(2);
     assert!(lease.stderr.contains("MONOPILE_STATE_LEASE"), "{}", lease.stderr);
     bucket.put("a.json", b"{\"director_id\": 1}");

@@ -69,7 +69,7 @@ fn live(service: Service) {
         run.join().unwrap()
     });
     let refused = run.failure(1);
-    assert!(refused.stderr.contains("something else writes there"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("another run or program writes there"), "{}", refused.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.wait_for_keeper();
     hello.script(Script::speaking(Speaks::Local));

@@ -58,8 +58,8 @@ fn what_does_not_pass_is_told_and_nothing_was_done() {
         ("403 Forbidden", "SignatureDoesNotMatch", ["access is denied", "AWS_SECRET_ACCESS_KEY"]),
         ("400 Bad Request", "ExpiredToken", ["ExpiredToken", "AWS_SESSION_TOKEN"]),
         ("301 Moved Permanently", "PermanentRedirect", ["region", "AWS_REGION"]),
-        ("501 Not Implemented", "NotImplemented", ["NotImplemented", "write on condition"]),
-        ("500 Internal Server Error", "InternalError", ["InternalError", "does not do as asked"]),
+        ("501 Not Implemented", "NotImplemented", ["NotImplemented", "does not support conditional writes"]),
+        ("500 Internal Server Error", "InternalError", ["InternalError", "answered with an error"]),
     ] {
         let (_server, bucket) = front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
@@ -83,8 +83,7 @@ fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
         let server = Server::start(move |request, _| request.without(ignored).forward(port));
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
         let run = hello.create(&[]).failure(1);
-        for part in
-            ["in spite of the condition", "so nothing is a lock there", "a service that writes on condition"]
+        for part in ["ignored the condition If-", "so the state cannot be locked there", "conditional writes"]
         {
             assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
         }
@@ -141,7 +140,7 @@ fn a_removal_that_arrives_late_does_not_remove_the_next_lock() {
         });
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
         let run = hello.delete(&[]).failure(1);
-        assert!(run.stderr.contains("something else writes there"), "{service:?}: {}", run.stderr);
+        assert!(run.stderr.contains("another run or program writes there"), "{service:?}: {}", run.stderr);
         assert_eq!((direct.read("state.json"), direct.read(LOCK)), (theirs.to_owned(), foreign(3600)));
         assert_eq!(hello.leftovers(), Vec::<String>::new());
         direct.delete(LOCK);

@@ -7,7 +7,6 @@ use super::package_store::{self, Lock, PackageStore, Slot};
 use super::{Halt, Workshop, script};
 use artifact::archive::{self, Links, Options};
 use base::Result;
-use base::error::ResultExt;
 use base::events::{Stage, Unit};
 
 /// Provides a package in the cache, and returns the lock that keeps it there.
@@ -62,7 +61,7 @@ pub(super) fn provide_alone(
     let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
     if slot.is_complete() {
-        own.skip("it is there already");
+        own.skip("it is installed already");
         return Ok(());
     }
     Build { needed, package, slot: &slot, lock, package_store, workshop, halt, stage: &own }.run()?;
@@ -149,8 +148,12 @@ impl Build<'_, '_> {
             halt: self.halt,
             stage: self.stage,
         };
-        let outcome = run.packaging().context(|| {
-            format!("package '{}' of the CPI's release '{}' cannot be compiled", package.name, release.name)
+        let outcome = run.packaging().map_err(|error| match error.kind() {
+            base::ErrorKind::Interrupted(_) => error,
+            _ => error.context(format!(
+                "package '{}' of the CPI's release '{}' cannot be compiled",
+                package.name, release.name
+            )),
         });
         match outcome {
             Err(error)

@@ -77,9 +77,9 @@ impl Halt<'_> {
         if let Some(signal) = (self.interrupted)() {
             return Err(Error::new(
                 base::ErrorKind::Interrupted(signal),
-                "interrupted while the CPI was compiled; nothing else was begun",
+                "interrupted while compiling the CPI; nothing else was started",
             )
-            .with_hint("run the same command again; packages that were done need not be compiled again"));
+            .with_hint("run the same command again: it keeps the packages that are compiled already"));
         }
         if self.failed.load(Ordering::SeqCst) {
             return Err(Error::environment("stopped, because another package cannot be compiled"));

@@ -37,9 +37,13 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r
             let mut with = Vec::new();
             for dependency in release.dependencies(package)? {
                 let place = places.get(&(release.name.as_str(), dependency.name.as_str()));
-                let (index, known) = place
-                    .and_then(|index| Some((*index, needed.get(*index)?)))
-                    .ok_or_else(|| Error::invalid(format!("package '{}' comes too late", dependency.name)))?;
+                let (index, known) =
+                    place.and_then(|index| Some((*index, needed.get(*index)?))).ok_or_else(|| {
+                        Error::invalid(format!(
+                            "package '{}' is listed after a package that depends on it",
+                            dependency.name
+                        ))
+                    })?;
                 with.push((known.package.name.as_str(), known.key.as_str()));
                 dependencies.insert(index);
             }
@@ -91,5 +95,5 @@ fn same_name(one: &Needed<'_>, other: &Needed<'_>) -> Error {
         "the CPI needs two different packages '{}': one of release '{}', one of release '{}'",
         one.package.name, one.release.name, other.release.name
     ))
-    .with_hint("packages are found by name, so one directory cannot hold both")
+    .with_hint("the CPI finds packages by name: use releases that share one version of this package")
 }

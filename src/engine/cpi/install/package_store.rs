@@ -151,7 +151,7 @@ impl Slot {
                 self.name
             ))
             .with_hint(
-                "it was not made by this program; remove it, or give another directory with --package-dir",
+                "monopile did not create it: remove it, or choose another directory with --package-dir",
             ));
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Slot {
         if self.is_cache
             && let Err(error) = File::open(&self.marker).and_then(|marker| marker.set_modified(now))
         {
-            tracing::debug!(%error, "the use of a package cannot be noted");
+            tracing::debug!(%error, "recording the use of a package failed");
         }
     }
 
@@ -199,7 +199,7 @@ impl Slot {
     pub(super) fn discard(&self) {
         let remains = if self.is_cache { &self.packages } else { &self.target };
         if let Err(error) = remove_tree(remains) {
-            tracing::warn!(?error, "what is left of a failed compilation cannot be removed");
+            tracing::warn!(?error, "removing the rest of a failed compilation failed");
         }
     }
 
@@ -233,7 +233,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => {}
             }
             if !told {
-                stage.log_line("another run is at work on it; waiting");
+                stage.log_line("waiting for another run that compiles it");
                 told = true;
             }
             halt.check()?;

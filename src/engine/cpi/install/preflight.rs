@@ -51,7 +51,7 @@ pub(super) fn check(
         .collect();
     Err(Error::environment("the CPI cannot be compiled on this machine: tools are missing")
         .with_source(format!("not found: {}", list.join("; ")))
-        .with_hint("install them, or use a compiled release of the CPI"))
+        .with_hint("install these tools, or use a compiled release of the CPI"))
 }
 
 fn read_script(package: &Needed<'_>) -> Result<String> {

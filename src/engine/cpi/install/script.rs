@@ -67,7 +67,9 @@ impl Run<'_> {
             .stderr(log)
             .process_group(0);
         let mut child = command.spawn().map_err(|error| {
-            Error::environment("bash cannot be run").with_source(error).with_hint("install bash")
+            Error::environment("bash cannot be run")
+                .with_source(error)
+                .with_hint("install bash, or add its directory to PATH")
         })?;
         let mut tail = CallLog::open(log_path);
         let mut show = |line: &str| {
@@ -89,7 +91,7 @@ impl Run<'_> {
             (None, None) => "failed".to_owned(),
         };
         let lines = tail.tail();
-        let error = Error::environment(format!("its packaging script {end}"));
+        let error = Error::environment(format!("the packaging script {end}"));
         let error = if lines.trim().is_empty() {
             error.with_source("it wrote nothing")
         } else {
@@ -99,7 +101,9 @@ impl Run<'_> {
         Err(if self.workshop.keep_work {
             error
         } else {
-            error.with_hint("to look at the directory it was compiled in, run again with --keep-workdir")
+            error.with_hint(
+                "to keep the directory in which it was compiled, run the same command with --keep-workdir",
+            )
         })
     }
 

@@ -34,18 +34,18 @@ pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::Info,
         name: "info",
-        purpose: "say which API version and stemcell formats the CPI takes",
+        purpose: "return the API version and stemcell formats of the CPI",
         v1: Shape::Info,
         v2: Shape::Info,
         // A CPI without `info` has API version 1.
         absence: Absence::Tolerated,
-        callers: "every command that uses a CPI, first of all",
+        callers: "every command that uses a CPI, as its first call",
         ..COMMON
     },
     Facts {
         method: Method::CreateStemcell,
         name: "create_stemcell",
-        purpose: "make an image of a stemcell",
+        purpose: "create the image of a stemcell",
         arguments: &[
             argument("image_path", ArgumentKind::Text),
             CLOUD_PROPERTIES,
@@ -54,7 +54,7 @@ pub(super) static TABLE: [Facts; 25] = [
         changes: true,
         v1: Shape::Cid(ResourceKind::Stemcell),
         v2: Shape::Cid(ResourceKind::Stemcell),
-        callers: "create-env and a director's upload-stemcell, to make VMs from it",
+        callers: "create-env and a director's upload-stemcell, to create VMs from it",
         ..COMMON
     },
     Facts {
@@ -69,7 +69,7 @@ pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::CreateVm,
         name: "create_vm",
-        purpose: "make and start a VM",
+        purpose: "create and start a VM",
         arguments: &[
             argument("agent_id", ArgumentKind::Text),
             STEMCELL,
@@ -97,7 +97,7 @@ pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::HasVm,
         name: "has_vm",
-        purpose: "say whether a VM exists",
+        purpose: "check whether a VM exists",
         arguments: &[VM],
         v1: Shape::Boolean,
         v2: Shape::Boolean,
@@ -128,7 +128,7 @@ pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::CreateDisk,
         name: "create_disk",
-        purpose: "make a disk",
+        purpose: "create a disk",
         arguments: &[
             argument("size", ArgumentKind::Integer),
             CLOUD_PROPERTIES,
@@ -143,7 +143,7 @@ pub(super) static TABLE: [Facts; 25] = [
     Facts {
         method: Method::HasDisk,
         name: "has_disk",
-        purpose: "say whether a disk exists",
+        purpose: "check whether a disk exists",
         arguments: &[DISK],
         v1: Shape::Boolean,
         v2: Shape::Boolean,
@@ -250,13 +250,13 @@ pub(super) static TABLE: [Facts; 25] = [
         purpose: "delete a VM",
         arguments: &[VM],
         changes: true,
-        callers: "create-env before it makes a new VM, delete-env, and a director's deploy",
+        callers: "create-env before it creates a new VM, delete-env, and a director's deploy",
         ..COMMON
     },
     Facts {
         method: Method::CreateNetwork,
         name: "create_network",
-        purpose: "make a network",
+        purpose: "create a network",
         arguments: &[argument("subnet_definition", ArgumentKind::Hash)],
         changes: true,
         v1: Shape::Network,
@@ -282,14 +282,14 @@ pub(super) static TABLE: [Facts; 25] = [
         arguments: &[VM, argument("networks", ArgumentKind::Hash)],
         changes: true,
         absence: Absence::Tolerated,
-        callers: "a director of long ago; today's makes a new VM",
+        callers: "old directors; newer ones create a new VM",
         deprecated: true,
         ..COMMON
     },
     Facts {
         method: Method::CurrentVmId,
         name: "current_vm_id",
-        purpose: "say which VM the CPI runs on",
+        purpose: "return the VM on which the CPI runs",
         v1: Shape::Cid(ResourceKind::Vm),
         v2: Shape::Cid(ResourceKind::Vm),
         absence: Absence::Feature,

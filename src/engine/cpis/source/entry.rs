@@ -9,6 +9,7 @@ use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;
 use base::files::durable::parent;
+use base::text::listed;
 use base::{Error, Result};
 use manifest::CpiEntry;
 
@@ -112,11 +113,12 @@ fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
         let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);
         if !program.is_file() {
             return Err(Error::invalid(format!(
-                "the `exec_path` of CPI '{name}' is no file: '{}'",
+                "the `exec_path` of CPI '{name}' is not a file: '{}'",
                 program.display()
             ))
             .with_hint(
-                "a relative path is looked up beside the file of the CPI config, or the manifest that has it",
+                "check the path; it is relative to the file of the CPI config, or to the manifest that has \
+                 `cpis`",
             ));
         }
         check_program(&program)?;
@@ -127,11 +129,11 @@ fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
         None if BuiltinCpi::named(kind).is_some() => Ok(EntryKind::Builtin),
         None => {
             let searched: Vec<&str> = parts.releases.iter().map(|release| release.name.as_str()).collect();
-            let searched = if searched.is_empty() { "there are none".into() } else { searched.join(", ") };
-            Err(Error::invalid(format!("nothing makes CPI '{name}' of type '{kind}'"))
+            let searched = if searched.is_empty() { "none".into() } else { listed(&searched) };
+            Err(Error::invalid(format!("no program found for CPI '{name}' of type '{kind}'"))
                 .with_source(format!(
-                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (looked at: \
-                        {searched}), and the built-in CPIs are {}",
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
+                     and the built-in CPIs are {}",
                     BuiltinCpi::names(" and ")
                 ))
                 .with_hint(

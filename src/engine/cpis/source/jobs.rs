@@ -192,10 +192,10 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
     let mut found: Vec<Found<'r>> = Vec::new();
     for (name, release) in wanted {
         let release = find(releases, release)?;
-        let job = release.job(name).context(|| "`cloud_provider` names a CPI that is not there")?;
+        let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
         if found.iter().any(|other| other.job.name == job.name) {
             return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
-                .with_hint("jobs are installed by name, so each name can be there once"));
+                .with_hint("jobs are installed by name: remove one of the two"));
         }
         found.push(Found { release, job });
     }
@@ -220,7 +220,7 @@ fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
                 })
                 .collect();
             Err(Error::invalid(format!(
-                "no job of `cloud_provider` has the template `{CPI}`, which is the CPI"
+                "no job of `cloud_provider` has the template `{CPI}`, so none is a CPI"
             ))
             .with_source(format!("job {}", looked.join("; job ")))
             .with_hint("name the job of the CPI in `cloud_provider.template`"))
@@ -228,11 +228,11 @@ fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
         several => {
             let names: Vec<String> = several.iter().map(name).collect();
             Err(Error::invalid(format!(
-                "{} jobs of `cloud_provider` have the template `{CPI}`, but there can be one CPI only",
+                "{} jobs of `cloud_provider` have the template `{CPI}`, but only one may be a CPI",
                 several.len()
             ))
             .with_source(format!("they are {}", names.join(" and ")))
-            .with_hint("leave the jobs of one CPI and its plug-ins in `cloud_provider.templates`"))
+            .with_hint("keep only the jobs of one CPI and its plug-ins in `cloud_provider.templates`"))
         }
     }
 }

@@ -90,7 +90,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The entry with this name, and the directory for what is its own.
+    /// Returns the entry with this name, and its directory.
     fn entry(&self, name: &str) -> Result<(&Entry<'a>, PathBuf)> {
         let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
         let (index, entry) = found.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
@@ -163,10 +163,14 @@ impl<'a> Sources<'a> {
 fn check_program(program: &Path) -> Result<()> {
     let cannot = || Error::invalid(format!("the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
-        cannot().with_source(error).with_hint("check the path; it is relative to the file that names it")
+        cannot()
+            .with_source(error)
+            .with_hint("check the path; it is relative to the manifest or CPI config that names it")
     })?;
     if !metadata.is_file() {
-        return Err(cannot().with_source("it is not a file").with_hint("name the program of the CPI"));
+        return Err(cannot()
+            .with_source("it is not a file")
+            .with_hint("set the path of the CPI's executable"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
         return Err(cannot()

@@ -107,8 +107,8 @@ fn releases(
         match open(std::slice::from_ref(release)) {
             Ok(opened) => releases.extend(opened),
             Err(error) if builtin && !says_so(release) => {
-                tracing::info!(release = release.name, problem = %error.chain().join(": "), "not looked at \
-                    for CPIs");
+                tracing::info!(release = release.name, problem = %error.chain().join(": "),
+                    "this release was not searched for CPIs");
             }
             Err(error) => return Err(error),
         }

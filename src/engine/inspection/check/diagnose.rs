@@ -51,7 +51,7 @@ impl Seen {
 /// Checks everything on record.
 pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
-    let looking = probe.environment.reporter.stage("Looking at VM and disks");
+    let looking = probe.environment.reporter.stage("Checking VM and disks");
     let seen = state
         .resources()
         .map(|resource| {
@@ -153,7 +153,7 @@ fn finding(seen: &Seen, problems: &[Problem]) -> Finding {
     let (status, detail) = match &seen.presence {
         // It was to be deleted, so this is the desired status.
         Presence::Gone => {
-            (FindingStatus::There, "it was to be deleted and does not exist any more".to_owned())
+            (FindingStatus::There, "it was to be deleted, and does not exist any more".to_owned())
         }
         Presence::There if seen.to_be_deleted => {
             (FindingStatus::There, "it was to be deleted; the next run tries again".to_owned())
@@ -173,7 +173,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let problem = here.last().map(|suspect| Problem {
         kind: ProblemKind::UntrackedVm,
         description: format!(
-            "a VM that is not on record answers at {}: {}",
+            "an untracked VM answers at {}: {}",
             probe.agent.address(),
             identity::met(suspect)
         ),
@@ -192,7 +192,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
             findings.push(match problem {
                 Some(problem) => Finding::of(problem, what, cid, cpi),
                 None => {
-                    let detail = format!("it may have made {} all the same", group.how_to_find());
+                    let detail = format!("it may have created {}", group.how_to_find());
                     Finding::new(what, cid, cpi, FindingStatus::Unknown, detail)
                 }
             });
@@ -219,10 +219,12 @@ impl Claim {
                 format!("the CPI says that disk {disk} does not exist, but the agent has it mounted");
             (ProblemKind::Contradiction, description, Vec::new())
         } else if self.vm {
-            let description = format!("the CPI says that disk {disk} does not exist, as it says of the VM");
+            let description = format!(
+                "the CPI says that neither the VM nor disk {disk} exists, but the VM's agent answers"
+            );
             (ProblemKind::Contradiction, description, Vec::new())
         } else {
-            let description = format!("disk {disk} does not exist, and what was on it is lost");
+            let description = format!("disk {disk} does not exist: its data is lost");
             (ProblemKind::MissingDisk, description, vec![Repair::DeleteDiskReference])
         };
         Problem { kind, description, affected: Affected::Disk(disk), repairs }
@@ -249,10 +251,7 @@ fn agent(probe: &Probe<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<
         }
         Ok(Some(other)) => Ok(Err(problem(
             ProblemKind::ForeignAgent,
-            format!(
-                "another VM answers at {}: {other}; find and remove it in the IaaS",
-                probe.agent.address()
-            ),
+            format!("another VM answers at {}: {other}; delete it in the IaaS", probe.agent.address()),
             Vec::new(),
         ))),
         Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
@@ -287,7 +286,7 @@ fn untracked_disks(known: &[Disk], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Pr
     let untracked = mounted.iter().filter(|cid| known.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
-        description: format!("disk '{cid}' is mounted on the VM, and not on record; {}", keep_untracked(cid)),
+        description: format!("disk '{cid}' is mounted on the VM, but not on record; {}", keep_untracked(cid)),
         affected: Affected::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
         repairs: Vec::new(),
     };

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Problem, ProblemKind, Repair};
+use base::text;
 use base::{Error, ErrorKind};
 
 /// The actual status of something on record.
@@ -84,10 +85,13 @@ impl Checked {
         }
         let names: Vec<String> =
             drifted.iter().map(|finding| format!("{} '{}'", finding.what, finding.cid)).collect();
-        let error = Error::new(ErrorKind::Drift, format!("not as recorded: {}", names.join(", ")));
+        let error = Error::new(
+            ErrorKind::Drift,
+            format!("the cloud is not as the state says: {}", text::listed(&names)),
+        );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
         Some(match repairable {
-            true => error.with_hint("`monopile cloud-check` without --report asks before each repair"),
+            true => error.with_hint("`monopile cloud-check` repairs it, and asks before each repair"),
             false => error.with_hint("`monopile state forget` drops a record without deleting anything"),
         })
     }

@@ -132,13 +132,13 @@ impl Repair {
         let handle = &problem.affected;
         match self {
             Repair::RebootVm => format!("Reboot VM {handle}?"),
-            Repair::RecreateVm => format!("Make a new VM in the place of {handle}?"),
+            Repair::RecreateVm => format!("Create a new VM in place of VM {handle}?"),
             Repair::ReattachDisk => {
                 format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
             }
             Repair::MountDisk => format!("Stop the jobs, mount disk {handle}, and start the jobs again?"),
             Repair::DeleteDiskReference => {
-                format!("Forget disk {handle}? The next VM that is made gets a new and empty one")
+                format!("Forget disk {handle}? The next VM gets a new, empty disk")
             }
         }
     }
@@ -336,7 +336,7 @@ pub fn cloud_check(
             }
             Err(error) => {
                 let text = error.chain().join(": ");
-                environment.reporter.warn(format!("'{}' did not help: {text}", repair.name()));
+                environment.reporter.warn(format!("repair '{}' failed: {text}", repair.name()));
                 Some(text)
             }
         };

@@ -151,15 +151,7 @@ impl<'a> CheckContext<'a> {
 
     /// Checks that the agent is the VM's own, so that no other agent gets instructions.
     fn check_own(&self) -> Result<()> {
-        let Some(expected) = self.probe.executor.state().vm().map(|vm| vm.agent_id.as_str()) else {
-            return Ok(());
-        };
-        match ForeignAgent::ask(&self.probe.agent, expected)? {
-            None => Ok(()),
-            Some(other) => {
-                Err(Error::environment(format!("the agent that answers is not the VM's own: {other}")))
-            }
-        }
+        ForeignAgent::check(&self.probe.agent, self.probe.executor.state())
     }
 
     fn jobs(&self) -> Jobs<'_> {

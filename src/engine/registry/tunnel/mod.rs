@@ -156,18 +156,20 @@ impl From<TunnelError> for Error {
                     runs, and that no firewall is in between"
             }
             SshError::Handshake { .. } | SshError::Lost { .. } => {
-                "check that what listens at `cloud_provider.ssh_tunnel` is the VM's sshd; its log says more"
+                "check that the VM's sshd listens at the host and port of `cloud_provider.ssh_tunnel`; its \
+                 log has details"
             }
             SshError::HostKeyChanged { .. } => {
-                "another machine answers at this address, or intercepts the connection; if the VM was \
-                    rebuilt on purpose, delete it and let create-env make a new one"
+                "another machine answers at this address, or intercepts the connection; if you rebuilt the \
+                 VM on purpose, replace it: monopile create-env --recreate"
             }
             SshError::Refused { .. } => {
                 "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must \
                     give the VM the matching public key"
             }
             SshError::ForwardingRefused { .. } => {
-                "the VM's sshd must have `AllowTcpForwarding yes`, and the port must be free there"
+                "set `AllowTcpForwarding yes` for the VM's sshd, and check that the port of the registry is \
+                 free on the VM"
             }
         };
         Error::new(ErrorKind::AgentUnreachable, text).with_source(cause).with_hint(hint)

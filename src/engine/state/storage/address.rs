@@ -38,35 +38,30 @@ impl Address {
             return Ok(None);
         }
         let wrong = |why: &str| {
-            Error::usage(format!("'{text}' is no place for a state: {why}"))
-                .with_hint(format!("a state is in a file, or at {FORMS}"))
+            Error::usage(format!("'{text}' is not the URL of a state: {why}"))
+                .with_hint(format!("name a file, or {FORMS}"))
         };
         let service = match scheme {
             "s3" => Service::S3,
             "gs" => Service::Gs,
             "az" => Service::Az,
-            "s3a" | "gcs" | "azure" | "abfs" | "abfss" => {
-                return Err(wrong(&format!("the scheme is written differently than '{scheme}'")));
-            }
-            _ => return Err(wrong(&format!("the scheme '{scheme}' is not known"))),
+            _ => return Err(wrong(&format!("the scheme must be s3, gs or az, not '{scheme}'"))),
         };
         let Some((bucket, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
-            return Err(wrong("it names a bucket and no object in it"));
+            return Err(wrong("it names a bucket, but no object in it"));
         };
         if bucket.is_empty()
             || !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         {
             return Err(wrong(&format!(
-                "'{bucket}' is no name of a bucket; credentials come from the environment"
+                "'{bucket}' is not the name of a bucket; credentials come from environment variables"
             )));
         }
         if key.ends_with('/') {
             return Err(wrong("it ends with '/', so it names no object"));
         }
         if key.contains(['?', '#']) {
-            return Err(wrong(
-                "a key with '?' or '#' in it is not taken, for it looks like a part of the URL",
-            ));
+            return Err(wrong("the key must not contain '?' or '#'"));
         }
         // The key of every document begins with this key.
         Path::parse(key).map_err(|error| wrong("the key cannot be used").with_source(error))?;
@@ -118,15 +113,15 @@ mod tests {
         for (url, part) in [
             ("s3://bucket", "no object"),
             ("s3://bucket/", "no object"),
-            ("s3:///key", "no name of a bucket"),
-            ("s3://user:password@bucket/key", "credentials come from the environment"),
+            ("s3:///key", "not the name of a bucket"),
+            ("s3://user:password@bucket/key", "credentials come from environment variables"),
             ("s3://bucket/dir/", "ends with '/'"),
             ("s3://bucket/a//b", "cannot be used"),
             ("s3://bucket/../b", "cannot be used"),
             ("s3://bucket/a?versionId=1", "'?'"),
-            ("ftp://bucket/a", "'ftp' is not known"),
-            ("https://bucket/a", "'https' is not known"),
-            ("s3a://bucket/a", "written differently"),
+            ("ftp://bucket/a", "s3, gs or az, not 'ftp'"),
+            ("https://bucket/a", "s3, gs or az, not 'https'"),
+            ("s3a://bucket/a", "s3, gs or az, not 's3a'"),
         ] {
             let error = Address::parse(url).unwrap_err();
             assert!(error.to_string().contains(part), "{url}: {error}");

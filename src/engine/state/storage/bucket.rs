@@ -71,7 +71,7 @@ impl Bucket {
 
     fn changed(&self, document: &str) -> io::Error {
         io::Error::other(format!(
-            "'{}' is not what it was when this run read it: something else writes there",
+            "'{}' changed since this run read it: another run or program writes there",
             self.url(document)
         ))
     }

@@ -12,6 +12,7 @@ use base::files::durable::{
     write_atomically_beside,
 };
 use base::files::input;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// The directory of a state file.
@@ -43,6 +44,10 @@ impl Directory {
             false => Err(Error::invalid(format!(
                 "the directory '{}' for the state file does not exist",
                 directory.display()
+            ))
+            .with_hint(format!(
+                "create it, or correct --state: mkdir -p {}",
+                shell_word(&directory.to_string_lossy())
             ))),
         }
     }
@@ -64,13 +69,14 @@ impl Directory {
             return Ok(());
         }
         let path = self.state.display();
-        Err(Error::invalid(format!(
-            "the state '{path}' is hard-linked from elsewhere ({others} other names)"
-        ))
-        .with_hint("nothing was changed; a run that uses the other name would not see what this one does")
-        .with_hint(format!(
-            "give the file back its own content: cp -p '{path}' '{path}.own' && mv '{path}.own' '{path}'"
-        )))
+        Err(Error::invalid(format!("the state '{path}' has {others} other hard links"))
+            .with_hint(
+                "nothing was changed; a run that uses another link would not see the changes of this run",
+            )
+            .with_hint(format!(
+                "to separate the file from the other links: cp -p '{path}' '{path}.own' && mv '{path}.own' \
+                 '{path}'"
+            )))
     }
 
     /// Follows symbolic links to the directory of the state file itself, which need not exist.

@@ -117,7 +117,7 @@ impl Keeper {
 
 /// Runs the keeper process. Standard input gives its instructions, and ends with the run.
 pub fn keep() -> Result<()> {
-    let failed = |error| Error::io("reading what to keep", error);
+    let failed = |error| Error::io("reading the instructions of the keeper", error);
     // The end of the terminal must not reach this process. Fails if it already leads a session.
     let _ = rustix::process::setsid();
     let mut input = std::io::stdin().lock();
@@ -134,7 +134,7 @@ pub fn keep() -> Result<()> {
     let objects = Arc::new(Objects::open(&order.shared)?);
     let lease = objects
         .insist(|| Lease::inherit(&objects, order.owner, &order.calls))
-        .map_err(|error| Error::io(format!("going on with the lease of '{}'", objects.url("")), error))?;
+        .map_err(|error| Error::io(format!("continuing the lease of '{}'", objects.url("")), error))?;
     let mut kept = Ok(());
     for call in calls {
         let published = call.map_err(failed).and_then(|call| publish(&objects, &order.encryption, &call));
@@ -157,7 +157,7 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Res
             Some(Progress::NeverAsked) => Ok(Some((calls::UNASKED, Vec::new()))),
             Some(Progress::Ended(bytes)) => Ok(Some((calls::ANSWER, bytes))),
             Some(Progress::Pending) => Ok(None),
-            None => Err(failed(io::Error::other("its files were removed before it was known"))),
+            None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
             let bytes = watched.answer_so_far().map_err(failed)?;

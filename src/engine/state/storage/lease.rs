@@ -122,8 +122,8 @@ impl Lease {
                 continue;
             };
             let taken_over = present.as_ref().map(|object| {
-                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes), "a lease that ran out is \
-                    taken over");
+                tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes),
+                    "taking over a lease that ran out");
                 let text = serde_json::from_slice::<Text>(&object.bytes);
                 text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
             });
@@ -144,7 +144,7 @@ impl Lease {
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
         let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
         let Some(mut text) = text else { return Ok(None) };
-        text.holder.command.push_str(" (which ended; a call of its CPI is still at work)");
+        text.holder.command.push_str(" (ended; its CPI call still runs)");
         let version = object.version;
         let terms =
             Terms { text, version, good_until: Duration::ZERO, lost: None, asking_since: None, over: false };
@@ -183,7 +183,7 @@ impl Drop for Lease {
                 let ours = tenure.terms().lost.is_none() && tenure.still_good() && may_give_back;
                 let version = tenure.terms().version.clone();
                 if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
-                    tracing::warn!(%error, "the lease stays until it runs out");
+                    tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
                 }
                 keeper.into_iter().for_each(Keeper::dismiss);
             }
@@ -227,7 +227,7 @@ impl Tenure {
         };
         let url = self.objects.url("");
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
-            .with_hint("this run does nothing more; what it did is on record, or announced in the journal")
+            .with_hint("this run stops here; everything that it did is in the state or the journal")
             .with_hint(
                 "make sure that no other run works on this environment, then run the same command again",
             ))
@@ -272,9 +272,7 @@ impl Tenure {
         }
         let url = self.objects.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
-        for (over, condition) in
-            [(Over::Nothing, "that it is not there"), (Over::This(never), "of its version")]
-        {
+        for (over, condition) in [(Over::Nothing, "If-None-Match"), (Over::This(never), "If-Match")] {
             let text = Text {
                 expires: "when the server ignores conditions".to_owned(),
                 ..self.terms().text.clone()
@@ -282,13 +280,10 @@ impl Tenure {
             let written = self.objects.put(LOCK, &text.bytes(), &over);
             if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
                 return Err(Error::environment(format!(
-                    "the server wrote '{url}' in spite of the condition {condition}, so nothing is a lock \
-                        there"
+                    "the server ignored the condition {condition} and wrote '{url}', so the state cannot be \
+                     locked there"
                 ))
-                .with_hint(
-                    "keep the state with a service that writes on condition (If-Match, \
-                    If-None-Match)",
-                ));
+                .with_hint("use a storage service with conditional writes (If-Match, If-None-Match)"));
             }
         }
         *proven = true;
@@ -338,9 +333,9 @@ impl Tenure {
         };
         let patience = base::text::duration(lasts * PATIENCE);
         self.terms().lost =
-            Some(format!("it was given back after {patience} without an answer to a question"));
+            Some(format!("this run gave it back, because a question was not answered within {patience}"));
         if let Err(error) = self.objects.delete(LOCK, Some(&version)) {
-            tracing::warn!(%error, "the lease stays until it runs out");
+            tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
         }
     }
 
@@ -373,7 +368,7 @@ impl Tenure {
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "the lease is not renewed yet");
+                tracing::warn!(%error, "renewing the lease failed; trying again");
                 false
             }
         }
@@ -427,7 +422,7 @@ fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
     in_use(
         holder.as_ref(),
         format!(
-            "wait until it is done; if it was killed, its lease '{lock}' runs out in {} seconds",
+            "wait until that run ends; if it was killed, its lease '{lock}' runs out in {} seconds",
             left.as_secs()
         ),
     )

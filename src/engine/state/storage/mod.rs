@@ -231,9 +231,10 @@ impl Storage {
         let plain = match kept {
             Some(StoredForm::ToOthers | StoredForm::AsWanted) if !seals => {
                 return Err(Error::usage(format!(
-                    "the state '{self}' is encrypted, and would be written in plain"
+                    "the state '{self}' is encrypted, but this run has no recipients and would write it in \
+                     plain text"
                 ))
-                .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
+                .with_hint("pass its recipients with --encrypt-to, or set MONOPILE_ENCRYPT_TO"));
             }
             Some(StoredForm::Plain) if seals => true,
             Some(StoredForm::ToOthers) => false,
@@ -244,7 +245,7 @@ impl Storage {
             for (name, _) in self.list(folder).map_err(failed)? {
                 if plain && folder == JOURNAL && name.ends_with(".intent") {
                     return Err(Error::usage(format!(
-                        "a run was interrupted, and is to be finished before '{self}' is encrypted"
+                        "an interrupted run must be completed before '{self}' can be encrypted"
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
@@ -265,7 +266,8 @@ impl Storage {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
                 // An earlier version may be encrypted for other recipients only.
                 Err(error) if !document.is_empty() => {
-                    tracing::warn!(document, %error, "it stays encrypted to whom it was");
+                    tracing::warn!(document, %error,
+                        "this document stays encrypted for its earlier recipients");
                 }
                 Err(error) => return Err(failed(error)),
             }

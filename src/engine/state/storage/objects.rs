@@ -159,7 +159,7 @@ impl Objects {
                 Err(error @ object_store::Error::Generic { .. })
                     if number < ATTEMPTS && !self.interruption.is_last_attempt() =>
                 {
-                    tracing::warn!(document, %error, "a {what} in the bucket is tried again");
+                    tracing::warn!(document, %error, "retrying a {what} in the bucket");
                     std::thread::sleep(Duration::from_millis(300) * number);
                 }
                 outcome => return Ok(outcome),
@@ -213,12 +213,12 @@ impl Objects {
             _ if is_bucket(&cause) => (
                 io::ErrorKind::NotFound,
                 format!("the bucket '{bucket}' does not exist"),
-                "create it, or correct its name",
+                "create the bucket, or correct its name in the URL of the state",
             ),
             // The library asks these addresses for a role if the environment has no credentials.
             _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
                 io::ErrorKind::PermissionDenied,
-                "the environment has no credentials, and this machine has no role of its own".to_owned(),
+                "no environment variable has credentials, and this machine has no role".to_owned(),
                 self.shared.advice(),
             ),
             // The library does not map these errors for all kinds of requests.
@@ -228,15 +228,15 @@ impl Objects {
             _ if says(&["501 Not Implemented"]) => unable(),
             _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
-                "the server is too busy, and has been for a while".to_owned(),
+                "the server is too busy, and all retries failed".to_owned(),
                 "run the same command again later: it goes on from here",
             ),
             _ if says(&["HTTP error: "]) => (
                 io::ErrorKind::Other,
                 "the server cannot be reached".to_owned(),
-                "see that the network is there, and the server, and what leads to it (HTTPS_PROXY, NO_PROXY)",
+                "check the network, the server and the proxy variables (HTTPS_PROXY, NO_PROXY)",
             ),
-            _ => (io::ErrorKind::Other, "the server does not do as asked".to_owned(), self.shared.advice()),
+            _ => (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.shared.advice()),
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
         io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))
@@ -253,8 +253,8 @@ fn denied(advice: &'static str) -> Failure {
 fn unable() -> Failure {
     (
         io::ErrorKind::Unsupported,
-        "the server cannot write on condition, and without that there is no lock".to_owned(),
-        "keep the state with a service that can",
+        "the server does not support conditional writes, so the state cannot be locked there".to_owned(),
+        "use a storage service with conditional writes (If-Match, If-None-Match)",
     )
 }
 

@@ -221,9 +221,12 @@ impl Shared {
             }
         };
         built.map_err(|error| {
-            Error::usage(format!("'{}' cannot be reached as the environment says", self.address))
-                .with_source(error)
-                .with_hint(self.advice())
+            Error::usage(format!(
+                "the settings for '{}' in the environment variables cannot be used",
+                self.address
+            ))
+            .with_source(error)
+            .with_hint(self.advice())
         })
     }
 
@@ -233,22 +236,21 @@ impl Shared {
             Service::S3
                 if self.variable("AWS_PROFILE").is_some() && self.variable("AWS_ACCESS_KEY_ID").is_none() =>
             {
-                "profiles (AWS_PROFILE) are not read: `eval \"$(aws configure export-credentials --format \
-                 env)\"` puts one into the environment"
+                "monopile does not read profiles (AWS_PROFILE); to export the credentials of one: eval \
+                 \"$(aws configure export-credentials --format env)\""
             }
             Service::S3 => {
-                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN) give access, AWS_REGION \
-                 says where, AWS_ENDPOINT_URL names a server other than Amazon's; the key must allow to \
-                 read, write, list and delete"
+                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), AWS_REGION, and \
+                 AWS_ENDPOINT_URL for a server other than Amazon's; the key must be allowed to read, write, \
+                 list and delete objects"
             }
             Service::Gs => {
-                "GOOGLE_APPLICATION_CREDENTIALS names the file of a service account, which must be allowed \
-                 to read, write, list and delete objects"
+                "set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, which must be \
+                 allowed to read, write, list and delete objects"
             }
             Service::Az => {
-                "AZURE_STORAGE_ACCOUNT_NAME names the account; AZURE_STORAGE_ACCOUNT_KEY, or \
-                 AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET give \
-                 access"
+                "set AZURE_STORAGE_ACCOUNT_NAME, and either AZURE_STORAGE_ACCOUNT_KEY, or \
+                 AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
             }
         }
     }
@@ -258,17 +260,17 @@ impl Shared {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
         let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
         let url = url::Url::parse(&endpoint)
-            .map_err(|error| unusable("it is no URL".to_owned()).with_source(error))?;
+            .map_err(|error| unusable("it is not a URL".to_owned()).with_source(error))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(unusable(
-                "there are credentials in it, which have variables of their own".to_owned(),
+                "it contains credentials, which belong into variables of their own".to_owned(),
             ));
         }
         let near = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
-            None => return Err(unusable("it names no host".to_owned())),
+            None => return Err(unusable("it has no host".to_owned())),
         };
         let allow = match self.address.service {
             Service::S3 => "AWS_ALLOW_HTTP",
@@ -279,10 +281,8 @@ impl Shared {
         match url.scheme() {
             "https" => Ok(()),
             "http" if near || allowed => Ok(()),
-            "http" => Err(unusable(
-                "it is http://, and the state would be there for the whole network to read".into(),
-            )
-            .with_hint(format!("use https://, or say {allow}=true"))),
+            "http" => Err(unusable("with http://, the whole network could read the state".into())
+                .with_hint(format!("use https://, or set {allow}=true"))),
             other => Err(unusable(format!("'{other}' is neither https nor http"))),
         }
     }
@@ -357,9 +357,9 @@ mod tests {
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [
             ("http://s3.example.com", "whole network"),
-            ("s3.example.com", "no URL"),
+            ("s3.example.com", "not a URL"),
             ("ftp://s3.example.com", "neither https nor http"),
-            ("https://me:secret@s3.example.com", "credentials in it"),
+            ("https://me:secret@s3.example.com", "contains credentials"),
         ] {
             let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
             let said = error.chain().join(" ");

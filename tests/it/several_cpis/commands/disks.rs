@@ -29,8 +29,12 @@ fn another_disk_takes_the_place_of_the_present_one_and_back() {
         ("delete-disk", vec![first.as_str()], "is the persistent disk of this environment"),
         ("delete-disk", vec![second.as_str()], "is on record"),
         ("delete-disk", vec![first.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
-        ("attach-disk", vec!["disk-nowhere"], "the CPI knows no disk 'disk-nowhere' of CPI 'east'"),
-        ("attach-disk", vec![abroad.as_str(), "--cpi", "west"], "is of CPI 'west', and the VM of CPI 'east'"),
+        ("attach-disk", vec!["disk-nowhere"], "the CPI does not find disk 'disk-nowhere' of CPI 'east'"),
+        (
+            "attach-disk",
+            vec![abroad.as_str(), "--cpi", "west"],
+            "belongs to CPI 'west', but the VM belongs to CPI 'east'",
+        ),
     ] {
         assert_said(&clouds.on(command, &more).failure(3), expected);
     }

@@ -23,7 +23,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     clouds.hello.script(Script::speaking(Speaks::NotImplemented(0)));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_said(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
-    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it takes");
+    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     assert!(!said(&run).contains(SECRET));
     assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
     let east = clouds.only("east", "stemcells");
@@ -51,7 +51,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
     clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
-    assert_said(&run, "CPI 'west' takes stemcells in the formats raw");
+    assert_said(&run, "CPI 'west' accepts the stemcell formats raw");
     assert_eq!(counts(&clouds), [0, 1, 0, 1]);
     clouds.config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
     clouds.on(UPLOAD, &["hello/stemcell"]).success();
@@ -65,7 +65,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     for (more, code, expected) in [
         (&["hello/stemcell", "--cpi", "eats"][..], 3, "--cpi names CPI 'eats'"),
         (&["nowhere.tgz"], 3, "nowhere.tgz"),
-        (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "it is asked for as x/1"),
+        (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "the command line says x/1"),
         (&["hello/stemcell", "--name", "x"], 2, "--version"),
     ] {
         assert_said(&clouds.on(UPLOAD, more).failure(code), expected);
@@ -74,15 +74,12 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(3);
     assert_said(&run, "another stemcell under the name");
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).failure(3);
-    assert_said(
-        &run,
-        "CPI 'east' takes stemcells in the formats local-directory, and this one comes as local",
-    );
+    assert_said(&run, "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local");
     clouds.formats("vsphere-ova");
     clouds.hello.script(Script::speaking(Speaks::Local));
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).failure(3);
     for both in
-        ["CPI 'east' takes stemcells in the formats local-directory", "CPI 'west' takes", "vsphere-ova"]
+        ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
         assert_said(&run, both);
     }
@@ -158,11 +155,11 @@ fn a_deploy_uses_what_was_uploaded_and_deletes_nothing_of_it() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_eq!(clouds.only("east", "stemcells"), uploaded);
     let run = clouds.on("delete-stemcell", &[&uploaded]).failure(3);
-    assert_said(&run, "was made from stemcell");
+    assert_said(&run, "was created from stemcell");
 
     // The VM's stemcell is deleted with the VM.
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
-    assert_said(&run, "so it stays until the create-env that makes the VM anew");
+    assert_said(&run, "so that stays until create-env replaces the VM");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);
     clouds.create("z-east", &["--recreate"]).success();
     assert_ne!(clouds.only("east", "stemcells"), uploaded);

@@ -25,8 +25,8 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
     let before = clouds.hello.state();
     for (more, expected) in [
-        (vec!["vm-nowhere"], "no CPI knows a VM 'vm-nowhere', and none is on record"),
-        (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' knows no VM"),
+        (vec!["vm-nowhere"], "no CPI finds VM 'vm-nowhere', and it is not on record"),
+        (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
         (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
     ] {
         assert_said(&clouds.on("delete-vm", &more).failure(3), expected);
