@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::ui::prompt;
 use base::Result;
 use base::events::Reporter;
 
@@ -30,7 +31,8 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
                 let (times, first) = (before & 0xff, before >> 8);
                 let first = if times == 0 { usize::try_from(signal).unwrap_or(0) } else { first };
                 count.store((first << 8) | (times + 1).min(0xff), Ordering::SeqCst);
-                let Some(reporter) = &reporter else { continue };
+                // No call is in flight at a prompt.
+                let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 match times {
                     0 => reporter.warn(format!(
                         "{} received: waiting for the call in flight; a second signal stops the wait",

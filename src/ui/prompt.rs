@@ -1,6 +1,7 @@
 //! Prompts on a terminal. The only file that uses dialoguer.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::text::clean;
 use base::{Error, ErrorKind, Result};
@@ -8,9 +9,35 @@ use base::{Error, ErrorKind, Result};
 /// The message for Ctrl-C at a prompt, if nothing was done before.
 pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 
+/// True while a prompt waits for an answer. Stays true after a signal at a prompt, which ends the run.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
 /// The columns that a question leaves for ` [y/N] ` and the answer. dialoguer repeats a question that takes
 /// more than one line, so only the last line is its.
 const ANSWER: usize = 8;
+
+/// Returns true while a prompt waits, which reports signals itself.
+pub fn is_asking() -> bool {
+    ASKING.load(Ordering::SeqCst)
+}
+
+/// Shows a prompt, and returns its answer.
+fn ask<T>(
+    action: &str,
+    interrupted: &'static str,
+    prompt: impl FnOnce() -> dialoguer::Result<T>,
+) -> Result<T> {
+    ASKING.store(true, Ordering::SeqCst);
+    #[cfg(unix)]
+    let guard = guard::Guard::new(interrupted)?;
+    let answer = prompt();
+    #[cfg(unix)]
+    guard.release();
+    let answer = answer.map_err(|error| failed(error, action, interrupted));
+    let ends_run = answer.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Interrupted(_)));
+    ASKING.store(ends_run, Ordering::SeqCst);
+    answer
+}
 
 /// Asks a yes-or-no question on standard error; the default is no. Ctrl-C is
 /// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
@@ -20,34 +47,25 @@ pub fn confirm(question: &str) -> Result<bool> {
 
 /// Works as [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
-    #[cfg(unix)]
-    let guard = guard::Guard::new(interrupted)?;
     let question = clean(question);
     let lines = super::wrapped(&question, super::columns().saturating_sub(ANSWER));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
-    if !before.is_empty() {
-        let _ = writeln!(std::io::stderr(), "{before}");
-    }
-    let answer = dialoguer::Confirm::new().with_prompt(last).default(false).interact();
-    #[cfg(unix)]
-    guard.release();
-    answer.map_err(|error| failed(error, "asking for confirmation", interrupted))
+    ask("asking for confirmation", interrupted, || {
+        if !before.is_empty() {
+            let _ = writeln!(std::io::stderr(), "{before}");
+        }
+        dialoguer::Confirm::new().with_prompt(last).default(false).interact()
+    })
 }
 
 /// Asks for a secret on standard error without showing it. Ctrl-C is an error as with [`confirm`]; the answer
 /// may be empty.
 pub fn secret(question: &str) -> Result<String> {
-    #[cfg(unix)]
-    let guard = guard::Guard::new(NOTHING_DONE)?;
     let question = clean(question);
-    let answer = dialoguer::Password::new()
-        .with_prompt(&*question)
-        .allow_empty_password(true)
-        .report(false)
-        .interact();
-    #[cfg(unix)]
-    guard.release();
-    answer.map_err(|error| failed(error, "asking for a secret", NOTHING_DONE))
+    ask("asking for a secret", NOTHING_DONE, || {
+        let prompt = dialoguer::Password::new().with_prompt(&*question);
+        prompt.allow_empty_password(true).report(false).interact()
+    })
 }
 
 fn failed(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {

@@ -328,6 +328,7 @@ fn reports_fit_eighty_columns() {
     };
     let interrupted = answered(&hello, "\x03", 130);
     assert!(interrupted.contains("error: interrupted: nothing was done"), "{interrupted}");
+    assert!(!interrupted.contains("call in flight"), "{interrupted}");
     insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n", 2));
     insta::assert_snapshot!("terminal_80_history", of_state(&hello, &["history"]));
 
