@@ -31,28 +31,36 @@ fn context_error(error: ContextError) -> Error {
     }
 }
 
-/// Creates the renderer of a mode for a run. A signal ends a native rendering.
+/// Creates the renderer of a mode for a run. A signal ends the start of Ruby and each rendering.
 pub(crate) fn renderer_of(environment: &Environment, mode: Mode) -> Result<ModeRenderer> {
     let signals = Arc::clone(&environment.signals);
     let interrupted = Arc::new(move || signals::number(&signals));
-    Ok(renderer(mode, &environment.variables)?.interrupted_by(interrupted))
+    ModeRenderer::interruptible(mode, &environment.variables, interrupted).map_err(not_started)
 }
 
 /// Creates the renderer of a mode. `variables` are the whole environment of a Ruby process.
 pub fn renderer(mode: Mode, variables: &[(String, String)]) -> Result<ModeRenderer> {
-    ModeRenderer::new(mode, variables).map_err(|error| {
-        let hint = match error {
-            StartError::Missing(_) => "install ruby, or render with --templates native",
-            StartError::Silent(_) => "try: ruby --version",
-            StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
-        };
-        let failed = Error::environment(error.to_string());
-        match error {
-            StartError::Missing(source) => failed.with_source(source),
-            StartError::Silent(_) | StartError::TooOld { .. } => failed,
-        }
-        .with_hint(hint)
-    })
+    ModeRenderer::new(mode, variables).map_err(not_started)
+}
+
+fn not_started(error: StartError) -> Error {
+    let text = error.to_string();
+    let hint = match error {
+        StartError::Interrupted(signal) => return interrupted(signal, text),
+        StartError::Missing(_) => "install ruby, or render with --templates native",
+        StartError::Silent(_) => "try: ruby --version",
+        StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
+    };
+    let failed = Error::environment(text).with_hint(hint);
+    match error {
+        StartError::Missing(source) => failed.with_source(source),
+        _ => failed,
+    }
+}
+
+fn interrupted(signal: u8, text: String) -> Error {
+    Error::new(ErrorKind::Interrupted(signal), text)
+        .with_hint("run the same command again to go on from here")
 }
 
 /// Returns the error for a template that could not be rendered with `context`.
@@ -70,8 +78,7 @@ pub fn failure(error: RenderError, context: &Context) -> Error {
         }
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
-        RenderError::Interrupted { signal, .. } => Error::new(ErrorKind::Interrupted(signal), text)
-            .with_hint("run the same command again to go on from here"),
+        RenderError::Interrupted { signal, .. } => interrupted(signal, text),
         RenderError::Ruby { .. } => Error::environment(text)
             .with_hint("run it again, or with another renderer: --templates native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)

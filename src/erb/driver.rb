@@ -163,15 +163,27 @@ def isolated
   result.empty? ? "{}" : result
 end
 
-# The output that templates print is discarded, so that it does not mix with the answers.
+# The output that templates print is discarded, so that it does not mix with the answers. Templates have no
+# input.
 answers = $stdout.dup
 answers.sync = true
 $stdout.reopen(File::NULL)
+input = $stdin.dup
+$stdin.reopen(File::NULL)
+
+# The end of the input ends this process, and a child that still renders: the caller is gone, or no longer waits
+# for the answer. The caller made this process the leader of a process group.
+requests = Queue.new
+Thread.new do
+  input.each_line { |line| requests << line }
+ensure
+  Process.kill(:KILL, -Process.pid)
+end
+
 answers.puts(RUBY_VERSION)
-$stdin.each_line do |line|
+while (line = requests.pop)
   answers.puts(isolated do
     request = JSON.parse(line)
-    $stdin.reopen(File::NULL)
     render(request["source"], request["context"])
   end)
 end

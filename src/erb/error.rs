@@ -115,6 +115,9 @@ pub enum StartError {
     /// There is no `ruby` in `PATH`, or it cannot be executed.
     #[error("cannot run 'ruby' to render templates")]
     Missing(#[source] std::io::Error),
+    /// A signal with this number interrupted the start.
+    #[error("interrupted while Ruby was started")]
+    Interrupted(u8),
     /// The process started, but did not report its version. The text says why.
     #[error("Ruby did not start: {0}")]
     Silent(String),

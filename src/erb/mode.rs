@@ -1,6 +1,7 @@
 //! The choice between the native renderer and Ruby: `--templates`.
 
 use std::error::Error;
+use std::fmt;
 
 use parking_lot::Mutex;
 
@@ -22,13 +23,11 @@ pub enum Mode {
 }
 
 /// Renders with the renderers of a [`Mode`].
-#[derive(Debug)]
 pub struct ModeRenderer {
     native: NativeRenderer,
     ruby: Ruby,
 }
 
-#[derive(Debug)]
 enum Ruby {
     Never,
     Always(RubyRenderer),
@@ -36,6 +35,7 @@ enum Ruby {
     Fallback {
         /// The environment of the Ruby process.
         variables: Vec<(String, String)>,
+        interrupted: Option<Interrupted>,
         /// The started Ruby, or the reason why it did not start. None before the first use.
         started: Mutex<Option<Result<RubyRenderer, String>>>,
     },
@@ -51,19 +51,46 @@ impl ModeRenderer {
     /// for the first template that needs it; if that fails, rendering the template returns
     /// [`RenderError::Unsupported`].
     pub fn new(mode: Mode, variables: &[(String, String)]) -> Result<Self, StartError> {
-        let ruby = match mode {
-            Mode::Native => Ruby::Never,
-            Mode::Ruby => Ruby::Always(RubyRenderer::start(variables)?),
-            Mode::Auto => Ruby::Fallback { variables: variables.to_vec(), started: Mutex::default() },
-        };
-        Ok(ModeRenderer { native: NativeRenderer::new(), ruby })
+        Self::with_interruption(mode, variables, None)
     }
 
-    /// Ends a native rendering as soon as `interrupted` returns a signal, see
-    /// [`NativeRenderer::interrupted_by`].
-    #[must_use]
-    pub fn interrupted_by(self, interrupted: Interrupted) -> Self {
-        ModeRenderer { native: self.native.interrupted_by(interrupted), ..self }
+    /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `interrupted` returns a
+    /// signal.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`], and with [`Mode::Ruby`] [`StartError::Interrupted`] after a signal.
+    pub fn interruptible(
+        mode: Mode,
+        variables: &[(String, String)],
+        interrupted: Interrupted,
+    ) -> Result<Self, StartError> {
+        Self::with_interruption(mode, variables, Some(interrupted))
+    }
+
+    fn with_interruption(
+        mode: Mode,
+        variables: &[(String, String)],
+        interrupted: Option<Interrupted>,
+    ) -> Result<Self, StartError> {
+        let native = match &interrupted {
+            Some(interrupted) => NativeRenderer::new().interrupted_by(interrupted.clone()),
+            None => NativeRenderer::new(),
+        };
+        let ruby = match mode {
+            Mode::Native => Ruby::Never,
+            Mode::Ruby => Ruby::Always(RubyRenderer::start_interruptible(variables, interrupted)?),
+            Mode::Auto => {
+                Ruby::Fallback { variables: variables.to_vec(), interrupted, started: Mutex::default() }
+            }
+        };
+        Ok(ModeRenderer { native, ruby })
+    }
+}
+
+impl fmt::Debug for ModeRenderer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModeRenderer").field("native", &self.native).finish_non_exhaustive()
     }
 }
 
@@ -76,10 +103,17 @@ impl Renderer for ModeRenderer {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
-        let Ruby::Fallback { variables, started } = &self.ruby else { return Err(unsupported) };
+        let Ruby::Fallback { variables, interrupted, started } = &self.ruby else { return Err(unsupported) };
         let mut started = started.lock();
-        let ruby =
-            started.get_or_insert_with(|| RubyRenderer::start(variables).map_err(|error| with_cause(&error)));
+        let ruby = match &mut *started {
+            Some(ruby) => ruby,
+            None => match RubyRenderer::start_interruptible(variables, interrupted.clone()) {
+                Err(StartError::Interrupted(signal)) => {
+                    return Err(RenderError::Interrupted { template: template_name.to_owned(), signal });
+                }
+                outcome => started.insert(outcome.map_err(|error| with_cause(&error))),
+            },
+        };
         match ruby {
             Ok(ruby) => {
                 tracing::info!(%unsupported, version = ruby.version(), "falling back to Ruby");

@@ -3,12 +3,15 @@
 //! [`RubyRenderer::start`] starts the process and checks its version, so that a run without a usable Ruby
 //! ends before it changes anything. Each template is rendered in a forked child, so its changes to Ruby's
 //! classes do not affect other templates. Requests and answers are JSON documents, one per line, on standard
-//! input and output.
+//! input and output. At the end of its input, the process kills itself and its children.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +19,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::native::Interrupted;
 use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code};
 
 /// The program that the Ruby process runs.
@@ -24,24 +28,37 @@ const DRIVER: &str = include_str!("driver.rb");
 const OLDEST: (u32, u32) = (2, 6);
 /// The longest time that Ruby may take to start or to render one template.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The interval between two checks for a signal.
+const SLICE: Duration = Duration::from_millis(50);
+/// The longest time that Ruby may take to end after the end of its input.
+const PARTING: Duration = Duration::from_millis(500);
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 
-/// Renders with a Ruby process, which is killed when the renderer is dropped. Templates are rendered one at a
+/// Renders with a Ruby process, which ends when the renderer is dropped. Templates are rendered one at a
 /// time.
-#[derive(Debug)]
 pub struct RubyRenderer {
     process: Mutex<Process>,
     version: String,
 }
 
-#[derive(Debug)]
 struct Process {
     child: Child,
-    requests: ChildStdin,
+    /// The process's input. None after a failure, which ends the process.
+    requests: Option<ChildStdin>,
     answers: Receiver<std::io::Result<String>>,
+    interrupted: Option<Interrupted>,
     /// The reason why the process can no longer be used, after a failure.
-    broken: Option<String>,
+    broken: Option<Failure>,
+}
+
+/// The reason why there is no answer.
+#[derive(Debug, Clone)]
+enum Failure {
+    /// This signal interrupted the wait.
+    Interrupted(u8),
+    /// The process failed, as the text says.
+    Process(String),
 }
 
 /// The answer to a request: either `output`, or an error with `class`. An answer with neither is from a child
@@ -65,15 +82,30 @@ impl RubyRenderer {
     /// Returns an error if `ruby` cannot be started, does not report its version within 60 seconds, or is
     /// older than 2.6.
     pub fn start(variables: &[(String, String)]) -> Result<Self, StartError> {
-        let mut child = Command::new("ruby")
+        Self::start_interruptible(variables, None)
+    }
+
+    /// Like [`Self::start`], but the start and each rendering end as soon as `interrupted` returns a signal.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`], and [`StartError::Interrupted`] after a signal.
+    pub fn start_interruptible(
+        variables: &[(String, String)],
+        interrupted: Option<Interrupted>,
+    ) -> Result<Self, StartError> {
+        let mut command = Command::new("ruby");
+        command
             .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER])
             .env_clear()
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(StartError::Missing)?;
+            .stderr(Stdio::null());
+        // A Ctrl-C of the terminal must not reach templates, which could rescue it.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn().map_err(StartError::Missing)?;
         let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(StartError::Silent("its standard input and output are not connected".to_owned()));
         };
@@ -90,8 +122,11 @@ impl RubyRenderer {
                 }
             }
         });
-        let mut process = Process { child, requests, answers, broken: None };
-        let greeting = process.answer().map_err(StartError::Silent)?;
+        let mut process = Process { child, requests: Some(requests), answers, interrupted, broken: None };
+        let greeting = process.answer().map_err(|failure| match failure {
+            Failure::Interrupted(signal) => StartError::Interrupted(signal),
+            Failure::Process(reason) => StartError::Silent(reason),
+        })?;
         let version = greeting.trim().to_owned();
         let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -107,41 +142,69 @@ impl RubyRenderer {
     }
 }
 
+impl fmt::Debug for RubyRenderer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RubyRenderer").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
 impl Process {
     /// Waits for the next line of output. After a failure the process is not used again, because a late
     /// answer would be mistaken for the answer to the next request.
-    fn answer(&mut self) -> Result<String, String> {
-        let reason = match self.answers.recv_timeout(TIMEOUT) {
-            Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
-            Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => {
-                "the Ruby process ended before it answered".to_owned()
+    fn answer(&mut self) -> Result<String, Failure> {
+        let begun = Instant::now();
+        let reason = loop {
+            if let Some(signal) = self.interrupted.as_ref().and_then(|interrupted| interrupted()) {
+                return Err(self.fail(Failure::Interrupted(signal)));
             }
-            Ok(Err(error)) => format!("the answer of the Ruby process cannot be read: {error}"),
-            Err(RecvTimeoutError::Timeout) => {
-                format!("the Ruby process did not answer within {} seconds", TIMEOUT.as_secs())
+            match self.answers.recv_timeout(SLICE) {
+                Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
+                Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => {
+                    break "the Ruby process ended before it answered".to_owned();
+                }
+                Ok(Err(error)) => break format!("the answer of the Ruby process cannot be read: {error}"),
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < TIMEOUT => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    break format!("the Ruby process did not answer within {} seconds", TIMEOUT.as_secs());
+                }
             }
         };
-        self.broken = Some(reason.clone());
-        Err(reason)
+        Err(self.fail(Failure::Process(reason)))
     }
 
     /// Sends a request and waits for its answer.
-    fn ask(&mut self, request: &str) -> Result<String, String> {
-        if let Some(reason) = &self.broken {
-            return Err(reason.clone());
+    fn ask(&mut self, request: &str) -> Result<String, Failure> {
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
         }
-        let sent = self.requests.write_all(request.as_bytes()).and_then(|()| self.requests.flush());
-        if let Err(error) = sent {
-            let reason = format!("the Ruby process does not accept templates: {error}");
-            self.broken = Some(reason.clone());
-            return Err(reason);
+        let sent = match &mut self.requests {
+            Some(requests) => requests.write_all(request.as_bytes()).and_then(|()| requests.flush()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        match sent {
+            Ok(()) => self.answer(),
+            Err(error) => {
+                let reason = format!("the Ruby process does not accept templates: {error}");
+                Err(self.fail(Failure::Process(reason)))
+            }
         }
-        self.answer()
+    }
+
+    /// Ends the process, which a template may keep busy, and returns the failure.
+    fn fail(&mut self, failure: Failure) -> Failure {
+        self.requests = None;
+        self.broken = Some(failure.clone());
+        failure
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.requests = None;
+        let begun = Instant::now();
+        while begun.elapsed() < PARTING && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         // Both fail only if the process has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
@@ -160,7 +223,12 @@ impl Renderer for RubyRenderer {
         let invalid = |error: &dyn std::fmt::Display| {
             failed(format!("the answer of the Ruby process is invalid: {error}"))
         };
-        let answer = self.process.lock().ask(&format!("{request}\n")).map_err(failed)?;
+        let answer = self.process.lock().ask(&format!("{request}\n")).map_err(|failure| match failure {
+            Failure::Interrupted(signal) => {
+                RenderError::Interrupted { template: template_name.to_owned(), signal }
+            }
+            Failure::Process(reason) => failed(reason),
+        })?;
         let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid(&error))?;
         match answer {
             Answer { output: Some(output), .. } => STANDARD.decode(output).map_err(|error| invalid(&error)),
@@ -181,13 +249,20 @@ impl Renderer for RubyRenderer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
     use super::RubyRenderer;
     use crate::{Context, RenderError, Renderer};
 
     #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
+    fn variables() -> Vec<(String, String)> {
+        vec![("PATH".into(), std::env::var("PATH").unwrap())]
+    }
+
     fn ruby() -> RubyRenderer {
-        let path = std::env::var("PATH").unwrap();
-        RubyRenderer::start(&[("PATH".into(), path)]).unwrap()
+        RubyRenderer::start(&variables()).unwrap()
     }
 
     fn context() -> Context {
@@ -238,6 +313,50 @@ mod tests {
         let ruby = ruby();
         assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
         assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
+    }
+
+    /// Returns the child processes of a process.
+    #[cfg(target_os = "linux")]
+    fn children(pid: u32) -> Vec<String> {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        children.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_signal_ends_a_rendering_and_the_process_of_the_template() {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let is_interrupted = Arc::clone(&interrupted);
+        let ends = move || is_interrupted.load(Ordering::SeqCst).then_some(15);
+        let ruby = RubyRenderer::start_interruptible(&variables(), Some(Arc::new(ends))).unwrap();
+        let driver = ruby.process.lock().child.id();
+        let source = "<% begin; loop {}; rescue Exception; retry; end %>";
+        let (error, begun, template) = std::thread::scope(|scope| {
+            let rendering = scope.spawn(|| ruby.render("a.erb", source, &context()).unwrap_err());
+            let template = loop {
+                match children(driver).pop() {
+                    Some(pid) => break pid,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            interrupted.store(true, Ordering::SeqCst);
+            let begun = Instant::now();
+            (rendering.join().unwrap(), begun, template)
+        });
+        assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 15 });
+        let error = ruby.render("b.erb", "<%= 1 %>", &context()).unwrap_err();
+        assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
+        drop(ruby);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        // Its parent was killed as well, so the first process of the machine reaps it.
+        let is_at_work = || {
+            let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
+            stat.is_ok_and(|stat| !stat.contains(") Z "))
+        };
+        while is_at_work() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "the template is still rendered");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Protection of environments: lock, log, the check before "nothing changed", failed deletions, an agent that
-//! stalls or belongs to another VM, the commands for records, and input that never ends or that would control
-//! the terminal.
+//! stalls or belongs to another VM, signals, the commands for records, and input that never ends or that
+//! would control the terminal.
 
 mod agent;
 mod contradiction;
@@ -8,6 +8,7 @@ mod deletions;
 mod hostile_text;
 mod impostor;
 mod inputs;
+mod interrupts;
 mod lock;
 mod log;
 mod private;

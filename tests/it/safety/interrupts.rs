@@ -1,0 +1,106 @@
+//! Signals that end the rendering of a template with Ruby, and signals at a prompt.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::hello::Hello;
+use crate::support::process::Ending;
+use crate::support::pty::Pty;
+use crate::support::scripted::until;
+
+/// Returns the commands of Ruby processes in this world.
+fn rubies(hello: &Hello) -> Vec<String> {
+    let mut left = hello.world.leftovers();
+    left.retain(|left| left.starts_with("process ") && left.contains("ruby"));
+    left
+}
+
+fn spawn(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Sends SIGINT to a run, which must end at once.
+fn interrupt(mut child: Child) {
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.end().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_signal_ends_a_template_that_ruby_renders() {
+    let hello = Hello::new();
+    let script = "hello/release/jobs/hello/templates/pre-start.erb";
+    // Only Ruby renders it, and nothing but SIGKILL ends it.
+    let endless = "<% ObjectSpace.count_objects; begin; loop {}; rescue Exception; retry; end %>\n";
+    hello.world.write(script, hello.world.read(script) + endless);
+    for mode in ["auto", "ruby"] {
+        let child = spawn(hello.command("create-env", &["--templates", mode]));
+        until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
+        interrupt(child);
+        until("Ruby ends", || rubies(&hello).is_empty());
+        assert!(hello.requests().is_empty());
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
+    // Nothing renders for a run that was killed.
+    let mut child = spawn(hello.command("create-env", &[]));
+    until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
+    child.kill().unwrap();
+    child.end();
+    until("Ruby ends", || rubies(&hello).is_empty());
+}
+
+#[test]
+fn a_signal_ends_the_start_of_ruby() {
+    let hello = Hello::new();
+    let program = hello.world.write("bin/ruby", "#!/bin/sh\nexec sleep 300\n");
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut command = hello.command("create-env", &["--templates", "ruby"]);
+    command.env("PATH", format!("{}:{path}", hello.world.path("bin").display()));
+    let child = spawn(command);
+    until("Ruby starts", || hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
+    interrupt(child);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Ends a command at its prompt, by Ctrl-C and by SIGTERM.
+fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
+    let state = hello.world.read("state.json");
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut pty = Pty::start(hello.command(command, more), (120, 50));
+        pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+        let begun = Instant::now();
+        match signal {
+            Signal::INT => pty.press("\x03"),
+            signal => pty.signal(signal),
+        }
+        let code = pty.end();
+        let text = pty.text();
+        // SIGTERM ends the prompt or the process, whichever comes first.
+        assert!(code == 130 || (signal == Signal::TERM && code == -1), "{command}: {code}: {text}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(text.contains("interrupted: nothing was done"), "{command}: {text}");
+        assert!(!text.contains("call in flight"), "{command}: {text}");
+        assert_eq!(hello.world.read("state.json"), state, "{command}");
+    }
+}
+
+#[test]
+fn a_signal_at_a_prompt_waits_for_no_call() {
+    let hello = Hello::new();
+    hello.create(&["-n"]).success();
+    let cloud = hello.cloud();
+    ends_at_its_prompt(&hello, "create-env", &["--recreate"]);
+    ends_at_its_prompt(&hello, "delete-env", &[]);
+    hello.kill_vm();
+    ends_at_its_prompt(&hello, "cloud-check", &["--agent-timeout", "1s"]);
+    assert_eq!(hello.cloud(), cloud);
+    assert_eq!(hello.announced(), Vec::<String>::new());
+    hello.delete(&["--agent-timeout", "1s"]).success();
+    // SIGTERM left the scratch directory to the next run.
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
