@@ -2,16 +2,18 @@
 //! one; the VM is one of the `local` CPI in a network namespace of its own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
 use crate::support::process::{Ending, Outcome, next, pieces, prepare};
+use crate::support::pty::Pty;
 use crate::support::scripted::{Script, Speaks, When, until};
 use crate::support::{MONOPILE, Run};
 
@@ -35,6 +37,40 @@ fn registry(port: u16) -> String {
         "- type: replace\n  path: /cloud_provider/properties/registry?\n  \
          value: {{host: 127.0.0.1, port: {port}, username: registry, password: {PASSWORD}}}\n"
     )
+}
+
+/// Returns an ops file with a tunnel.
+fn tunnel(host: &str, port: u16, key: &str) -> String {
+    let user = prepare("id").arg("-un").outcome().stdout;
+    let user = String::from_utf8(user).unwrap();
+    let tunnel = serde_json::json!({"host": host, "port": port, "user": user.trim(), "private_key": key});
+    serde_json::json!([{"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel}])
+        .to_string()
+}
+
+/// Writes a private key with this passphrase, and returns its path.
+fn key(hello: &Hello, passphrase: &str) -> String {
+    let path = hello.world.path("key").display().to_string();
+    let mut keygen = prepare("ssh-keygen");
+    let keygen = keygen.args(["-q", "-t", "ed25519", "-N", passphrase, "-f", &path]).outcome();
+    assert!(keygen.status.success(), "{}", String::from_utf8_lossy(&keygen.stderr));
+    path
+}
+
+/// Starts a run, and waits until it prints this text.
+fn run_until(hello: &Hello, mut command: Command, text: &str) -> Child {
+    let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
+    let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
+    until(text, || ["stdout", "stderr"].iter().any(|name| hello.world.read(name).contains(text)));
+    child
+}
+
+/// Sends SIGINT to a run, which must end at once.
+fn interrupt(mut child: Child) {
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.end().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 /// An environment whose VM is on an island.
@@ -67,17 +103,7 @@ impl Far {
 
     /// Writes the ops file of the tunnel with this key.
     fn tunnel_with(&self, key: &str) {
-        let user = prepare("id").arg("-un").outcome().stdout;
-        let tunnel = serde_json::json!({
-            "host": self.island.ip(),
-            "port": 22,
-            "user": String::from_utf8(user).unwrap().trim(),
-            "private_key": key,
-        });
-        let ops = serde_json::json!([
-            {"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel},
-        ]);
-        self.hello.world.write("tunnel.yml", ops.to_string());
+        self.hello.world.write("tunnel.yml", tunnel(&self.island.ip(), 22, key));
     }
 
     fn create(&self, more: &[&str]) -> Run {
@@ -290,6 +316,86 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
     let mut left = hello.leftovers();
     left.retain(|left| !left.starts_with("file "));
     assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_registry() {
+    let mut hello = v1();
+    let port = crate::support::free_port();
+    hello.ops("registry.yml", &registry(port));
+    // The third call is `create_vm`, after `info` and `create_stemcell`.
+    hello.script(Script::at(3, When::Hold));
+    let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
+    hello.wait_until_held();
+    killed.kill().unwrap();
+    killed.end();
+
+    // First another program holds the port, and then the registry is there for the call.
+    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
+    drop(held);
+    let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
+    until("the registry answers", || answers(port));
+    interrupt(waits);
+
+    let mut goes_on = run_until(&hello, hello.command("create-env", &[]), "is still at work");
+    until("the registry answers", || answers(port));
+    hello.go();
+    assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+}
+
+/// Covers a server that accepts connections and is silent, a port without a server, and a name for which the
+/// system's resolver waits.
+#[test]
+fn a_signal_ends_the_wait_for_the_tunnel() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let accepted = silent.local_addr().unwrap().port();
+    for (host, port) in [("127.0.0.1", accepted), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
+        let mut hello = v1();
+        hello.ops("registry.yml", &registry(crate::support::free_port()));
+        hello.ops("tunnel.yml", &tunnel(host, port, &key(&hello, "")));
+        let create = hello.command("create-env", &[]);
+        let opening = "Opening the ssh tunnel";
+        if host == "sshd.invalid" {
+            let server = format!("{}3", hello.ip().strip_suffix('2').unwrap());
+            let resolver = UdpSocket::bind((server.as_str(), 53)).unwrap();
+            resolver.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let config = format!("nameserver {server}\noptions timeout:30 attempts:2\n");
+            let config = hello.world.write("resolv.conf", config);
+            let mut command = prepare("unshare");
+            let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+            hello.world.enter(&mut command).args(["--mount", "bash", "-c", script]);
+            command.arg(config).arg(MONOPILE).args(create.get_args());
+            let run = run_until(&hello, command, opening);
+            resolver.recv_from(&mut [0; 512]).expect("the name server is asked");
+            interrupt(run);
+        } else {
+            interrupt(run_until(&hello, create, opening));
+        }
+        let state = hello.state();
+        assert_eq!(vm(&state).get("ssh_host_key"), None, "{host}:{port}");
+        assert_eq!(hello.cloud(), hello.recorded(), "{host}:{port}");
+        hello.world.write("tunnel.yml", "[]\n");
+        hello.delete(&["--agent-timeout", "1s"]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new(), "{host}:{port}");
+    }
+}
+
+#[test]
+fn a_signal_at_the_prompt_for_a_passphrase_ends_the_run() {
+    let mut hello = v1();
+    hello.ops("registry.yml", &registry(crate::support::free_port()));
+    hello.ops("tunnel.yml", &tunnel("127.0.0.1", 22, &key(&hello, "open sesame")));
+    let mut pty = Pty::start(hello.command("create-env", &[]), (120, 50));
+    pty.wait_for("the prompt", |screen| screen.contains("Passphrase of the private key"));
+    pty.signal(Signal::INT);
+    // The signal ends the prompt or the process, whichever comes first.
+    let (code, text) = (pty.end(), pty.text());
+    assert!([130, -1].contains(&code), "{code}: {text}");
+    assert!(text.contains("error: interrupted: nothing was done"), "{text}");
+    assert!(!text.contains("call in flight") && !hello.world.exists("cloud"), "{text}");
 }
 
 #[test]

@@ -5,14 +5,12 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
-
 use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
 use crate::environment::{Environment, signals};
 use crate::protocol::{Contract, VmCid};
 use crate::registry::tunnel::Tunnel;
-use crate::registry::{Registry as Server, loopback, serve};
+use crate::registry::{Background, Registry as Server, loopback, serve};
 use crate::state::{Change, State};
 use artifact::Location;
 use base::events::Stage;
@@ -41,7 +39,7 @@ pub(crate) struct Registry<'a> {
     port: u16,
     server: Server,
     /// Declared last, so that it is dropped after everything that runs on it.
-    runtime: Runtime,
+    runtime: Background,
 }
 
 impl<'a> Registry<'a> {

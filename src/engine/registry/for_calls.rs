@@ -1,8 +1,9 @@
 //! A registry that serves CPI calls until it is dropped.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use super::server::{Credentials, Registry};
 use crate::protocol::RegistryEndpoint;
@@ -10,11 +11,35 @@ use crate::state::Document;
 use base::{Error, Result};
 use manifest::deployment::RegistryConfig;
 
+/// The time that the work of a registry has to end, such as writing its content.
+const PARTING: Duration = Duration::from_millis(500);
+
+/// The runtime of a registry. Unlike that of tokio, its end does not wait for the system's resolver.
+pub(crate) struct Background {
+    handle: Handle,
+    /// Always there until the drop.
+    runtime: Option<Runtime>,
+}
+
+impl Background {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(PARTING);
+        }
+    }
+}
+
 /// A registry for CPI calls only, until it is dropped. It has no tunnel, so no VM reaches it.
 pub(crate) struct ForCalls {
     _registry: Registry,
     /// Dropped last, because the registry runs on it.
-    _runtime: Runtime,
+    _runtime: Background,
 }
 
 impl ForCalls {
@@ -37,20 +62,21 @@ pub(crate) fn serve(
     config: &RegistryConfig,
     address: SocketAddr,
     content: Document,
-) -> Result<(Runtime, Registry)> {
+) -> Result<(Background, Registry)> {
     let runtime = runtime()?;
     let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
     let registry = Registry::start(runtime.handle(), address, &credentials, content)?;
     Ok((runtime, registry))
 }
 
-fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
+fn runtime() -> Result<Background> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("registry")
         .enable_all()
         .build()
-        .map_err(|error| Error::io("starting the registry", error))
+        .map_err(|error| Error::io("starting the registry", error))?;
+    Ok(Background { handle: runtime.handle().clone(), runtime: Some(runtime) })
 }
 
 /// Returns the address to listen on. Fails if it is not a loopback address.

@@ -15,5 +15,5 @@ mod for_calls;
 mod server;
 pub(crate) mod tunnel;
 
-pub(crate) use for_calls::{ForCalls, loopback, serve};
+pub(crate) use for_calls::{Background, ForCalls, loopback, serve};
 pub use server::{BODY_TIMEOUT, Credentials, HEADER_TIMEOUT, Registry};
