@@ -1,13 +1,19 @@
-//! Trust in the agent: a flag of commands that call it.
+//! The agent: flags of commands that call it.
+
+use std::time::Duration;
 
 use clap::Args;
 
+use super::{duration, help};
 use engine::environment::Environment;
 
 /// Options for the agent.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::AGENT)]
 pub struct AgentArgs {
-    /// Use the agent even if the manifest has no `cloud_provider.cert.ca` to verify it
+    /// Trust the agent unverified if `cloud_provider.cert.ca` is missing
+    ///
+    /// Any server at the agent's address then gets the password of the agent.
     #[arg(long)]
     insecure_agent: bool,
 }
@@ -17,4 +23,13 @@ impl AgentArgs {
     pub(super) fn apply(&self, environment: &mut Environment) {
         environment.insecure_agent = self.insecure_agent;
     }
+}
+
+/// The wait for the agent of a VM that exists.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::AGENT)]
+pub(super) struct AgentTimeoutArgs {
+    /// Wait for the agent at most this long
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(super) agent_timeout: Duration,
 }

@@ -19,15 +19,19 @@ pub(super) struct CacheArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum CacheCommand {
-    /// List the entries of the cache
+    /// List the entries of the cache, with size and last use
     List,
-    /// Remove entries that were not used for some time
+    /// Delete entries that were not used for some time
+    ///
+    /// Deletes downloads, compiled packages and installed CPIs without asking. The next run that needs one
+    /// downloads or compiles it again. State, vars store and history are not in the cache. Refuses while
+    /// another run uses the cache.
     Prune {
-        /// Remove entries unused for this time: 30d, 12h, 2w
+        /// Delete entries unused for this time
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
         unused: Duration,
 
-        /// Remove everything
+        /// Delete all entries
         #[arg(long, conflicts_with = "unused")]
         all: bool,
     },

@@ -1,16 +1,30 @@
 //! Flags with a fixed set of values.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+
+/// The renderer of templates.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct RendererArgs {
+    /// Render job templates with this renderer
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    templates: Templates,
+}
+
+impl From<RendererArgs> for erb::Mode {
+    fn from(args: RendererArgs) -> Self {
+        args.templates.into()
+    }
+}
 
 /// `--templates`: see [`erb::Mode`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Templates {
-    /// Native renderer, with installed Ruby for unsupported templates
+enum Templates {
+    /// Built-in renderer; installed Ruby for templates that it does not support
     #[default]
     Auto,
-    /// Native renderer only
+    /// Built-in renderer only
     Native,
-    /// Ruby only; it must be installed
+    /// Installed Ruby only
     Ruby,
 }
 
@@ -27,7 +41,7 @@ impl From<Templates> for erb::Mode {
 /// `--update-strategy`: see [`engine::plan::Strategy`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum UpdateStrategy {
-    /// Keep the VM if possible, but not if an update failed and left no jobs running
+    /// Keep the VM if possible, unless the last update failed and the jobs do not run
     #[default]
     Auto,
     /// Keep the VM if possible, even if the last update failed

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use super::duration;
 use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use super::table::{Layout, Table};
+use super::{duration, help};
 use crate::ui;
 use base::Result;
 use engine::environment::Environment;
@@ -18,27 +18,28 @@ use engine::inspection::{
 };
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Asks before each repair. Without a terminal nothing is repaired, unless --auto or \
-                  --resolution is given. --report lists everything on record with its actual status, and \
-                  changes nothing.")]
 pub(super) struct CloudCheckArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
 
-    /// Repair everything that needs no loss of data, without asking
+    /// Repair without asking, but forget no missing disk
+    ///
+    /// Does every repair except delete_disk_reference. It may replace the VM: data outside its persistent
+    /// disk is then lost.
     #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
     auto: bool,
 
-    /// Only report everything on record with its actual status
+    /// List everything on record with its actual status; change nothing
     #[arg(short = 'r', long, conflicts_with = "resolution")]
     report: bool,
 
-    /// Apply this repair without asking (can be repeated)
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Repair::ALL.map(Repair::name)))]
+    /// Do this repair without asking, and no other (repeatable)
+    #[arg(long, value_name = "REPAIR", value_parser = PossibleValuesParser::new(Repair::ALL.map(described)))]
     resolution: Vec<String>,
 
-    /// Take the agent for dead after this time without an answer
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    /// Treat the agent as dead if it does not answer within this time
+    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10s",
+          value_parser = duration::parse)]
     agent_timeout: Duration,
 }
 
@@ -97,6 +98,17 @@ impl CloudCheckArgs {
         }
         Ok(None)
     }
+}
+
+/// Describes a repair for the help of `--resolution`.
+fn described(repair: Repair) -> PossibleValue {
+    PossibleValue::new(repair.name()).help(match repair {
+        Repair::RebootVm => "Reboot the VM, and start its jobs",
+        Repair::RecreateVm => "Delete the VM and create a new one, with the same persistent disk",
+        Repair::ReattachDisk => "Stop the jobs without drain, attach and mount the disk, start the jobs",
+        Repair::MountDisk => "Stop the jobs without drain, mount the disk, start the jobs",
+        Repair::DeleteDiskReference => "Forget a disk that the CPI does not find; its data is lost",
+    })
 }
 
 /// Reports everything on record with its actual status.

@@ -8,7 +8,7 @@ use base::Result;
 
 /// A line for each shell that installs its script.
 const INSTALL: &str = "\
-To install it:\n
+Install it with one of these lines:\n
   bash        monopile completion bash > ~/.local/share/bash-completion/completions/monopile
   zsh         monopile completion zsh > \"${fpath[1]}/_monopile\"
   fish        monopile completion fish > ~/.config/fish/completions/monopile.fish
@@ -18,7 +18,7 @@ To install it:\n
 #[derive(Debug, Clone, Args)]
 #[command(after_help = INSTALL)]
 pub(super) struct CompletionArgs {
-    /// Shell to complete in
+    /// Shell that runs the script
     #[arg(value_name = "SHELL", value_enum)]
     shell: ShellName,
 }

@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::paths;
+use super::{help, paths};
 use manifest::Inputs;
 
 /// Configuration files besides the manifest.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::MANIFEST)]
 pub struct ConfigArgs {
-    /// CPI config of a director, with the CPIs to choose from [default: `cpis` of the manifest]
+    /// Take the CPIs from this CPI config of a director [default: `cpis` of the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cpi_config: Option<PathBuf>,
 
-    /// Cloud config of a director, with the availability zones [default: `azs` of the manifest]
+    /// Take the availability zones from this cloud config of a director [default: `azs` of the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cloud_config: Option<PathBuf>,
 }

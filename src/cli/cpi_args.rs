@@ -4,27 +4,32 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 
-use super::duration;
+use super::{duration, help};
 use engine::environment::Environment;
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// The version of the CPI API.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::CPI)]
 pub struct CpiVersionArgs {
-    /// Use at most this version of the CPI API
-    #[arg(long, value_name = "N",
+    /// Use at most this version of the CPI API, from 1 to 3 [default: the highest of the CPI]
+    #[arg(long, hide_short_help = true, value_name = "N",
           value_parser = value_parser!(u32).range(1..=i64::from(HIGHEST_API_VERSION)))]
     pub cpi_api_version: Option<u32>,
 }
 
 /// Options for calls of the CPI.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::CPI)]
 pub struct CpiArgs {
     /// The version of the CPI API.
     #[command(flatten)]
     pub version: CpiVersionArgs,
 
-    /// Stop waiting for a CPI process after this time; the next run picks up its answer
+    /// Stop waiting for a CPI call after this time [default: no limit]
+    ///
+    /// The CPI process is not killed. Run the same command again: it waits for that process and picks up its
+    /// answer.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     cpi_timeout: Option<Duration>,
 }

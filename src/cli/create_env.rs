@@ -17,11 +17,11 @@ pub(super) struct CreateEnvArgs {
     #[command(flatten)]
     deploy: DeployArgs,
 
-    /// Only show the plan, as `monopile plan` does
+    /// Only show the plan, as `monopile plan` does; change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Apply the plan of `monopile plan --out FILE`, and refuse if it is outdated
+    /// Apply the plan that `monopile plan --out FILE` saved; refuse if it is outdated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
     plan: Option<PathBuf>,
 }

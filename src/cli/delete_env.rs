@@ -6,8 +6,10 @@ use clap::Args;
 
 use super::environment_args::EnvironmentArgs;
 use super::finish::Finished;
+use super::open_calls_args::OpenCallsArgs;
 use super::session::Session;
-use super::{AgentArgs, StoppingArgs, duration};
+use super::workdir_args::WorkdirArgs;
+use super::{AgentArgs, StoppingArgs, duration, help};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
 use engine::deploy;
@@ -21,7 +23,7 @@ pub(super) struct DeleteEnvArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Succeed if there is no state file
+    /// Succeed if there is no state
     #[arg(long)]
     allow_missing: bool,
 
@@ -29,16 +31,15 @@ pub(super) struct DeleteEnvArgs {
     stopping: StoppingArgs,
 
     /// Delete the VM without stopping its jobs if the agent does not answer within this time
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10s",
+          value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// Forget open calls of an interrupted run with unknown outcome
-    #[arg(long)]
-    forget_open_calls: bool,
+    #[command(flatten)]
+    open_calls: OpenCallsArgs,
 
-    /// Keep the scratch directory of this run for debugging (it holds credentials)
-    #[arg(long)]
-    keep_workdir: bool,
+    #[command(flatten)]
+    workdir: WorkdirArgs,
 }
 
 impl DeleteEnvArgs {
@@ -69,7 +70,7 @@ impl DeleteEnvArgs {
         }
         session.name_manifest(self.on.manifest());
         session.keep_log("delete-env");
-        let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
+        let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut run_context.environment);
         let request = deploy::DeleteEnv {
             inputs,
@@ -77,7 +78,7 @@ impl DeleteEnvArgs {
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
-            forget_open_calls: self.forget_open_calls,
+            forget_open_calls: self.open_calls.forget_open_calls,
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };

@@ -7,8 +7,10 @@ use clap::Args;
 
 use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
+use super::open_calls_args::OpenCallsArgs;
 use super::session::{RunContext, Session};
-use super::{AgentArgs, StoppingArgs, duration};
+use super::workdir_args::WorkdirArgs;
+use super::{AgentArgs, StoppingArgs, duration, help};
 use base::Result;
 use engine::deploy;
 
@@ -21,44 +23,55 @@ pub struct DeployArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Replace the VM even if nothing changed
+    /// Replace the VM even if nothing changed; its persistent disk keeps its data
+    ///
+    /// Stops the jobs, deletes the VM with all data outside the persistent disk, and creates a new one.
     #[arg(long)]
     recreate: bool,
 
-    /// Strategy to apply a change to an existing VM
+    /// Apply changes to an existing VM with this strategy
     #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
     update_strategy: UpdateStrategy,
 
     /// Replace persistent disks and copy their data
+    ///
+    /// Deletes the old disk after the copy, once the jobs run with the new one. Data cannot be copied to
+    /// another CPI or availability zone: if the environment moves, the new disk is empty, and the old disk is
+    /// deleted with its data. Back them up first.
     #[arg(long)]
     recreate_persistent_disks: bool,
 
-    /// Do not check VM and agent if nothing changed
-    #[arg(long)]
+    /// Do not contact the agent if nothing changed
+    #[arg(long, hide_short_help = true)]
     no_verify: bool,
 
     #[command(flatten)]
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10m",
+          value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// Forget open calls of an interrupted run with unknown outcome
-    #[arg(long)]
-    forget_open_calls: bool,
+    #[command(flatten)]
+    open_calls: OpenCallsArgs,
 
-    /// Generate new credentials although none of the deployed ones is given
-    #[arg(long)]
+    /// Generate new credentials if those of the deployed environment are missing
+    ///
+    /// The agent of the VM refuses them, so the VM is replaced without stopping its jobs. Its persistent disk
+    /// keeps its data. Look for the lost vars store first.
+    #[arg(long, hide_short_help = true)]
     new_credentials: bool,
 
-    /// Create the VM although another one, which is not on record, answers at its address
-    #[arg(long)]
+    /// Create the VM even if one that is not on record answers at its address
+    ///
+    /// Both VMs then have the same address, and the other one stays until you delete it in the IaaS. To
+    /// record it instead, use `monopile state import`.
+    #[arg(long, hide_short_help = true)]
     ignore_untracked_vm: bool,
 
-    /// Keep the scratch directory of this run for debugging (it holds credentials)
-    #[arg(long)]
-    keep_workdir: bool,
+    #[command(flatten)]
+    workdir: WorkdirArgs,
 }
 
 impl DeployArgs {
@@ -69,7 +82,7 @@ impl DeployArgs {
 
     /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
-        let (inputs, mut run_context) = self.on.begin(session, self.keep_workdir)?;
+        let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut run_context.environment);
         let request = deploy::CreateEnv {
             inputs,
@@ -79,7 +92,7 @@ impl DeployArgs {
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,
-            forget_open_calls: self.forget_open_calls,
+            forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {
                 new_credentials: self.new_credentials,
                 untracked_vm: self.ignore_untracked_vm,

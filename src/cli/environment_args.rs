@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::choices::Templates;
+use super::choices::RendererArgs;
 use super::session::{RunContext, Session};
-use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs};
+use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs, help};
 use base::Result;
 use manifest::Inputs;
 
@@ -22,12 +22,12 @@ pub(super) struct EnvironmentArgs {
     #[command(flatten)]
     state: StateArgs,
 
-    /// Renderer for job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    pub(super) templates: Templates,
+    #[command(flatten)]
+    pub(super) templates: RendererArgs,
 
-    /// Install the packages of the CPI here instead of in the cache
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Install the packages of the CPI in this directory [default: in the cache]
+    #[arg(long, hide_short_help = true, help_heading = help::heading::CPI, value_name = "DIR",
+          value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
 
     #[command(flatten)]

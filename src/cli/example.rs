@@ -21,7 +21,7 @@ pub(super) struct ExampleArgs {
           value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
     name: Option<String>,
 
-    /// Directory for the folder of the example
+    /// Write the folder of the example into this directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
     directory: PathBuf,
 }

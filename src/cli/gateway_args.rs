@@ -2,20 +2,21 @@
 //! (`docs/cli-v2`, "ssh").
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 
-use super::{duration, paths};
+use super::agent_args::AgentTimeoutArgs;
+use super::{help, paths};
 use base::Result;
 use engine::inspection::{Gateway, Login, Ssh, SshAction, Way};
 use manifest::Inputs;
 
 /// The connection and login for `ssh` and `scp`.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::SSH)]
 pub(super) struct GatewayArgs {
-    /// Connect directly, and ignore flags and variables for a gateway
+    /// Connect directly; ignore all other flags and variables for a gateway
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     gw_disable: bool,
@@ -31,30 +32,31 @@ pub(super) struct GatewayArgs {
     gw_user: Option<String>,
 
     /// Private key for the jump host
-    #[arg(long, value_name = "PATH", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true,
+    #[arg(long, value_name = "FILE", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true,
           value_hint = ValueHint::FilePath)]
     gw_private_key: Option<PathBuf>,
 
-    /// Connect through this SOCKS proxy: socks5://HOST:PORT, or ssh+socks5://USER@HOST:PORT?private-key=PATH
+    /// Connect through this SOCKS proxy
+    ///
+    /// socks5://HOST:PORT, or through a jumpbox: ssh+socks5://USER@HOST:PORT?private-key=PATH
     #[arg(long, value_name = "URL", env = "BOSH_ALL_PROXY", hide_env_values = true,
           value_hint = ValueHint::Url)]
     gw_socks5: Option<String>,
 
     /// Log in with this private key, without the agent; the VM must already accept it
-    #[arg(short = 'i', long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(short = 'i', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     private_key: Option<PathBuf>,
 
     /// User name for --private-key
     #[arg(long, value_name = "USER", default_value = "vcap", value_hint = ValueHint::Other)]
     username: String,
 
-    /// Options for ssh or scp, such as --opts='-o Port=2222' (can be repeated)
+    /// Pass options to ssh or scp, such as --opts='-o Port=2222' (repeatable)
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, value_hint = ValueHint::Other)]
     opts: Vec<String>,
 
-    /// Wait for the agent at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
+    #[command(flatten)]
+    wait: AgentTimeoutArgs,
 }
 
 impl GatewayArgs {
@@ -78,7 +80,7 @@ impl GatewayArgs {
         });
         Ok(Ssh {
             inputs,
-            agent_timeout: self.agent_timeout,
+            agent_timeout: self.wait.agent_timeout,
             way,
             login: login.transpose()?,
             options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),

@@ -9,18 +9,21 @@ use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Globals {
-    /// Do not ask for input
+    /// Do not ask questions
+    ///
+    /// Commands that delete something then delete it without asking. `state forget` and `state backup
+    /// --restore` need --yes; cloud-check repairs only what --auto or --resolution allows.
     #[arg(short = 'n', long, global = true, env = "BOSH_NON_INTERACTIVE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub non_interactive: bool,
 
-    /// Print JSON: events as lines, results as one document; with =bosh as bosh prints it
+    /// Print JSON, and do not ask questions
     #[arg(long, global = true, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true,
           default_missing_value = "lines")]
     pub json: Option<JsonForm>,
 
     /// Print as on a terminal, even without one
-    #[arg(long, global = true, env = "BOSH_TTY", hide_env_values = true,
+    #[arg(long, global = true, hide_short_help = true, env = "BOSH_TTY", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub tty: bool,
 
@@ -28,41 +31,46 @@ pub(super) struct Globals {
     #[arg(long, global = true)]
     pub no_color: bool,
 
-    /// Number of downloads, uploads or compilations at once
-    #[arg(long, global = true, value_name = "N", default_value_t = 5,
+    /// Run at most N downloads, uploads or compilations at once
+    #[arg(long, global = true, hide_short_help = true, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
 
-    /// Cache directory [default: $XDG_CACHE_HOME/monopile]
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Keep downloads and compiled packages here [default: $XDG_CACHE_HOME/monopile]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cache_dir: Option<PathBuf>,
 
-    /// Send SHA-256 digests to the agent
-    #[arg(long, global = true, env = "BOSH_SHA2", hide_env_values = true,
+    /// Send SHA-256 digests to the agent instead of SHA-1
+    #[arg(long, global = true, hide_short_help = true, env = "BOSH_SHA2", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub sha2: bool,
 
-    /// Encrypt state and vars store for this age recipient, or for those in this file
-    #[arg(long, global = true, value_name = "RECIPIENT|FILE", env = "MONOPILE_ENCRYPT_TO",
+    /// Encrypt state and vars store for this age recipient (repeatable)
+    ///
+    /// A FILE has one recipient per line. Only the recipients of the last write can decrypt: name all of
+    /// them.
+    #[arg(long, global = true, hide_short_help = true, value_name = "RECIPIENT|FILE",
+          env = "MONOPILE_ENCRYPT_TO",
           value_delimiter = ',',
           hide_env_values = true, value_hint = ValueHint::FilePath)]
     pub encrypt_to: Vec<String>,
 
-    /// Decrypt state and vars store with the age identity in this file
-    #[arg(long, global = true, value_name = "FILE", env = "MONOPILE_IDENTITY", hide_env_values = true,
+    /// Decrypt state and vars store with the age identity in this file (repeatable)
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "MONOPILE_IDENTITY",
+          hide_env_values = true,
           value_hint = ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
 
-    /// Redact the values of variables and properties of this name (can be repeated)
-    #[arg(long, global = true, value_name = "NAME", value_hint = ValueHint::Other)]
+    /// Redact values of variables and properties of this name (repeatable)
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME", value_hint = ValueHint::Other)]
     pub redact: Vec<String>,
 
-    /// Print the logs of CPI and scripts; twice: also debug messages; three times: everything
+    /// Print logs of CPI and scripts; twice: debug messages; three times: everything
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
     /// Format of the log that BOSH_LOG_LEVEL or --verbose enables
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(long, global = true, hide_short_help = true, value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: LogFormat,
 }
 
@@ -71,7 +79,7 @@ pub(super) struct Globals {
 pub(super) enum JsonForm {
     /// Events as one object per line, results as one document
     Lines,
-    /// Tables, blocks and lines in one document, as bosh prints them
+    /// Tables, blocks and lines in one document, as bosh prints them; for commands that bosh has
     Bosh,
 }
 
@@ -85,7 +93,7 @@ impl Globals {
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
-    /// Text
+    /// Plain text
     #[default]
     Text,
     /// One JSON object per line

@@ -1,4 +1,4 @@
-//! Help texts beyond those of single arguments: the groups of commands, and an example of each.
+//! Help texts beyond those of single arguments: the groups of commands, and examples of each.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
 
 use super::reference::{self, ExitCodes};
+use base::exit_code;
 
 /// The commands in the order and groups of `--help`.
 const GROUPS: [(&str, &[&str]); 9] = [
@@ -47,94 +48,184 @@ const GROUPS: [(&str, &[&str]); 9] = [
 /// The column in which descriptions of commands begin.
 const INDENT: usize = 26;
 
-/// One example of each command.
-const EXAMPLES: [(&str, &str); 61] = [
-    ("create-env", "create-env bosh.yml -o cpi.yml --vars-store creds.yml"),
-    ("plan", "plan bosh.yml --vars-store creds.yml"),
-    ("delete-env", "delete-env bosh.yml --vars-store creds.yml"),
-    ("stop-env", "stop-env bosh.yml --vars-store creds.yml"),
-    ("start-env", "start-env bosh.yml --vars-store creds.yml"),
-    ("restart", "restart bosh.yml --vars-store creds.yml"),
-    ("recreate", "recreate bosh.yml --vars-store creds.yml"),
-    ("status", "status bosh.yml --vars-store creds.yml --watch"),
-    ("history", "history bosh.yml --steps"),
-    ("logs", "logs bosh.yml --vars-store creds.yml --job director --follow"),
-    ("ssh", "ssh bosh.yml --vars-store creds.yml -c 'sudo monit summary'"),
-    ("scp", "scp bosh.yml :/var/vcap/sys/log/syslog . --vars-store creds.yml"),
-    ("cloud-check", "cloud-check bosh.yml --vars-store creds.yml --report"),
-    ("interpolate", "interpolate bosh.yml -o cpi.yml -v director_name=prod --path /name"),
-    ("vars get", "vars get creds.yml /mbus_bootstrap_ssl/ca"),
-    ("vars list", "vars list creds.yml"),
-    ("vars check", "vars check creds.yml -l bosh.yml --within 60d"),
-    ("vars rotate", "vars rotate creds.yml admin_password -l bosh.yml"),
-    ("render", "render bosh.yml --vars-store creds.yml --job director"),
-    ("render-template", "render-template ctl.erb --context context.json"),
-    ("trust", "trust .monopile.yml"),
-    ("inspect-local-release", "inspect-local-release release.tgz"),
-    ("inspect-local-stemcell", "inspect-local-stemcell stemcell.tgz"),
-    ("repack-stemcell", "repack-stemcell stemcell.tgz new.tgz --version 1.1"),
-    ("sha1ify-release", "sha1ify-release release.tgz release-sha1.tgz"),
-    ("sha2ify-release", "sha2ify-release release.tgz release-sha2.tgz"),
-    ("state show", "state show bosh.yml"),
-    ("state import", "state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f"),
-    ("state backup", "state backup bosh.yml"),
-    ("state forget", "state forget bosh.yml --disk vol-0d1e2f"),
-    ("upload-stemcell", "upload-stemcell bosh.yml stemcell.tgz --vars-store creds.yml"),
-    ("delete-stemcell", "delete-stemcell bosh.yml ami-0a1b2c --vars-store creds.yml"),
-    ("delete-vm", "delete-vm bosh.yml i-0a1b2c --vars-store creds.yml"),
-    ("attach-disk", "attach-disk bosh.yml vol-0d1e2f --vars-store creds.yml"),
-    ("delete-disk", "delete-disk bosh.yml vol-0d1e2f --vars-store creds.yml"),
-    ("take-snapshot", "take-snapshot bosh.yml --vars-store creds.yml"),
-    ("delete-snapshot", "delete-snapshot bosh.yml snap-0a1b2c --vars-store creds.yml"),
-    ("cpi list", "cpi list bosh.yml --cpi-config cpis.yml"),
-    ("cpi info", "cpi info bosh.yml"),
-    ("cpi call", "cpi call bosh.yml has_vm i-0a1b2c"),
-    ("cpi check", "cpi check --path ./cpi --stemcell stemcell.tgz"),
-    ("cpi replay", "cpi replay calls.jsonl"),
-    ("cache list", "cache list"),
-    ("cache prune", "cache prune --unused 14d"),
-    ("baremetal node list", "baremetal node list --provision-state available"),
-    ("baremetal node show", "baremetal node show node-1"),
-    ("baremetal node validate", "baremetal node validate node-1"),
+/// Examples of each command, without the name of the program.
+const EXAMPLES: [(&str, Examples); 61] = [
+    (
+        "create-env",
+        &[
+            "create-env bosh.yml --vars-store creds.yml",
+            "create-env bosh.yml -o cpi.yml -v internal_ip=10.0.0.6 --vars-store creds.yml",
+            "create-env bosh.yml --vars-store creds.yml --recreate",
+        ],
+    ),
+    (
+        "plan",
+        &["plan bosh.yml --vars-store creds.yml", "plan bosh.yml --vars-store creds.yml --out bosh.plan"],
+    ),
+    ("delete-env", &["delete-env bosh.yml --vars-store creds.yml"]),
+    ("stop-env", &["stop-env bosh.yml --vars-store creds.yml"]),
+    ("start-env", &["start-env bosh.yml --vars-store creds.yml"]),
+    ("restart", &["restart bosh.yml --vars-store creds.yml"]),
+    ("recreate", &["recreate bosh.yml --vars-store creds.yml"]),
+    (
+        "status",
+        &[
+            "status bosh.yml --vars-store creds.yml",
+            "status bosh.yml --vars-store creds.yml --watch",
+            "status bosh-state.json",
+        ],
+    ),
+    ("history", &["history", "history bosh.yml --steps --limit 1"]),
+    (
+        "logs",
+        &[
+            "logs bosh.yml --vars-store creds.yml --job director --follow",
+            "logs bosh.yml --vars-store creds.yml --all-logs --dir .",
+        ],
+    ),
+    (
+        "ssh",
+        &[
+            "ssh bosh.yml --vars-store creds.yml",
+            "ssh bosh.yml --vars-store creds.yml -c 'sudo monit summary'",
+        ],
+    ),
+    (
+        "scp",
+        &[
+            "scp bosh.yml :/var/vcap/sys/log/syslog . --vars-store creds.yml",
+            "scp bosh.yml -r ./fixes :/tmp --vars-store creds.yml",
+        ],
+    ),
+    (
+        "cloud-check",
+        &[
+            "cloud-check bosh.yml --vars-store creds.yml --report",
+            "cloud-check bosh.yml --vars-store creds.yml",
+        ],
+    ),
+    (
+        "interpolate",
+        &[
+            "interpolate bosh.yml -o cpi.yml -v director_name=prod --path /name",
+            "interpolate bosh.yml --vars-store creds.yml --var-errs",
+        ],
+    ),
+    ("vars get", &["vars get creds.yml /mbus_bootstrap_ssl/ca"]),
+    ("vars list", &["vars list creds.yml"]),
+    ("vars check", &["vars check creds.yml -l bosh.yml --within 60d"]),
+    (
+        "vars rotate",
+        &["vars rotate creds.yml admin_password -l bosh.yml", "vars rotate creds.yml default_ca --finish"],
+    ),
+    ("render", &["render bosh.yml --vars-store creds.yml --job director"]),
+    ("render-template", &["render-template ctl.erb --context context.json"]),
+    ("trust", &["trust", "trust .monopile.yml --revoke"]),
+    ("inspect-local-release", &["inspect-local-release release.tgz"]),
+    ("inspect-local-stemcell", &["inspect-local-stemcell stemcell.tgz"]),
+    ("repack-stemcell", &["repack-stemcell stemcell.tgz new.tgz --version 1.1"]),
+    ("sha1ify-release", &["sha1ify-release release.tgz release-sha1.tgz"]),
+    ("sha2ify-release", &["sha2ify-release release.tgz release-sha2.tgz"]),
+    ("state show", &["state show bosh.yml", "state show bosh.yml --only disks"]),
+    ("state import", &["state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f"]),
+    (
+        "state backup",
+        &["state backup bosh.yml", "state backup bosh.yml --keep", "state backup bosh.yml --restore bak"],
+    ),
+    ("state forget", &["state forget bosh.yml --disk vol-0d1e2f", "state forget bosh.yml --failed-calls"]),
+    ("upload-stemcell", &["upload-stemcell bosh.yml stemcell.tgz --vars-store creds.yml"]),
+    ("delete-stemcell", &["delete-stemcell bosh.yml ami-0a1b2c --vars-store creds.yml"]),
+    ("delete-vm", &["delete-vm bosh.yml i-0a1b2c --vars-store creds.yml"]),
+    ("attach-disk", &["attach-disk bosh.yml vol-0d1e2f --vars-store creds.yml"]),
+    ("delete-disk", &["delete-disk bosh.yml vol-0d1e2f --vars-store creds.yml"]),
+    ("take-snapshot", &["take-snapshot bosh.yml --vars-store creds.yml"]),
+    ("delete-snapshot", &["delete-snapshot bosh.yml snap-0a1b2c --vars-store creds.yml"]),
+    ("cpi list", &["cpi list bosh.yml --cpi-config cpis.yml"]),
+    ("cpi info", &["cpi info bosh.yml", "cpi info --path ./cpi"]),
+    ("cpi call", &["cpi call bosh.yml has_vm i-0a1b2c"]),
+    ("cpi check", &["cpi check --path ./cpi --stemcell stemcell.tgz"]),
+    ("cpi replay", &["cpi replay calls.jsonl"]),
+    ("cache list", &["cache list"]),
+    ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
+    ("baremetal node list", &["baremetal node list --provision-state available"]),
+    ("baremetal node show", &["baremetal node show node-1"]),
+    ("baremetal node validate", &["baremetal node validate node-1"]),
     (
         "baremetal volume connector create",
-        "baremetal volume connector create --node node-1 --type iqn --connector-id iqn.2026-01.org:n1",
+        &["baremetal volume connector create --node node-1 --type iqn --connector-id iqn.2026-01.org:n1"],
     ),
-    ("baremetal volume connector list", "baremetal volume connector list --node node-1"),
+    ("baremetal volume connector list", &["baremetal volume connector list --node node-1"]),
     (
         "baremetal volume connector show",
-        "baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        &["baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
     ),
     (
         "baremetal volume connector set",
-        "baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7",
+        &["baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7"],
     ),
     (
         "baremetal volume connector unset",
-        "baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack",
+        &["baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack"],
     ),
     (
         "baremetal volume connector delete",
-        "baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        &["baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
     ),
     (
         "baremetal volume target create",
-        "baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 --boot-index 0",
+        &["baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 --boot-index 0"],
     ),
-    ("baremetal volume target list", "baremetal volume target list --node node-1"),
-    ("baremetal volume target show", "baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"),
+    ("baremetal volume target list", &["baremetal volume target list --node node-1"]),
+    ("baremetal volume target show", &["baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"]),
     (
         "baremetal volume target set",
-        "baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1",
+        &["baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1"],
     ),
     (
         "baremetal volume target unset",
-        "baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property target_lun",
+        &["baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property target_lun"],
     ),
-    ("baremetal volume target delete", "baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"),
-    ("example", "example hello"),
-    ("completion", "completion bash"),
+    (
+        "baremetal volume target delete",
+        &["baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+    ),
+    ("example", &["example", "example hello"]),
+    ("completion", &["completion bash"]),
 ];
+
+/// The arguments that have no effect on a command. They are accepted, and hidden.
+const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
+    (
+        "plan",
+        &[
+            "agent_timeout",
+            "cpi_timeout",
+            "drain_timeout",
+            "forget_open_calls",
+            "skip_drain",
+            "wait_for_lock",
+        ],
+    ),
+    ("status", LOCK),
+    ("history", LOCK),
+    ("logs", LOCK),
+    ("ssh", LOCK),
+    ("scp", LOCK),
+    ("state show", LOCK),
+    ("cpi list", LOCK),
+];
+
+/// The argument of commands that take the lock of the state.
+const LOCK: &[&str] = &["wait_for_lock"];
+
+/// The headings of groups of options.
+pub(super) mod heading {
+    pub(in crate::cli) const MANIFEST: &str = "Manifest and variables";
+    pub(in crate::cli) const STATE: &str = "State";
+    pub(in crate::cli) const CPI: &str = "CPI";
+    pub(in crate::cli) const AGENT: &str = "Agent and jobs";
+    pub(in crate::cli) const SSH: &str = "Connection";
+}
 
 /// Returns the template of `monopile --help`, with the commands of `grammar` in groups.
 pub(super) fn template(grammar: &Command) -> String {
@@ -165,6 +256,39 @@ pub(super) fn template(grammar: &Command) -> String {
     text
 }
 
+/// The end of `monopile -h`.
+pub(super) fn first_steps() -> String {
+    section(
+        "Get started",
+        &[
+            "monopile example hello",
+            "monopile plan hello/manifest.yml",
+            "monopile create-env hello/manifest.yml",
+            "monopile status hello/manifest.yml",
+            "monopile delete-env hello/manifest.yml",
+        ]
+        .map(str::to_owned),
+    ) + "\n\nRun `monopile help COMMAND` for options, examples and exit codes of a command."
+}
+
+/// The end of `monopile --help`.
+pub(super) fn overview() -> String {
+    format!("{}\n\n{}\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
+}
+
+/// The units of durations, for the help of commands that take one.
+pub const DURATIONS: &str = "A DURATION is a number with a unit, such as 500ms, 90s, 10m, 1h30m, 2d or 1w.";
+
+/// Formats indented lines below a heading.
+fn section(title: &str, lines: &[String]) -> String {
+    let heading = *Styles::styled().get_header();
+    let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+    format!("{heading}{title}:{heading:#}{lines}")
+}
+
+/// Example command lines, without the name of the program.
+type Examples = &'static [&'static str];
+
 /// The text after the options of a command. The man pages have a section for each part.
 #[derive(Debug, Clone)]
 pub struct Notes {
@@ -172,41 +296,99 @@ pub struct Notes {
     pub remarks: Option<String>,
     /// The exit codes that mean something of their own.
     pub exit_codes: ExitCodes,
-    /// A command line, without the name of the program.
-    pub example: Option<&'static str>,
+    /// Command lines, without the name of the program.
+    pub examples: Examples,
 }
 
 impl CommandExt for Notes {}
 
 impl Notes {
-    fn text(&self) -> String {
+    /// Returns the text for `-h`, which has remarks and examples.
+    fn short(&self) -> String {
+        [self.remarks.clone(), self.shown_examples()].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Returns the text for `--help`.
+    fn long(&self, durations: bool) -> String {
+        let durations = durations.then(|| DURATIONS.to_owned());
         let exit_codes = Some(self.exit_codes).filter(|codes| !codes.is_empty()).map(exit_codes);
-        let example = self.example.map(|example| format!("Example: monopile {example}"));
-        [self.remarks.clone(), exit_codes, example].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+        let parts = [self.remarks.clone(), durations, exit_codes, self.shown_examples()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn shown_examples(&self) -> Option<String> {
+        let lines: Vec<String> =
+            self.examples.iter().map(|line| folded(&format!("monopile {line}"))).collect();
+        let title = if lines.len() == 1 { "Example" } else { "Examples" };
+        (!lines.is_empty()).then(|| section(title, &lines))
     }
 }
 
-/// Lists exit codes in one sentence.
-pub(super) fn exit_codes(codes: &[(&str, &str)]) -> String {
-    let codes: Vec<String> = codes.iter().map(|(code, meaning)| format!("{code} {meaning}")).collect();
-    format!("Exit codes: {}.", codes.join("; "))
+/// Breaks a long command line before its options, so that it fits and can still be pasted.
+fn folded(line: &str) -> String {
+    const WIDTH: usize = 76;
+    let mut parts = line.split(" -");
+    let mut folded = parts.next().unwrap_or_default().to_owned();
+    let mut width = folded.len();
+    for part in parts {
+        if width + 2 + part.len() > WIDTH {
+            folded.push_str(" \\\n     ");
+            width = 5;
+        }
+        folded.push_str(" -");
+        folded.push_str(part);
+        width += 2 + part.len();
+    }
+    folded
+}
+
+/// Lists exit codes in lines.
+fn exit_codes(codes: &[(&str, &str)]) -> String {
+    let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
+    let lines: Vec<String> =
+        codes.iter().map(|(code, meaning)| format!("{code:width$}  {meaning}")).collect();
+    section("Exit codes", &lines)
 }
 
 /// Adds notes to the help of the command at `path` and of those below it.
 pub(super) fn with_notes(command: Command, path: &str) -> Command {
+    let command = named(command, path);
     let notes = Notes {
         remarks: command.get_after_help().map(ToString::to_string),
         exit_codes: reference::exit_codes(path),
-        example: EXAMPLES.iter().find(|(name, _)| *name == path).map(|(_, example)| *example),
+        examples: EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| *examples),
     };
-    let command = match notes.text() {
+    let is_duration = |name: &clap::builder::Str| name.as_str() == "DURATION";
+    let takes_duration = command
+        .get_arguments()
+        .any(|arg| !arg.is_hide_set() && arg.get_value_names().unwrap_or_default().iter().any(is_duration));
+    let command = match notes.long(takes_duration) {
         text if text.is_empty() => command,
-        text => command.after_help(text).add(notes),
+        text => command.after_help(notes.short()).after_long_help(text).add(notes),
     };
     command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
         with_notes(command, &path)
     })
+}
+
+/// Hides arguments without effect, and names the kind of volume record that a command is about: connectors
+/// and targets share their commands.
+fn named(command: Command, path: &str) -> Command {
+    let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
+    let command = hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
+    let Some(kind) = ["connector", "target"].into_iter().find(|kind| {
+        path.strip_prefix("baremetal volume ").and_then(|rest| rest.strip_prefix(*kind)).is_some()
+    }) else {
+        return command;
+    };
+    let about = command.get_about().map(|about| about.to_string().replace("record", kind));
+    let long = command.get_long_about().map(|about| about.to_string().replace("record", kind));
+    match (about, long) {
+        (Some(about), Some(long)) => command.about(about).long_about(long),
+        (Some(about), None) => command.about(about),
+        (None, _) => command,
+    }
 }
 
 /// Replaces `monopile help COMMAND` with `monopile COMMAND --help`.
@@ -223,6 +405,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, globals, grammar};
     use clap::CommandFactory as _;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
@@ -258,14 +441,71 @@ mod tests {
         found.sort_unstable();
         named.sort_unstable();
         assert_eq!(named, found);
-        for (name, example) in EXAMPLES {
-            assert!(example.starts_with(name), "{example}");
-            // The one quoted word of an example.
-            let example = example.replace("'sudo monit summary'", "date");
-            let words = ["monopile"].into_iter().chain(example.split(' '));
-            let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
-            matches.unwrap_or_else(|error| panic!("{example}: {error}"));
+        for (name, examples) in EXAMPLES {
+            assert!(!examples.is_empty(), "{name}");
+            for example in examples {
+                assert!(example.starts_with(name), "{example}");
+                // The one quoted word of an example.
+                let example = example.replace("'sudo monit summary'", "date");
+                let words = ["monopile"].into_iter().chain(example.split(' '));
+                let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
+                matches.unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
         }
+    }
+
+    #[test]
+    fn long_examples_are_folded_at_options() {
+        assert_eq!(folded("monopile plan a.yml -o b.yml"), "monopile plan a.yml -o b.yml");
+        let long = format!("monopile plan {}.yml --vars-store creds.yml -o b.yml", "a".repeat(50));
+        let expected = long.replace(" --vars", " \\\n      --vars");
+        assert_eq!(folded(&long), expected);
+    }
+
+    /// Options with the same name in several commands have the same text, unless they do different things.
+    #[test]
+    fn options_that_commands_share_read_the_same() {
+        const DIFFERENT: [&str; 19] = [
+            "agent-timeout",
+            "cloud-properties",
+            "context",
+            "cpi",
+            "disk",
+            "extra",
+            "format",
+            "job",
+            "limit",
+            "name",
+            "node",
+            "out",
+            "path",
+            "property",
+            "stemcell",
+            "stemcell-api-version",
+            "type",
+            "version",
+            "vm",
+        ];
+        let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        collect(&grammar::whole(), &mut texts);
+        texts.retain(|name, texts| texts.len() > 1 && !DIFFERENT.contains(&name.as_str()));
+        assert!(texts.is_empty(), "{texts:#?}");
+    }
+
+    /// Collects the texts of options by name. Checks that each begins with a capital and is no sentence.
+    fn collect(command: &Command, texts: &mut BTreeMap<String, BTreeSet<String>>) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let begins_well = text.starts_with(|first: char| first.is_uppercase() || first == '`');
+            assert!(begins_well && !text.ends_with('.'), "{}: {text}", arg.get_id());
+            if let Some(name) = arg.get_long() {
+                texts.entry(name.to_owned()).or_default().insert(text);
+            }
+        }
+        command
+            .get_subcommands()
+            .filter(|below| !below.is_hide_set())
+            .for_each(|below| collect(below, texts));
     }
 
     #[test]

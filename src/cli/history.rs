@@ -13,9 +13,6 @@ use base::Result;
 use engine::history::{self, Fate, Plan, Run};
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Without an environment on the command line or in an env file, the runs of all are listed."
-)]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -24,7 +21,7 @@ pub(super) struct HistoryArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
-    /// Show the planned steps of each run, and the durations of its stages
+    /// Show the planned steps of each run, and how long its stages took
     #[arg(long)]
     steps: bool,
 }

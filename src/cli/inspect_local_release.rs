@@ -14,8 +14,8 @@ use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InspectLocalReleaseArgs {
-    /// Path to the release: a tarball, or a directory in source form
-    #[arg(value_name = "PATH-TO-RELEASE", value_hint = ValueHint::AnyPath)]
+    /// Release: a tarball, or a directory in source form
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     path: PathBuf,
 }
 

@@ -16,8 +16,8 @@ const HEADER: [&str; 5] = ["Name", "OS", "Version", "Infrastructure", "Hyperviso
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InspectLocalStemcellArgs {
-    /// Path to the stemcell: a tarball, or a directory in source form
-    #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::AnyPath)]
+    /// Stemcell: a tarball, or a directory in source form
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     path: PathBuf,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct InterpolateArgs {
     #[arg(long)]
     var_errs: bool,
 
-    /// Fail if a given variable is not used
+    /// Fail if the manifest does not use a given variable
     #[arg(long)]
     var_errs_unused: bool,
 }

@@ -1,10 +1,8 @@
 //! The common arguments of `stop-env`, `start-env` and `restart`.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use super::duration;
+use super::agent_args::AgentTimeoutArgs;
 use super::session::{RunContext, Session};
 use super::vm_args::VmArgs;
 use base::Result;
@@ -16,9 +14,8 @@ pub(super) struct JobsArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Wait for the agent on the VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
+    #[command(flatten)]
+    wait: AgentTimeoutArgs,
 }
 
 impl JobsArgs {
@@ -32,6 +29,6 @@ impl JobsArgs {
         session.name_manifest(&self.vm.manifest.manifest);
         session.keep_log(command);
         let run_context = self.vm.run_context(session, state)?;
-        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_timeout }, run_context))
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.wait.agent_timeout }, run_context))
     }
 }

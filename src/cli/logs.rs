@@ -2,42 +2,41 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
+use super::agent_args::AgentTimeoutArgs;
 use super::finish::Finished;
+use super::paths;
 use super::session::Session;
 use super::vm_args::VmArgs;
-use super::{duration, paths};
 use base::{Error, Result};
 use engine::inspection::{self, LogKind, Logs};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Printed logs are redacted. Saved logs are not, and only their owner may read them.")]
 pub(super) struct LogsArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Logs of the agent instead of the jobs
+    /// Read the logs of the agent instead of the jobs
     #[arg(long)]
     agent: bool,
 
-    /// Logs of the system (/var/log) instead of the jobs
+    /// Read the logs of the system (/var/log) instead of the jobs
     #[arg(long)]
     system: bool,
 
-    /// Logs of jobs, agent and system
+    /// Read the logs of jobs, agent and system
     #[arg(long, conflicts_with_all = ["agent", "system"])]
     all_logs: bool,
 
-    /// Only logs of this job (can be repeated)
+    /// Read only the logs of this job (repeatable)
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: Vec<String>,
 
-    /// Only logs whose name matches, such as `hello/*.log` (can be repeated, or separated by commas)
+    /// Read only logs whose name matches, such as 'hello/*.log' (repeatable, or separated by commas)
     #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',',
           value_hint = ValueHint::Other)]
     filter: Vec<String>,
@@ -54,17 +53,16 @@ pub(super) struct LogsArgs {
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Save the logs as a tarball in this directory
+    /// Save the logs as a new tarball in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "out")]
     dir: Option<PathBuf>,
 
-    /// Save the logs to this tarball
+    /// Save the logs to this tarball, which must not exist yet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// Wait for the agent at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
+    #[command(flatten)]
+    wait: AgentTimeoutArgs,
 }
 
 impl LogsArgs {
@@ -72,7 +70,7 @@ impl LogsArgs {
         let (state, inputs) = self.vm.inputs()?;
         let request = Logs {
             inputs,
-            agent_timeout: self.agent_timeout,
+            agent_timeout: self.wait.agent_timeout,
             kinds: self.kinds(),
             jobs: self.jobs()?,
             filters: self.filter.clone(),

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::{encryption_args, paths};
+use super::{encryption_args, help, paths};
 use manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
 #[derive(Debug, Clone, Args)]
 pub struct ManifestArgs {
-    /// Path to the manifest
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Manifest of the environment
+    ///
+    /// `-` reads it from standard input; commands that use the state then need --state. An env file can name
+    /// the manifest, unless the command takes further arguments.
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     pub manifest: PathBuf,
 
     #[command(flatten)]
@@ -21,29 +24,37 @@ pub struct ManifestArgs {
 
 /// The ops files and variables of a manifest.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::MANIFEST)]
 pub(super) struct ManifestFlags {
-    /// Set a variable; VALUE is YAML
+    /// Set a variable; VALUE is YAML (repeatable)
+    ///
+    /// Not for secrets: other users of this machine can see the command line. --var overrides --var-file,
+    /// then come --vars-file and --vars-env; of one kind, the last one counts.
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
 
-    /// Set a variable to the content of a file
-    #[arg(long = "var-file", value_name = "NAME=PATH", value_hint = ValueHint::Other)]
+    /// Set a variable to the content of a file (repeatable)
+    #[arg(long = "var-file", value_name = "NAME=FILE", value_hint = ValueHint::Other)]
     pub var_files: Vec<String>,
 
-    /// Load variables from a YAML file
-    #[arg(short = 'l', long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Load variables from a YAML file (repeatable)
+    #[arg(short = 'l', long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub vars_files: Vec<PathBuf>,
 
-    /// Load variables from environment variables: with MY, MY_name sets `name`
+    /// Load variables from the environment: with MY, MY_name sets `name` (repeatable)
     #[arg(long, value_name = "PREFIX", value_hint = ValueHint::Other)]
     pub vars_env: Vec<String>,
 
-    /// Load variables from a YAML file and save generated ones there
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Load variables from a YAML file, and save generated ones there
+    ///
+    /// Keep this file: it holds the credentials of the environment, and other commands need it. Commands that
+    /// only read, such as plan and status, do not change it. Without this option, create-env keeps generated
+    /// variables in bosh-vars.yml, next to the state of bosh.yml; a state in a bucket needs the option.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub vars_store: Option<PathBuf>,
 
-    /// Apply operations from a YAML file to the manifest
-    #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Apply operations from a YAML file to the manifest (repeatable)
+    #[arg(short = 'o', long = "ops-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub ops_files: Vec<PathBuf>,
 
     #[command(flatten)]

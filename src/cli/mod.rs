@@ -38,6 +38,7 @@ mod jobs_args;
 mod logging;
 mod logs;
 mod manifest_args;
+mod open_calls_args;
 mod paths;
 mod place_args;
 mod plan;
@@ -67,6 +68,7 @@ mod table;
 mod trust;
 mod vars;
 mod vm_args;
+mod workdir_args;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -75,7 +77,6 @@ use clap::{Parser, Subcommand};
 
 use artifact::Algorithm;
 use base::Result;
-use base::exit_code;
 use engine::protocol::ResourceKind;
 use env_file::CommandLine;
 use finish::Finished;
@@ -88,13 +89,16 @@ pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
-pub use help::Notes;
+pub use help::{DURATIONS, Notes};
 pub use manifest_args::ManifestArgs;
 pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
 pub use stopping_args::StoppingArgs;
 
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
+///
+/// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
+/// a state file that records VM, disks and stemcells. Keep vars store and state: every command needs them.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -104,7 +108,8 @@ pub use stopping_args::StoppingArgs;
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 110,
-    after_help = help::exit_codes(&exit_code::TABLE)
+    after_help = help::first_steps(),
+    after_long_help = help::overview()
 )]
 pub struct Cli {
     /// Show the version
@@ -136,38 +141,115 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Create or update an environment
+    ///
+    /// Compares the manifest with the state and makes the smallest change that works: creates the VM, updates
+    /// its jobs in place, or replaces it. `monopile plan` shows the change first. After an error or an
+    /// interruption, run the same command again: it continues. To go back, run it with the previous manifest.
+    ///
+    /// On a terminal, shows the plan and asks before it stops or deletes anything. With -n or --json, or
+    /// without a terminal, goes ahead without asking.
+    ///
+    /// Replacing the VM deletes all data outside its persistent disk; the new VM gets that disk. Disks and
+    /// stemcells that are not in use any more are deleted, a replaced disk after its data was copied. The
+    /// exception: with --recreate-persistent-disks, a move to another CPI or availability zone deletes the
+    /// disk with its data.
     CreateEnv(Later<create_env::CreateEnvArgs>),
     /// Show what create-env would do, and why
+    ///
+    /// Accepts all options of create-env, and validates all inputs. Makes no CPI call, and changes neither
+    /// state nor vars store. Works while another run holds the state.
     Plan(Later<plan::PlanArgs>),
     /// Delete an environment: VM, disks, stemcells and state
+    ///
+    /// Deletes everything on record: the VM, all persistent disks with their data, all snapshots and
+    /// stemcells, then the state with its kept versions. This cannot be undone: copy data that you need
+    /// first, for example with `monopile scp`.
+    ///
+    /// On a terminal, lists what it will delete and asks. With -n or --json, or without a terminal, deletes
+    /// without asking.
+    ///
+    /// Drains and stops the jobs first, if the agent answers. Keeps manifest, vars store, cache and history.
+    /// What cannot be deleted stays on record: run the same command again.
     DeleteEnv(Later<delete_env::DeleteEnvArgs>),
     /// Stop the jobs of an environment; VM and disks stay
+    ///
+    /// Runs the pre-stop and drain scripts, then stops the jobs. Deletes nothing. `monopile start-env` starts
+    /// the jobs again.
     StopEnv(Later<stop_env::StopEnvArgs>),
     /// Start the jobs that stop-env stopped
     StartEnv(Later<start_env::StartEnvArgs>),
     /// Stop the jobs of an environment and start them again
+    ///
+    /// Runs the pre-stop and drain scripts before the jobs stop. The VM stays, and nothing is deleted.
     Restart(Later<restart::RestartArgs>),
     /// Replace the VM; persistent disks keep their data
+    ///
+    /// Stops the jobs, deletes the VM with all data outside its persistent disk, creates a new one and
+    /// attaches that disk to it. The manifest must be the deployed one; create-env deploys changes. After an
+    /// error or an interruption, continue with create-env.
+    ///
+    /// On a terminal, shows the plan and asks first. With -n or --json, or without a terminal, goes ahead
+    /// without asking.
     Recreate(Later<recreate::RecreateArgs>),
     /// Show VM, agent, jobs, disks, certificates, last runs
+    ///
+    /// Asks the agent for its state, and the CPI whether VM and disks exist. Changes nothing, and works while
+    /// another run holds the state.
     Status(Later<status::StatusArgs>),
     /// List the runs on this machine with their results
+    ///
+    /// Lists every run that could change something, with its plan, result and log. Without an environment on
+    /// the command line or in an env file, lists the runs of all environments. Keeps the newest 100 runs of
+    /// each environment, also after delete-env.
     History(Later<history::HistoryArgs>),
     /// Print or save the logs of jobs, agent or system
+    ///
+    /// Needs the agent, but no sshd on the VM; if the agent is dead, try `monopile ssh --private-key`. Works
+    /// while another run holds the state.
+    ///
+    /// Printed lines are redacted. Saved logs are not; only their owner can read them.
     Logs(Later<logs::LogsArgs>),
     /// Log in to the VM as a temporary user
+    ///
+    /// The agent creates the user for the session, and removes it at the end. Runs the `ssh` of this machine,
+    /// with the host key that the agent reports. If the agent is dead, log in with --private-key. Works while
+    /// another run holds the state.
     Ssh(Later<ssh::SshArgs>),
     /// Copy files to or from the VM
+    ///
+    /// A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the instance, such as
+    /// `bosh/0`, may precede the colon. Write a local path with a colon in its first name as `./a:b`.
+    ///
+    /// Runs the `scp` of this machine, which replaces existing files without asking.
     Scp(Later<scp::ScpArgs>),
     /// Compare the record with CPI and agent, and repair
+    ///
+    /// Finds VMs, disks and agents that differ from the record, and asks before each repair. With -n or
+    /// --json, or without a terminal, repairs only what --auto or --resolution allows. To look without
+    /// changing anything, use --report.
+    ///
+    /// `recreate_vm` deletes the VM with all data outside its persistent disk. `delete_disk_reference`
+    /// forgets a disk that the CPI does not find: the next create-env makes an empty one. `monopile state
+    /// backup --restore` brings back a record, but no data.
     #[command(visible_aliases = ["cck", "cloudcheck"])]
     CloudCheck(Later<cloud_check::CloudCheckArgs>),
-    /// Print a manifest with ops files and variables
+    /// Print a manifest with ops files and variables applied
+    ///
+    /// Leaves variables without a value as they are; with --var-errs, fails. With --vars-store, generates
+    /// missing variables that the manifest declares, and saves them there.
+    ///
+    /// Prints secrets in plain text.
     #[command(visible_alias = "int")]
     Interpolate(Later<interpolate::InterpolateArgs>),
-    /// List, check and rotate the variables of a vars store
+    /// Print, check and rotate the variables of a vars store
+    ///
+    /// A vars store is the YAML file in which create-env --vars-store keeps generated passwords, keys and
+    /// certificates.
     Vars(Later<vars::VarsArgs>),
     /// Print the rendered files of a job, without deploying
+    ///
+    /// Redacts secrets, unless --show-secrets is given. Generates missing variables for the output, and does
+    /// not save them.
     Render(Later<render::RenderArgs>),
     /// Render a template with an evaluation context
     RenderTemplate(Later<render_template::RenderTemplateArgs>),
@@ -175,51 +257,102 @@ enum Command {
     InspectLocalRelease(Later<inspect_local_release::InspectLocalReleaseArgs>),
     /// Show name, version and format of a stemcell
     InspectLocalStemcell(Later<inspect_local_stemcell::InspectLocalStemcellArgs>),
-    /// Make a changed copy of a stemcell
+    /// Write a changed copy of a stemcell
+    ///
+    /// Replaces RESULT if it exists. The original stays as it is.
     RepackStemcell(Later<repack_stemcell::RepackStemcellArgs>),
     /// Convert a release tarball to SHA-1 digests
+    ///
+    /// Writes a copy with SHA-1 digests, and lists its jobs and packages. Replaces RESULT if it exists.
     #[command(name = "sha1ify-release")]
     Sha1ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
     /// Convert a release tarball to SHA-256 digests
+    ///
+    /// Writes a copy with SHA-256 digests, and lists its jobs and packages. Replaces RESULT if it exists.
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
     /// Show, back up, import and repair the state
+    ///
+    /// The state records which VM, disks, snapshots and stemcells belong to an environment. Keep it: without
+    /// it, no command knows what exists.
     State(Later<state::StateCommandArgs>),
     /// Upload a stemcell and keep it until delete-stemcell
+    ///
+    /// Uploads to every CPI of the manifest that supports a format of the stemcell. create-env uses the
+    /// upload and never deletes it; delete-stemcell and delete-env do.
     UploadStemcell(Later<resources::UploadStemcellArgs>),
     /// List the stemcells on record
     #[command(hide = true)]
     Stemcells(Later<resources::ViewArgs>),
     /// Delete a stemcell in every CPI that has it
+    ///
+    /// Deletes only stemcells on record, and refuses if the VM was created from it. `monopile
+    /// upload-stemcell` uploads it again.
+    ///
+    /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteStemcell(Later<resources::DeleteStemcellArgs>),
     /// Delete the VM of the environment, or another by CID
+    ///
+    /// Deletes the VM at once, without stopping its jobs: run stop-env first. All data outside its persistent
+    /// disk is lost. The disk stays on record, and the next create-env attaches it to a new VM. A VM that is
+    /// not on record is deleted in the first CPI that has it.
+    ///
+    /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteVm(Later<resources::DeleteArgs>),
     /// List the disks on record
     #[command(hide = true)]
     Disks(Later<resources::ViewArgs>),
     /// Choose the disk that the next create-env attaches
+    ///
+    /// Only changes the record. The next create-env replaces the VM and attaches the disk. The disk in use
+    /// until then keeps its data: attach-disk brings it back, and delete-disk deletes it.
     AttachDisk(Later<resources::AttachDiskArgs>),
     /// Delete a disk that is not in use
+    ///
+    /// Deletes a disk on record with all its data. This cannot be undone. Refuses if the disk is in use;
+    /// delete-env deletes all disks.
+    ///
+    /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteDisk(Later<resources::DeleteArgs>),
     /// List the snapshots on record
     #[command(hide = true)]
     Snapshots(Later<resources::ViewArgs>),
     /// Take a snapshot of a disk
+    ///
+    /// The snapshot is as consistent as a disk after a power loss; run stop-env first for a clean one.
+    /// delete-env deletes all snapshots.
     TakeSnapshot(Later<resources::TakeSnapshotArgs>),
     /// Delete a snapshot of a disk
+    ///
+    /// Deletes a snapshot on record. This cannot be undone. The disk stays as it is.
+    ///
+    /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteSnapshot(Later<resources::DeleteArgs>),
     /// Show API version and formats of every CPI
     #[command(hide = true)]
     Cpis(Later<cpi::ListArgs>),
     /// List, call, check and replay CPIs
+    ///
+    /// For authors of CPIs, and to see what a CPI answers. These commands need no deployed environment.
     Cpi(Later<cpi::CpiCommandArgs>),
     /// Allow the env file that is found here
+    ///
+    /// An env file chooses the CPI, the variables and the hosts that they are sent to. monopile uses one that
+    /// it finds only after you have allowed it. Prints what the file runs, reads and contacts. A changed file
+    /// must be allowed again; `--env-file FILE` needs no trust.
     Trust(Later<trust::TrustArgs>),
     /// List and prune the cache
+    ///
+    /// The cache holds downloads, compiled packages and installed CPIs of all environments, in --cache-dir.
     Cache(Later<cache::CacheArgs>),
     /// Show nodes and manage volumes of a standalone Ironic
+    ///
+    /// Options and variables have the names of `openstack baremetal`.
     Baremetal(Later<baremetal::BaremetalArgs>),
     /// Write an example that ships with monopile
+    ///
+    /// Writes a folder with a manifest and all that it needs, and prints the next command. Keeps existing
+    /// files: one with other content is an error.
     Example(Later<example::ExampleArgs>),
     /// Print the completion script of a shell
     Completion(Later<completion::CompletionArgs>),

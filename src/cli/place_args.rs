@@ -12,8 +12,8 @@ use base::{Error, Result};
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
 pub struct PlaceArgs {
-    /// Path to the manifest (only its name is used)
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Manifest of the environment; only its name is used, to find the state
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
 
     #[command(flatten)]

@@ -19,10 +19,13 @@ pub(super) struct PlanArgs {
     deploy: DeployArgs,
 
     /// Save the plan for `monopile create-env --plan FILE`
+    ///
+    /// plan saves no variables that it generates: generate missing ones first, with `monopile interpolate
+    /// MANIFEST --vars-store FILE`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// Exit with code 7 if changes are pending
+    /// Exit with code 7 if changes are pending, and 0 if not
     #[arg(long)]
     detailed_exitcode: bool,
 }

@@ -12,12 +12,12 @@ use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RedigestReleaseArgs {
-    /// Path to the release tarball
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Release tarball to convert
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 
-    /// Path of the new tarball
-    #[arg(value_name = "DESTINATION", value_hint = ValueHint::FilePath)]
+    /// File for the new tarball
+    #[arg(value_name = "RESULT", value_hint = ValueHint::FilePath)]
     destination: PathBuf,
 }
 

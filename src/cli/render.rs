@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::choices::Templates;
+use super::choices::RendererArgs;
 use super::finish::Finished;
-use super::{ConfigArgs, ManifestArgs, paths, session::Session};
+use super::{ConfigArgs, ManifestArgs, help, paths, session::Session};
 use base::redact::Redactor;
 use base::{Error, Result};
 use engine::deploy::{self, File};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Missing variables are generated for the output and are not saved.")]
 pub(super) struct RenderArgs {
     #[command(flatten)]
     manifest: ManifestArgs,
@@ -23,16 +22,18 @@ pub(super) struct RenderArgs {
     #[command(flatten)]
     configs: ConfigArgs,
 
-    /// Job of the instance group or of the CPI
+    /// Render this job of the instance group or of the CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: String,
 
-    /// State file; the default vars store is next to it [default: PATH without its extension, and
-    /// -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Use this state [default: bosh-state.json next to bosh.yml]
+    ///
+    /// It is only read. A vars store that is not named is next to it.
+    #[arg(long, help_heading = help::heading::STATE, value_name = "FILE|URL",
+          value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// Write the files to this directory
+    /// Write the files to this directory; existing files are replaced
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 
@@ -40,9 +41,8 @@ pub(super) struct RenderArgs {
     #[arg(long)]
     show_secrets: bool,
 
-    /// Renderer for job templates
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Templates,
+    #[command(flatten)]
+    templates: RendererArgs,
 }
 
 impl RenderArgs {

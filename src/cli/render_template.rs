@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::choices::Templates;
+use super::choices::RendererArgs;
 use super::{finish::Finished, paths};
 use base::files::input;
 use base::{Error, Result};
@@ -13,17 +13,19 @@ use erb::Renderer;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenderTemplateArgs {
-    /// Path to the template
+    /// Template to render (ERB)
     #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]
     template: PathBuf,
 
-    /// Evaluation context as JSON: index, job, networks, job_properties, default_properties, …
-    #[arg(long, value_name = "CONTEXT.json", value_hint = ValueHint::FilePath)]
+    /// Take the evaluation context from this JSON file
+    ///
+    /// Its keys are those that a director passes to a template: index, job, networks, job_properties,
+    /// default_properties, …
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     context: PathBuf,
 
-    /// Renderer for the template
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Templates,
+    #[command(flatten)]
+    templates: RendererArgs,
 }
 
 impl RenderTemplateArgs {

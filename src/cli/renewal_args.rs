@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::environment_args::EnvironmentArgs;
+use super::open_calls_args::OpenCallsArgs;
 use super::session::{RunContext, Session};
-use super::{AgentArgs, StoppingArgs, duration};
+use super::{AgentArgs, StoppingArgs, duration, help};
 use base::Result;
 use engine::deploy;
 use engine::plan::Strategy;
@@ -24,12 +25,12 @@ pub(super) struct RenewalArgs {
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10m",
+          value_parser = duration::parse)]
     boot_timeout: Duration,
 
-    /// Forget open calls of an interrupted run with unknown outcome
-    #[arg(long)]
-    forget_open_calls: bool,
+    #[command(flatten)]
+    open_calls: OpenCallsArgs,
 }
 
 impl RenewalArgs {
@@ -45,7 +46,7 @@ impl RenewalArgs {
             stopping: self.stopping.stopping(),
             verify: true,
             agent_timeout: self.boot_timeout,
-            forget_open_calls: self.forget_open_calls,
+            forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides::default(),
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),

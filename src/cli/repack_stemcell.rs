@@ -12,23 +12,23 @@ use base::Result;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RepackStemcellArgs {
-    /// Path to the stemcell
-    #[arg(value_name = "PATH-TO-STEMCELL", value_hint = ValueHint::FilePath)]
+    /// Stemcell to copy
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     stemcell: PathBuf,
 
-    /// Path of the new stemcell
-    #[arg(value_name = "PATH-TO-RESULT", value_hint = ValueHint::FilePath)]
+    /// File for the changed copy
+    #[arg(value_name = "RESULT", value_hint = ValueHint::FilePath)]
     result: PathBuf,
 
-    /// New name
+    /// Set this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// New version
+    /// Set this version
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
 
-    /// YAML mapping to merge into the cloud properties
+    /// Merge this YAML mapping into the cloud properties
     #[arg(long, value_name = "YAML")]
     cloud_properties: Option<String>,
 
@@ -36,7 +36,7 @@ pub(super) struct RepackStemcellArgs {
     #[arg(long)]
     empty_image: bool,
 
-    /// Replace the formats with this one (can be repeated)
+    /// Replace the formats with this one (repeatable)
     #[arg(long = "format", value_name = "FORMAT")]
     formats: Vec<String>,
 }

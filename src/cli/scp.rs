@@ -12,20 +12,15 @@ use base::{Error, Result};
 use engine::inspection::{self, CopyPath, SshAction};
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the \
-                  instance, such as `bosh/0`, may precede the colon. Write a local path with a colon in its \
-                  first name as `./a:b`."
-)]
 pub(super) struct ScpArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Sources, and the destination last
+    /// Sources, then the destination; :PATH is on the VM
     #[arg(value_name = "PATH", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
     places: Vec<String>,
 
-    /// Copy directories with their content
+    /// Copy directories with their contents
     #[arg(short = 'r', long)]
     recursive: bool,
 

@@ -14,7 +14,7 @@ pub(super) struct SshArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Run this command instead of a login shell (can be repeated for its words)
+    /// Run this command instead of a login shell (repeatable, for its words)
     #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true,
           value_hint = ValueHint::Other)]
     command: Vec<String>,

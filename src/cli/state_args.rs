@@ -5,19 +5,24 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::{duration, paths};
+use super::{duration, help, paths};
 use base::{Error, Result};
 use engine::environment::Environment;
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::STATE)]
 pub struct StateArgs {
-    /// State file, or s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY [default: PATH without its
-    /// extension, and -state.json]
-    #[arg(long, value_name = "PATH|URL", value_hint = ValueHint::FilePath)]
+    /// Use this state [default: bosh-state.json next to bosh.yml]
+    ///
+    /// A URL names a state in a bucket: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY. Keep the
+    /// state: without it, no command knows which VM and disks exist.
+    #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// Wait at most this long for another run that holds the state
+    /// Wait for another run that holds the state at most this long
+    ///
+    /// With 0, fail at once with exit code 4.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse)]
     wait_for_lock: Duration,
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use serde_json::Value;
 
-use super::choices::Templates;
+use super::choices::RendererArgs;
 use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
 use super::session::{RunContext, Session};
 use super::table::Table;
-use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, help, history, paths, reference};
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
@@ -24,8 +24,11 @@ const EXPIRES_SOON: i64 = 30;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StatusArgs {
-    /// Path to the manifest, or to a state file, which does not name the address of the agent
-    #[arg(id = "manifest", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Manifest of the environment, or a state file
+    ///
+    /// A state file does not name the address of the agent, so only the record is shown. An env file can name
+    /// the manifest.
+    #[arg(id = "manifest", value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 
     #[command(flatten)]
@@ -44,21 +47,21 @@ pub(super) struct StatusArgs {
     #[arg(long)]
     watch: bool,
 
-    /// Pause between two outputs of --watch
+    /// Ask the agent again after this time, with --watch
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
     interval: Duration,
 
-    /// Do not ask the CPI for VM and disks
+    /// Do not ask the CPI whether VM and disks exist
     #[arg(long)]
     no_cpi: bool,
 
     /// Wait for the agent at most this long
-    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse)]
+    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "3s",
+          value_parser = duration::parse)]
     agent_timeout: Duration,
 
-    /// Renderer for job templates of the CPI
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Templates,
+    #[command(flatten)]
+    templates: RendererArgs,
 
     #[command(flatten)]
     cpi: CpiArgs,

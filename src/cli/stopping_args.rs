@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::duration;
+use super::{duration, help};
 use engine::deploy::Stopping;
 
 /// Options for stopping jobs.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::AGENT)]
 pub struct StoppingArgs {
-    /// Skip drain and pre-stop scripts
+    /// Stop jobs without their pre-stop and drain scripts
     #[arg(long)]
     skip_drain: bool,
 
-    /// Give up draining after this time
+    /// Give up draining after this time, and stop the jobs
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     drain_timeout: Duration,
 }

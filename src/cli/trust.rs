@@ -10,13 +10,12 @@ use super::session::Session;
 use base::{Result, text};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "A changed env file must be allowed again. `--env-file FILE` needs no trust.")]
 pub(super) struct TrustArgs {
-    /// Env file [default: .monopile.yml, here or in a directory above]
+    /// Env file to allow [default: .monopile.yml, here or in a directory above]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
-    /// Forget that the env file was allowed
+    /// Stop trusting the env file
     #[arg(long)]
     revoke: bool,
 }

@@ -27,30 +27,38 @@ enum VarsCommand {
         store: StoreArgs,
     },
     /// Print one value, such as a certificate or a password
+    ///
+    /// Prints secrets in plain text.
     #[command(allow_missing_positional = true)]
     Get {
         #[command(flatten)]
         store: StoreArgs,
-        /// The path to the value, as in ops files
+        /// Path to the value, as in ops files, such as /mbus_bootstrap_ssl/ca
         #[arg(value_name = "OP-PATH", value_hint = ValueHint::Other)]
         path: String,
     },
     /// Check certificates and keys, and with -l the declarations of manifests
+    ///
+    /// Reports certificates that have expired or will soon, and values that do not match their declaration.
+    /// Changes nothing.
     Check {
         #[command(flatten)]
         store: StoreArgs,
         #[command(flatten)]
         declared: DeclaredArgs,
-        /// Report certificates that expire within this time: 30d, 12h, 2w
+        /// Report certificates that expire within this time
         #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
         within: Duration,
     },
     /// Generate a new value; for a CA also for its certificates
-    #[command(
-        allow_missing_positional = true,
-        after_help = "A CA is rotated in two steps. The first keeps the old certificate in the bundles, so \
-                      that both are trusted. After the next deploy, --finish drops it."
-    )]
+    ///
+    /// Replaces the value in the vars store without asking. Until the next create-env, the store keeps the
+    /// old value under `monopile_previous`, without its private key. Copy the vars store first to be able to
+    /// go back.
+    ///
+    /// A CA is rotated in two steps. The first keeps the old certificate in the bundles, so that both are
+    /// trusted. After the next deploy, --finish removes the old certificate; then deploy again.
+    #[command(allow_missing_positional = true)]
     Rotate {
         #[command(flatten)]
         store: StoreArgs,
@@ -59,7 +67,7 @@ enum VarsCommand {
         name: String,
         #[command(flatten)]
         declared: DeclaredArgs,
-        /// Finish the rotation of a CA: drop the old certificate
+        /// Finish the rotation of a CA: stop trusting its old certificate
         #[arg(long)]
         finish: bool,
     },
@@ -67,7 +75,7 @@ enum VarsCommand {
 
 #[derive(Debug, Clone, Args)]
 struct StoreArgs {
-    /// Path to the vars store
+    /// Vars store: a YAML file
     #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
     store: PathBuf,
 
@@ -77,20 +85,20 @@ struct StoreArgs {
 
 #[derive(Debug, Clone, Args)]
 struct DeclaredArgs {
-    /// Manifest with the declarations in `variables:`
+    /// Read the declarations in `variables:` of this manifest (repeatable)
     #[arg(short = 'l', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifests: Vec<PathBuf>,
 
-    /// Apply operations from a YAML file to the manifests
-    #[arg(short = 'o', long = "ops-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Apply operations from a YAML file to the manifest (repeatable)
+    #[arg(short = 'o', long = "ops-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     ops_files: Vec<PathBuf>,
 
-    /// Set a variable for options of variables; VALUE is YAML
+    /// Set a variable; VALUE is YAML (repeatable)
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     vars: Vec<String>,
 
-    /// Load variables for options of variables from a YAML file
-    #[arg(long = "vars-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Load variables from a YAML file (repeatable)
+    #[arg(long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     vars_files: Vec<PathBuf>,
 }
 

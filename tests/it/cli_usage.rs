@@ -59,8 +59,74 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
 fn help_of_a_command_has_an_example_and_no_default_for_the_manifest() {
     let help = World::new().run(["help", "create-env"]).success().stdout;
     assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
-    assert!(help.contains("Usage: monopile create-env [OPTIONS] <PATH>"), "{help}");
-    assert!(help.contains("Example: monopile create-env ") && !help.contains("[default: -]"), "{help}");
+    assert!(help.contains("Usage: monopile create-env [OPTIONS] <MANIFEST>"), "{help}");
+    assert!(help.contains("Examples:\n  monopile create-env ") && !help.contains("[default: -]"), "{help}");
+}
+
+/// `-h` is a summary: it leaves out rare options, details and exit codes.
+#[test]
+fn short_help_is_a_part_of_the_long_one() {
+    for command in ["create-env", "status", "cloud-check"] {
+        let [short, long] = ["-h", "--help"].map(|flag| World::new().run([command, flag]).success().stdout);
+        assert!(short.lines().count() * 3 / 2 < long.lines().count(), "{short}");
+        let options = |text: &str| -> Vec<String> {
+            let words = text.split(|end: char| end.is_whitespace() || end == ',');
+            words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
+        };
+        let all = options(&long);
+        assert!(options(&short).iter().all(|option| all.contains(option)), "{short}");
+        assert!(!short.contains("--cache-dir") && long.contains("--cache-dir"), "{short}");
+        assert!(!short.contains("Exit codes:") && short.contains("Example"), "{short}");
+    }
+}
+
+/// Commands that lose data or records say what stays, and how to undo them, or that there is no way back.
+#[test]
+fn help_says_what_is_lost() {
+    for (command, promise) in [
+        ("create-env", "deletes all data outside its persistent disk"),
+        ("create-env", "the old disk is deleted with its data"),
+        ("recreate", "deletes the VM with all data outside its persistent disk"),
+        ("delete-env", "This cannot be undone"),
+        ("delete-vm", "All data outside its persistent disk is lost"),
+        ("delete-disk", "This cannot be undone"),
+        ("delete-snapshot", "This cannot be undone"),
+        ("delete-stemcell", "uploads it again"),
+        ("upload-stemcell", "delete the upload that it replaces"),
+        ("cloud-check", "deletes the VM with all data outside its persistent disk"),
+        ("state forget", "restore the version before with `monopile state backup --restore`"),
+        ("state backup", "restore that one to undo"),
+        ("state import", "nothing is overwritten"),
+        ("vars rotate", "Copy the vars store first"),
+        ("cache prune", "downloads or compiles it again"),
+        ("cpi call", "delete at once, and cannot be undone"),
+        ("cpi check", "deletes them at the end"),
+        ("baremetal volume target delete", "their data stay"),
+    ] {
+        let words: Vec<&str> = ["help"].into_iter().chain(command.split(' ')).collect();
+        let help = World::new().run(&words).success().stdout;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(promise), "{command}: {promise}\n{help}");
+    }
+    for command in ["create-env", "delete-env", "recreate", "delete-vm", "delete-disk"] {
+        let help = World::new().run([command, "--help"]).success().stdout;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("On a terminal, ") && help.contains("With -n or --json"), "{help}");
+    }
+}
+
+/// A flag without an effect is accepted, for scripts and env files, and hidden.
+#[test]
+fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
+    for (command, offers) in
+        [("create-env", true), ("state forget", true), ("plan", false), ("status", false)]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = World::new().run(&words).success().stdout;
+        assert_eq!(help.contains("--wait-for-lock"), offers, "{command}");
+    }
+    let run = World::new().run(["status", "absent.yml", "--wait-for-lock", "1s"]).failure(3);
+    assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
 }
 
 #[test]

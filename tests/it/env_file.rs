@@ -91,7 +91,7 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
 fn without_it_a_manifest_is_required_as_ever() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
-    assert!(refused.stderr.contains("<PATH>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
     for (args, tip) in
         [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
     {

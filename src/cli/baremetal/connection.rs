@@ -14,13 +14,13 @@ use ironic::{AccessSettings, Client};
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Connection to Ironic")]
 pub(super) struct Connection {
-    /// URL of Ironic [default: that of Keystone's catalogue]
+    /// URL of Ironic [default: from the catalogue of Keystone]
     #[arg(long, visible_alias = "endpoint", global = true, value_name = "URL", env = "OS_ENDPOINT",
           hide_env_values = true,
           value_hint = ValueHint::Url)]
     os_endpoint: Option<String>,
 
-    /// none, http_basic or password (Keystone) [default: by the other flags]
+    /// Log in by none, http_basic or password (Keystone) [default: by the other options]
     #[arg(long, global = true, value_name = "TYPE", env = "OS_AUTH_TYPE", hide_env_values = true)]
     os_auth_type: Option<String>,
 
@@ -29,47 +29,85 @@ pub(super) struct Connection {
           value_hint = ValueHint::Url)]
     os_auth_url: Option<String>,
 
-    /// User name
+    /// Log in as this user
     #[arg(long, global = true, value_name = "NAME", env = "OS_USERNAME", hide_env_values = true)]
     os_username: Option<String>,
 
-    /// Password
+    /// Password of the user
+    ///
+    /// Other users of this machine can see the command line: prefer OS_PASSWORD.
     #[arg(long, global = true, value_name = "PASSWORD", env = "OS_PASSWORD", hide_env_values = true)]
     os_password: Option<String>,
 
     /// Domain of the user [default: Default]
-    #[arg(long, global = true, value_name = "NAME", env = "OS_USER_DOMAIN_NAME", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "NAME",
+        env = "OS_USER_DOMAIN_NAME",
+        hide_env_values = true
+    )]
     os_user_domain_name: Option<String>,
 
-    /// Project to work in
+    /// Work in this project
     #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_NAME", hide_env_values = true)]
     os_project_name: Option<String>,
 
     /// Domain of the project [default: Default]
-    #[arg(long, global = true, value_name = "NAME", env = "OS_PROJECT_DOMAIN_NAME", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "NAME",
+        env = "OS_PROJECT_DOMAIN_NAME",
+        hide_env_values = true
+    )]
     os_project_domain_name: Option<String>,
 
-    /// "all" for the whole system instead of a project
-    #[arg(long, global = true, value_name = "SCOPE", env = "OS_SYSTEM_SCOPE", hide_env_values = true)]
+    /// Work in the whole system instead of a project, with the value "all"
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "SCOPE",
+        env = "OS_SYSTEM_SCOPE",
+        hide_env_values = true
+    )]
     os_system_scope: Option<String>,
 
-    /// Region of Ironic
-    #[arg(long, global = true, value_name = "NAME", env = "OS_REGION_NAME", hide_env_values = true)]
+    /// Take the Ironic of this region from the catalogue
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "NAME",
+        env = "OS_REGION_NAME",
+        hide_env_values = true
+    )]
     os_region_name: Option<String>,
 
-    /// Interface of the catalogue: public, internal or admin [default: public]
-    #[arg(long, global = true, value_name = "INTERFACE", env = "OS_INTERFACE", hide_env_values = true)]
+    /// Take this interface from the catalogue: public, internal or admin [default: public]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "INTERFACE",
+        env = "OS_INTERFACE",
+        hide_env_values = true
+    )]
     os_interface: Option<String>,
 
-    /// CA certificates to verify the servers with, instead of those of the system
+    /// Verify servers with these CA certificates instead of those of the system
     #[arg(long, global = true, value_name = "FILE", env = "OS_CACERT", hide_env_values = true,
           value_hint = ValueHint::FilePath)]
     os_cacert: Option<PathBuf>,
 
-    /// Version of Ironic's API [default: the newest that both sides support]
+    /// Use this version of Ironic's API [default: the newest that both sides support]
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
         value_name = "VERSION",
         env = "OS_BAREMETAL_API_VERSION",
         hide_env_values = true

@@ -25,10 +25,10 @@ pub(super) struct BaremetalArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum BaremetalCommand {
-    /// Show nodes
+    /// List, show and validate nodes
     #[command(subcommand)]
     Node(node::NodeCommand),
-    /// Manage the volumes of nodes
+    /// Manage volume connectors and volume targets of nodes
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
 }

@@ -16,18 +16,18 @@ pub(super) enum NodeCommand {
     List(ListArgs),
     /// Show a node
     Show {
-        /// Name or UUID of the node
+        /// Node, by name or UUID
         #[arg(value_name = "NODE")]
         node: String,
-        /// Show only these fields
+        /// Show only these fields, separated by commas
         #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',')]
         fields: Vec<String>,
         #[command(flatten)]
         output: Output,
     },
-    /// Validate each interface of a node for a deploy
+    /// Check that each interface of a node is ready for a deploy
     Validate {
-        /// Name or UUID of the node
+        /// Node, by name or UUID
         #[arg(value_name = "NODE")]
         node: String,
         #[command(flatten)]

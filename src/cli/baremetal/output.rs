@@ -19,7 +19,7 @@ use yaml::{self, Node};
 enum Format {
     /// Aligned columns
     Table,
-    /// JSON, as `openstack` writes it
+    /// JSON, as `openstack` prints it
     Json,
     /// YAML
     Yaml,
@@ -33,11 +33,11 @@ enum Format {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Output {
-    /// Format of the result [default: table, or json with --json]
+    /// Print the result in this format [default: table, or json with --json]
     #[arg(short, long, value_enum, hide_possible_values = false)]
     format: Option<Format>,
 
-    /// Show only this column (can be repeated)
+    /// Show only this column (repeatable)
     // Same id and type as the ignored global flag of upstream, which this one replaces.
     #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN",
           action = ArgAction::Append,

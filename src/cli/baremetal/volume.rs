@@ -22,16 +22,16 @@ pub(super) enum VolumeCommand {
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum Command<C: Args, S: Args> {
-    /// Create one
+    /// Create a volume record
     Create {
         #[command(flatten)]
         fields: C,
         #[command(flatten)]
         output: Output,
     },
-    /// List all
+    /// List volume records
     List {
-        /// List only those of this node (name or UUID)
+        /// List only those of this node, by name or UUID
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
         #[command(flatten)]
@@ -39,40 +39,47 @@ pub(super) enum Command<C: Args, S: Args> {
         #[command(flatten)]
         output: Output,
     },
-    /// Show one
+    /// Show a volume record
     Show {
-        /// UUID
+        /// UUID of the record
         #[arg(value_name = "UUID")]
         uuid: String,
-        /// Show only these fields
+        /// Show only these fields, separated by commas
         #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',')]
         fields: Vec<String>,
         #[command(flatten)]
         output: Output,
     },
-    /// Change one (its node must be powered off)
+    /// Change a volume record
+    ///
+    /// Overwrites the values that you name; all others stay. The node must be powered off.
     Set {
-        /// UUID
+        /// UUID of the record
         #[arg(value_name = "UUID")]
         uuid: String,
         #[command(flatten)]
         fields: S,
     },
-    /// Remove keys of one (its node must be powered off)
+    /// Remove keys from a volume record
+    ///
+    /// Deletes the values of these keys without asking. The node must be powered off.
     Unset {
-        /// UUID
+        /// UUID of the record
         #[arg(value_name = "UUID")]
         uuid: String,
-        /// Key of the metadata to remove
+        /// Remove this key of the metadata (repeatable)
         #[arg(long, value_name = "KEY")]
         extra: Vec<String>,
-        /// Key of a target's properties to remove
+        /// Remove this key of a target's properties (repeatable)
         #[arg(long = "property", value_name = "KEY")]
         properties: Vec<String>,
     },
-    /// Delete some (their nodes must be powered off)
+    /// Delete volume records
+    ///
+    /// Deletes the records in Ironic without asking. The volumes on the storage and their data stay. The
+    /// nodes must be powered off.
     Delete {
-        /// UUIDs to delete
+        /// UUIDs of the records to delete
         #[arg(value_name = "UUID", required = true)]
         uuids: Vec<String>,
     },
@@ -83,16 +90,16 @@ pub(super) struct Listing {
     /// Show all fields
     #[arg(long, visible_alias = "detail")]
     long: bool,
-    /// Show only these fields
+    /// Show only these fields, separated by commas
     #[arg(long, value_name = "FIELD", num_args = 1.., value_delimiter = ',', conflicts_with = "long")]
     fields: Vec<String>,
-    /// List at most N; 0 for no limit
+    /// List at most N records; 0 lists all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// List only those after this UUID
+    /// List only records after the one with this UUID
     #[arg(long, value_name = "UUID")]
     marker: Option<String>,
-    /// Sort by fields, each "asc" (the default) or "desc"
+    /// Sort by these fields, each `asc` or `desc` [default: asc]
     #[arg(long, value_name = "KEY[:DIRECTION][,…]", value_delimiter = ',', value_parser = sort_key)]
     sort: Vec<(String, bool)>,
 }
@@ -139,16 +146,16 @@ pub(super) struct ConnectorCreate {
     /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: String,
-    /// Type of the id
+    /// Type of the connector ID
     #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: String,
-    /// Id of the initiator: its name for iqn
+    /// ID of the initiator: its name for iqn
     #[arg(long, value_name = "ID")]
     connector_id: String,
-    /// UUID of the new object
+    /// UUID of the new record [default: a random one]
     #[arg(long, value_name = "UUID")]
     uuid: Option<String>,
-    /// Metadata (can be repeated)
+    /// Set this key of the metadata (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
@@ -158,13 +165,13 @@ pub(super) struct ConnectorSet {
     /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Type of the id
+    /// Type of the connector ID
     #[arg(long = "type", value_name = "TYPE", value_parser = CONNECTOR_TYPES)]
     kind: Option<String>,
-    /// Id of the initiator
+    /// ID of the initiator: its name for iqn
     #[arg(long, value_name = "ID")]
     connector_id: Option<String>,
-    /// Metadata (can be repeated)
+    /// Set this key of the metadata (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
@@ -174,22 +181,22 @@ pub(super) struct TargetCreate {
     /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: String,
-    /// Type of access: iscsi or fibre_channel
+    /// Type of access, such as iscsi or fibre_channel
     #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
     kind: String,
-    /// Name of the volume on the storage
+    /// ID of the volume on the storage
     #[arg(long, value_name = "ID")]
     volume_id: String,
-    /// Boot order among the targets of the node; it boots from 0
+    /// Boot order among the targets of the node, which boots from 0
     #[arg(long, value_name = "N")]
     boot_index: u32,
-    /// Address of the volume and login (can be repeated)
+    /// Set this property, such as target_iqn or target_portal (repeatable)
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
     properties: Vec<(String, Value)>,
-    /// UUID of the new object
+    /// UUID of the new record [default: a random one]
     #[arg(long, value_name = "UUID")]
     uuid: Option<String>,
-    /// Metadata (can be repeated)
+    /// Set this key of the metadata (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }
@@ -199,19 +206,19 @@ pub(super) struct TargetSet {
     /// Node, by name or UUID
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Type of access: iscsi or fibre_channel
+    /// Type of access, such as iscsi or fibre_channel
     #[arg(long = "type", visible_alias = "volume-type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Name of the volume on the storage
+    /// ID of the volume on the storage
     #[arg(long, value_name = "ID")]
     volume_id: Option<String>,
-    /// Boot order among the targets of the node
+    /// Boot order among the targets of the node, which boots from 0
     #[arg(long, value_name = "N")]
     boot_index: Option<u32>,
-    /// Address of the volume and login (can be repeated)
+    /// Set this property, such as target_iqn or target_portal (repeatable)
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pairs::parse)]
     properties: Vec<(String, Value)>,
-    /// Metadata (can be repeated)
+    /// Set this key of the metadata (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pairs::parse)]
     extra: Vec<(String, Value)>,
 }

@@ -15,20 +15,22 @@ use base::{Error, Result};
 use engine::cpi::Method;
 
 /// Call a method of a CPI and show request and answer
+///
+/// An ARG is JSON or a plain word. Sends the call as it is: without a question, a lock or a record.
+/// `delete_vm`, `delete_disk` and `delete_snapshot` delete at once, and cannot be undone. What a call creates
+/// is not in the state: delete it yourself.
 #[derive(Debug, Clone, Args)]
-#[command(
-    override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
-                      monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...",
-    after_help = "An ARG is JSON or a plain word. The state does not record created resources: delete them \
-        yourself."
-)]
+#[command(override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
+                      monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...")]
 pub(super) struct CallArgs {
-    /// Manifest, method and arguments; no manifest with --path, --replay, or an env file that names one
+    /// Manifest, method and arguments
+    ///
+    /// Leave out the manifest with --path, --replay, or an env file that names one.
     #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
           value_hint = ValueHint::FilePath)]
     words: Vec<String>,
 
-    /// `api_version` of the stemcell for this call [default: that in the state]
+    /// Send this `api_version` of the stemcell [default: that in the state]
     #[arg(long, value_name = "N")]
     stemcell_api_version: Option<u32>,
 

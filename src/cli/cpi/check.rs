@@ -20,51 +20,55 @@ use engine::cpis;
 use engine::protocol::Contract;
 
 /// Check that a CPI conforms to the protocol
+///
+/// Creates real stemcells, VMs, disks and snapshots, which may cost money, and deletes them at the end, also
+/// after a failure or Ctrl-C. Lists those that it cannot delete; the next check of the same CPI deletes them.
+/// Leaves all other resources alone, but give its VMs free addresses with --networks if the manifest is
+/// deployed.
+///
+/// Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel calls, and
+/// malformed input.
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel \
-                  calls, and malformed input. All created resources are deleted at the end, also after a \
-                  failure or Ctrl-C; those that cannot be deleted are listed."
-)]
 pub(super) struct CheckArgs {
-    /// Path to the manifest, with the properties of VMs and disks
+    /// Manifest that names the CPI, and has the properties of VMs and disks
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 
-    /// Stemcell for VMs [default: that of the manifest]
+    /// Create VMs from this stemcell [default: that of the manifest]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "replay")]
     stemcell: Option<PathBuf>,
 
-    /// `cloud_properties` of VMs: JSON, or @FILE [default: those of the manifest]
+    /// Create VMs with these `cloud_properties`: JSON, or @FILE [default: those of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     cloud_properties: Option<String>,
 
-    /// Networks of VMs, by name [default: those of the manifest, or a dynamic one]
+    /// Create VMs with these networks, by name: JSON, or @FILE [default: those of the manifest, or a dynamic
+    /// one]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     networks: Option<String>,
 
-    /// Environment of VMs [default: that of the manifest]
+    /// Create VMs with this `env`: JSON, or @FILE [default: that of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     env: Option<String>,
 
-    /// Size of disks in MiB [default: that of the manifest, or 1024]
+    /// Create disks of this size in MiB [default: that of the manifest, or 1024]
     #[arg(long, value_name = "MIB", conflicts_with = "replay",
           value_parser = clap::value_parser!(u64).range(1..))]
     disk_size: Option<u64>,
 
-    /// `cloud_properties` of disks [default: those of the manifest]
+    /// Create disks with these `cloud_properties`: JSON, or @FILE [default: those of the manifest]
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     disk_cloud_properties: Option<String>,
 
-    /// Check only this contract: v1 or v2
+    /// Check only this contract: v1 or v2 [default: both]
     #[arg(long, value_name = "CONTRACT", value_parser = contract, conflicts_with = "replay")]
     contract: Option<Contract>,
 
-    /// Leave out this method (can be repeated)
+    /// Do not call this method (repeatable)
     #[arg(long, value_name = "METHOD", value_hint = ValueHint::Other, conflicts_with = "replay")]
     skip: Vec<String>,
 
-    /// Write the results to a JUnit file
+    /// Write the results to this file, in the format of JUnit
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 

@@ -13,9 +13,11 @@ use crate::conformance;
 use base::Result;
 
 /// Show API version and stemcell formats of a CPI
+///
+/// Calls `info`, and prints request, answer and log. Changes nothing.
 #[derive(Debug, Clone, Args)]
 pub(super) struct InfoArgs {
-    /// Path to the manifest
+    /// Manifest that names the CPI
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 

@@ -24,6 +24,8 @@ pub(super) struct CpiCommandArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum CpiCommand {
     /// Show API version and formats of every CPI of a manifest
+    ///
+    /// Asks each CPI for `info`, and changes nothing. Works while another run holds the state.
     List(Box<ListArgs>),
     Info(info::InfoArgs),
     Call(call::CallArgs),

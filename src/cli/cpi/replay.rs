@@ -16,18 +16,17 @@ use base::{Error, Result};
 const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Replay a recorded CPI transcript
+///
+/// Reads one request on standard input, and prints the recorded answer. FILE.played keeps the position in the
+/// transcript. A manifest uses it as its CPI with cloud_provider.cpi: {path: monopile, arguments: [cpi,
+/// replay, FILE]}.
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Reads one request on standard input, and prints the recorded answer. In a manifest: \
-                  cloud_provider.cpi: {path: monopile, arguments: [cpi, replay, FILE]}. The position in FILE \
-                  is kept in FILE.played."
-)]
 pub(super) struct ReplayArgs {
-    /// Transcript to replay
+    /// Transcript that `--record FILE` wrote
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     transcript: PathBuf,
 
-    /// Only reset the position in the transcript
+    /// Go back to the first recorded call; answer nothing
     #[arg(long)]
     rewind: bool,
 }

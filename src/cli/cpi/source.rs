@@ -7,10 +7,10 @@ use clap::{Args, ValueHint};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::super::choices::Templates;
+use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{RunContext, Session};
-use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
+use crate::cli::{ConfigArgs, CpiVersionArgs, duration, help, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
 use base::files::input;
 use base::{Error, Result};
@@ -20,6 +20,7 @@ use engine::protocol::HIGHEST_API_VERSION;
 
 /// The CPI and the options of its calls.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = help::heading::CPI)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
     flags: ManifestFlags,
@@ -32,20 +33,20 @@ pub(super) struct SourceArgs {
           value_hint = ValueHint::Other)]
     cpi_name: Option<String>,
 
-    /// Use this executable, without a manifest
+    /// Call this executable, without a manifest
     #[arg(long, value_name = "EXE", value_hint = ValueHint::ExecutablePath, conflicts_with = "replay")]
     path: Option<PathBuf>,
 
-    /// Argument of the executable (can be repeated)
+    /// Pass this argument to the executable (repeatable)
     #[arg(long = "path-arg", value_name = "ARG", requires = "path", allow_hyphen_values = true,
           value_hint = ValueHint::Other)]
     path_args: Vec<String>,
 
-    /// Properties for the context of requests, as in a CPI config: JSON, or @FILE
+    /// Send these properties in the context of requests, as in a CPI config: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "path", value_hint = ValueHint::Other)]
     context: Option<String>,
 
-    /// Replay this transcript in place of a CPI
+    /// Replay this transcript instead of calling a CPI
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "record")]
     replay: Option<PathBuf>,
 
@@ -53,17 +54,19 @@ pub(super) struct SourceArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     record: Option<PathBuf>,
 
-    /// State file, only read [default: MANIFEST without its extension, and -state.json]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Use this state [default: bosh-state.json next to bosh.yml]
+    ///
+    /// It is only read.
+    #[arg(long, help_heading = help::heading::STATE, value_name = "FILE|URL",
+          value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// Kill the CPI after this time in one call
+    /// Kill the CPI if one call takes longer
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// Renderer for the templates of a CPI release
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    templates: Templates,
+    #[command(flatten)]
+    templates: RendererArgs,
 
     #[command(flatten)]
     cpi: CpiVersionArgs,

@@ -174,7 +174,7 @@ fn applicable(
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
         && let [only] = missing.as_slice()
-        && ["<PATH>", "<STORE>"].contains(&only.as_str())
+        && ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&only.as_str())
     {
         let tip = "an env file .monopile.yml, here or in a directory above, can name it".into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));

@@ -30,12 +30,12 @@ pub(super) use find::FILE_NAME;
 /// The env file of commands that take a manifest, a state or a vars store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct EnvFileArgs {
-    /// Take defaults from this file [default: .monopile.yml, here or in a directory above]
+    /// Take defaults from this env file [default: .monopile.yml, here or in a directory above]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = unread())]
     env_file: Option<EnvFile>,
 
     /// Ignore env files
-    #[arg(long, conflicts_with = "env_file")]
+    #[arg(long, hide_short_help = true, conflicts_with = "env_file")]
     no_env_file: bool,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct AttachDiskArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// Disk to attach; one that is not on record must have the size in the manifest
+    /// CID of the disk; one that is not on record must have the size in the manifest
     #[arg(value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: DiskCid,
 

@@ -15,7 +15,7 @@ pub(crate) struct DeleteArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// CID to delete
+    /// CID of what to delete
     #[arg(value_name = "CID", value_parser = NonEmptyStringValueParser::new())]
     cid: String,
 

@@ -14,7 +14,7 @@ pub(crate) struct DeleteStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// Name and version, or CID
+    /// Name and version of the stemcell, or its CID
     #[arg(value_name = "NAME/VERSION|CID", value_parser = NonEmptyStringValueParser::new())]
     stemcell: String,
 

@@ -10,6 +10,7 @@ mod views;
 use clap::{Args, ValueHint};
 
 use super::environment_args::EnvironmentArgs;
+use super::open_calls_args::OpenCallsArgs;
 use super::session::{RunContext, Session};
 use base::Result;
 use engine::resources::TargetEnvironment;
@@ -27,15 +28,14 @@ pub(super) struct ChangeArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// Forget open calls of an interrupted run with unknown outcome
-    #[arg(long)]
-    forget_open_calls: bool,
+    #[command(flatten)]
+    open_calls: OpenCallsArgs,
 }
 
 /// The CPI of a resource.
 #[derive(Debug, Clone, Args)]
 pub(super) struct OfCpiArgs {
-    /// CPI of the resource, if several have the same CID; '' is the default CPI
+    /// Use the resource of this CPI, if several have the same CID; '' is the default CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     cpi: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) fn begin(
 
 impl ChangeArgs {
     fn begin(&self, session: &Session, command: &str) -> Result<(TargetEnvironment, RunContext)> {
-        begin(&self.on, self.forget_open_calls, session, command)
+        begin(&self.on, self.open_calls.forget_open_calls, session, command)
     }
 }
 

@@ -11,15 +11,12 @@ use engine::protocol::{DiskCid, DiskKind};
 use engine::resources::{self, TakeSnapshot};
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "The snapshot is as consistent as a disk after a power loss. stop-env stops the jobs first."
-)]
 pub(crate) struct TakeSnapshotArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// Disk to copy [default: the persistent disk]
-    #[arg(value_name = "DISK-CID", value_parser = cid::<DiskKind>())]
+    /// CID of the disk [default: the persistent disk]
+    #[arg(value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
     #[command(flatten)]

@@ -12,32 +12,33 @@ use base::Result;
 use engine::resources::{self, UploadStemcell};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Uploads to every CPI of the manifest that supports the formats of the stemcell.")]
 pub(crate) struct UploadStemcellArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// URL or path of a tarball, or directory in source form
-    #[arg(value_name = "URL|PATH", value_hint = ValueHint::AnyPath)]
+    /// Stemcell: a tarball, its URL, or a directory in source form
+    #[arg(value_name = "PATH|URL", value_hint = ValueHint::AnyPath)]
     stemcell: String,
 
-    /// Digest of the tarball
+    /// Verify this digest of the tarball: SHA-1, or with a prefix sha256: or sha512:
     #[arg(long, value_name = "DIGEST", value_hint = ValueHint::Other)]
     sha1: Option<String>,
 
-    /// Name of the stemcell; nothing is fetched if NAME/VERSION is already uploaded
+    /// Fetch nothing if a stemcell with this name and --version is already uploaded
     #[arg(long, value_name = "NAME", requires = "version", value_hint = ValueHint::Other)]
     name: Option<String>,
 
-    /// Version of the stemcell
+    /// Version for --name
     #[arg(long, value_name = "VERSION", requires = "name", value_hint = ValueHint::Other)]
     version: Option<String>,
 
-    /// Upload only to this CPI (can be repeated); '' is the default CPI
+    /// Upload only to this CPI; '' is the default CPI (repeatable)
     #[arg(long = "cpi", value_name = "NAME", value_hint = ValueHint::Other)]
     cpis: Vec<String>,
 
-    /// Upload it again, and replace the existing one
+    /// Upload it again, and delete the upload that it replaces
+    ///
+    /// If the VM was created from the old upload, that stays until a create-env replaces the VM.
     #[arg(long)]
     fix: bool,
 }

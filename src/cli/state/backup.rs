@@ -15,6 +15,14 @@ use engine::records;
 use engine::state::{self, Version};
 
 /// List, keep or restore versions of a state
+///
+/// Keeps the versions before each of the last 10 runs that changed the state and, of a state file, `bak`: the
+/// version before the last write. Without --keep and --restore, lists them.
+///
+/// --restore replaces the current state, and keeps it as a version: restore that one to undo. It names the
+/// VMs and disks that the restored version does not know, and asks; without a terminal it needs --yes. No
+/// command finds or deletes these any more. Nothing changes in the cloud: check with `monopile cloud-check
+/// --report`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {
     #[command(flatten)]
@@ -24,7 +32,7 @@ pub(super) struct BackupArgs {
     #[arg(long, conflicts_with = "restore")]
     keep: bool,
 
-    /// Restore this version; the current state is kept as a version
+    /// Replace the state by this version; the current state is kept as a version
     #[arg(long, value_name = "VERSION")]
     restore: Option<String>,
 

@@ -14,6 +14,12 @@ use engine::protocol::{
 use engine::records::{self, Forgettable};
 
 /// Drop a record; nothing is deleted in the cloud
+///
+/// For what no longer exists, or what another tool manages from now on. If it exists, no command finds or
+/// deletes it any more. A new VM gets an empty disk in place of a forgotten one.
+///
+/// Asks first; without a terminal, or with -n, needs --yes. To undo it, restore the version before with
+/// `monopile state backup --restore`. Only a forgotten open call cannot be restored.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
@@ -22,7 +28,7 @@ pub(super) struct ForgetArgs {
     #[command(flatten)]
     record: RecordArgs,
 
-    /// CPI of the resource, if several have the same CID
+    /// Use the record of this CPI, if several have the same CID
     #[arg(
         long,
         value_name = "NAME",
@@ -54,11 +60,11 @@ struct RecordArgs {
     #[arg(long, value_name = "CID", value_parser = cid::<SnapshotKind>(), value_hint = ValueHint::Other)]
     snapshot: Option<SnapshotCid>,
 
-    /// Forget an open call, or a failed one that may have created a resource
+    /// Forget an open call, or a failed one that may have created something
     #[arg(long, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<RequestId>,
 
-    /// Forget all failed calls that may have created a resource
+    /// Forget all failed calls that may have created something
     #[arg(long)]
     failed_calls: bool,
 }

@@ -1,19 +1,26 @@
 //! `monopile state import`.
 
-use std::time::Duration;
-
 use clap::Args;
 
+use crate::cli::AgentArgs;
+use crate::cli::agent_args::AgentTimeoutArgs;
 use crate::cli::cid::cid;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::{AgentArgs, duration};
 use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::records::{self, ImportedStemcell};
 
 /// Create a state from CIDs, after its loss
+///
+/// CPI and agent must confirm what you name. Without --disk, the disk that the agent has mounted is recorded.
+/// Refuses if there is a state already, so nothing is overwritten. Look for a lost state first:
+/// bosh-state.json.bak, bosh-state.json.versions, or the machine that deployed last.
+///
+/// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; it deletes all
+/// stemcells but the first. If the agent does not answer, name the disk: otherwise that create-env makes an
+/// empty one.
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true))]
@@ -21,25 +28,24 @@ pub(super) struct ImportArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// VM to import
+    /// Import this VM
     #[arg(long, value_name = "CID", value_parser = cid::<VmKind>())]
     vm: Option<VmCid>,
 
-    /// Persistent disk to import, of the size in the manifest
+    /// Import this persistent disk; the manifest must have its size
     #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
-    /// Stemcell to import (can be repeated): first that of the VM; the next create-env deletes the others
+    /// Import this stemcell (repeatable); name first that of the VM
     #[arg(long = "stemcell", value_name = "CID=NAME/VERSION")]
     stemcells: Vec<ImportedStemcell>,
 
-    /// api_version of the stemcells
+    /// `api_version` of the stemcells
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     stemcell_api_version: u32,
 
-    /// Wait for the agent on the VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
+    #[command(flatten)]
+    wait: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -58,7 +64,7 @@ impl ImportArgs {
             stemcell_api_version: self.stemcell_api_version,
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
-            agent_timeout: self.agent_timeout,
+            agent_timeout: self.wait.agent_timeout,
         };
         records::import(&request, &run_context.environment).map(Finished::Summary)
     }

@@ -53,7 +53,7 @@ impl StateCommandArgs {
 /// Confirmation of a change.
 #[derive(Debug, Clone, Args)]
 struct AgreeArgs {
-    /// Confirm the change without a question
+    /// Make the change without asking; required without a terminal
     #[arg(long)]
     yes: bool,
 }

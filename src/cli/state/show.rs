@@ -12,12 +12,15 @@ use engine::records::{self, Overview};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
+///
+/// Reads only the state, and asks neither CPI nor agent: `monopile cloud-check --report` does. Works while
+/// another run holds the state.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
     place: PlaceArgs,
 
-    /// List only the records of this kind, with more columns
+    /// List only records of this kind, with more columns
     #[arg(long, value_enum, value_name = "KIND")]
     only: Option<View>,
 }

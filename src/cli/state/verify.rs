@@ -1,14 +1,13 @@
 //! The hidden command `monopile state verify`: `cloud-check --report` under its old name.
 
-use std::time::Duration;
-
 use clap::Args;
 
+use crate::cli::AgentArgs;
+use crate::cli::agent_args::AgentTimeoutArgs;
 use crate::cli::cloud_check;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::Finished;
 use crate::cli::session::Session;
-use crate::cli::{AgentArgs, duration};
 use base::Result;
 use engine::inspection::Check;
 
@@ -19,9 +18,8 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     on: EnvironmentArgs,
 
-    /// Wait for the agent on the VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    agent_timeout: Duration,
+    #[command(flatten)]
+    wait: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -36,7 +34,7 @@ impl VerifyArgs {
             inputs,
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
-            agent_timeout: self.agent_timeout,
+            agent_timeout: self.wait.agent_timeout,
         };
         cloud_check::report(&request, &run_context.environment, session)
     }

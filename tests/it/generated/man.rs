@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use monopile::cli::{Notes, reference};
+use monopile::cli::{DURATIONS, Notes, reference};
 
 /// The page with all exit codes, variables and files.
 const MAIN: &str = "monopile(1)";
@@ -22,7 +22,7 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     let below: Vec<&Command> = command.get_subcommands().filter(|below| !below.is_hide_set()).collect();
     below.iter().for_each(|below| collect(below, pages));
     // The notes get sections of their own in place of EXTRA.
-    let bare = command.clone().after_help(None::<&str>);
+    let bare = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
     let mut text = Vec::new();
@@ -41,12 +41,24 @@ fn sections(command: &Command) -> Roff {
         section(&mut page, "ENVIRONMENT", &environment(command, is_main));
         section(&mut page, "FILES", &files(command, is_main));
     }
-    if let Some(remarks) = notes.and_then(|notes| notes.remarks.as_ref()) {
+    let is_duration = |arg: &Arg| {
+        arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION"))
+    };
+    let durations = (is_main || arguments(command).any(is_duration)).then(|| DURATIONS.to_owned());
+    let remarks = notes.and_then(|notes| notes.remarks.clone());
+    let remarks: Vec<String> = remarks.into_iter().chain(durations).collect();
+    if !remarks.is_empty() {
         page.control("SH", ["NOTES"]);
-        paragraphs(&mut page, remarks);
+        paragraphs(&mut page, &remarks.join("\n\n"));
     }
-    if let Some(example) = notes.and_then(|notes| notes.example) {
+    let examples = notes.map_or(&[][..], |notes| notes.examples);
+    if !examples.is_empty() {
         page.control("SH", ["EXAMPLES"]);
+    }
+    for (index, example) in examples.iter().enumerate() {
+        if index > 0 {
+            page.control("br", []);
+        }
         page.text([bold(format!("monopile {example}"))]);
     }
     if !is_main {

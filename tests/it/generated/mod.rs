@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::updating;
-use monopile::cli::reference;
+use monopile::cli::{DURATIONS, Notes, reference};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -62,6 +62,7 @@ fn the_reference_is_not_stale() {
         "# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n## Everywhere\n\n",
     );
     options(&mut text, grammar.get_arguments().filter(|arg| !arg.is_hide_set()));
+    writeln!(text, "\n{DURATIONS}").unwrap();
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, meaning) in base::exit_code::TABLE {
         writeln!(text, "| {code} | {meaning} |").unwrap();
@@ -112,13 +113,34 @@ fn describe(text: &mut String, command: &Command) {
         let usage = command.clone().render_usage().to_string();
         let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
         writeln!(text, "\n## {name}\n").unwrap();
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(text, "{}.", about.trim_end_matches('.')).unwrap();
+        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+        let about = about.unwrap_or_default();
+        let (first, details) = about.split_once("\n\n").unwrap_or((&about, ""));
+        writeln!(text, "{}.", first.trim_end_matches('.')).unwrap();
         writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
-        options(text, command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set()));
-        if let Some(after) = command.get_after_help() {
-            writeln!(text, "\n{after}").unwrap();
+        if !details.is_empty() {
+            writeln!(text, "{details}\n").unwrap();
         }
+        options(text, command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set()));
+        if let Some(notes) = command.get::<Notes>() {
+            after(text, notes);
+        }
+    }
+}
+
+/// Adds remarks, exit codes and examples.
+fn after(text: &mut String, notes: &Notes) {
+    if let Some(remarks) = &notes.remarks {
+        writeln!(text, "\n{remarks}").unwrap();
+    }
+    if !notes.exit_codes.is_empty() {
+        text.push_str("\nExit codes:\n\n");
+        notes.exit_codes.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
+    }
+    if !notes.examples.is_empty() {
+        text.push_str("\n```text\n");
+        notes.examples.iter().for_each(|line| writeln!(text, "monopile {line}").unwrap());
+        text.push_str("```\n");
     }
 }
 
@@ -150,7 +172,9 @@ fn row(arg: &Arg) -> String {
             .flatten()
             .collect();
     let name = format!("`{}`", format!("{}{value}", names.join("`, `")).trim());
-    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let (first, details) = whole.split_once("\n\n").unwrap_or((&whole, ""));
+    let mut help = first.to_owned();
     let choices: Vec<String> = match takes_value {
         true => arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect(),
         false => Vec::new(),
@@ -165,6 +189,9 @@ fn row(arg: &Arg) -> String {
     }
     if let Some(variable) = arg.get_env() {
         write!(help, " [environment: `{}`]", variable.to_string_lossy()).unwrap();
+    }
+    if !details.is_empty() {
+        write!(help, ". {}", details.replace("\n\n", " ")).unwrap();
     }
     format!("| {} | {} |\n", name.replace('|', "\\|"), escaped(&help))
 }

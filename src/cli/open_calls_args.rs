@@ -1,0 +1,14 @@
+//! Open calls of interrupted runs: a flag of commands that change an environment.
+
+use clap::Args;
+
+/// Open calls of an interrupted run.
+#[derive(Debug, Clone, Args)]
+pub(super) struct OpenCallsArgs {
+    /// Forget open calls of an interrupted run with unknown outcome
+    ///
+    /// Look in the IaaS first for what the error message names, and delete it there: a VM or disk that such a
+    /// call created is not on record, and no command finds or deletes it. This cannot be undone.
+    #[arg(long)]
+    pub(super) forget_open_calls: bool,
+}

@@ -1,0 +1,11 @@
+//! The scratch directory of a run: a flag of `create-env`, `plan` and `delete-env`.
+
+use clap::Args;
+
+/// The scratch directory of a run.
+#[derive(Debug, Clone, Args)]
+pub(super) struct WorkdirArgs {
+    /// Keep the scratch directory of this run for debugging; it holds credentials
+    #[arg(long, hide_short_help = true)]
+    pub(super) keep_workdir: bool,
+}
