@@ -250,7 +250,7 @@ mod tests {
             let error = renderer.render("a.erb", source, &context()).unwrap_err();
             assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
 
     #[test]

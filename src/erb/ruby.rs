@@ -347,14 +347,14 @@ mod tests {
         let error = ruby.render("b.erb", "<%= 1 %>", &context()).unwrap_err();
         assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
         drop(ruby);
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         // Its parent was killed as well, so the first process of the machine reaps it.
         let is_at_work = || {
             let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))
         };
         while is_at_work() {
-            assert!(begun.elapsed() < Duration::from_secs(5), "the template is still rendered");
+            assert!(begun.elapsed() < Duration::from_secs(20), "the template is still rendered");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

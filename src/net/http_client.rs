@@ -261,7 +261,7 @@ mod tests {
         let begun = Instant::now();
         let error = client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         stop.store(true, Ordering::SeqCst);
         let error = waiting.join().unwrap().to_string();
         assert!(error.contains("interrupted"), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let begun = Instant::now();
         client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         let dialled = |limit, stopped: &dyn Fn() -> bool| {
             let begun = Instant::now();
             let error = dial("127.0.0.1", port, limit, stopped).unwrap_err();
-            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
             error.to_string()
         };
         assert_eq!(dialled(Duration::from_millis(200), &|| false), "no connection within 0.2 s");

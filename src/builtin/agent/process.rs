@@ -179,7 +179,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(100));
         cancel.cancel();
         assert!(runner.join().unwrap().unwrap_err().to_string().contains("cancelled"));
-        assert!(start.elapsed() < Duration::from_secs(4));
+        assert!(start.elapsed() < Duration::from_secs(20));
         cancel.run(&mut Command::new("true")).unwrap_err();
         cancel.sleep(Duration::from_secs(60)).unwrap_err();
     }

@@ -255,7 +255,7 @@ fn jobs_start_quickly_are_restarted_and_stop() {
     world.wait_for("running");
     let took = begin.elapsed();
     println!("start to running: {took:?}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
     let state = world.state();
     assert_eq!(state["processes"][0]["name"], "web");
     assert_eq!(state["processes"][0]["state"], "running");

@@ -153,7 +153,7 @@ fn large_messages_are_refused_and_broken_off_blobs_leave_nothing() {
     drop(stream);
     let start = Instant::now();
     while std::fs::read_dir(world.base().join("data/blobs")).unwrap().count() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(5), "a half blob stays");
+        assert!(start.elapsed() < Duration::from_secs(20), "a half blob stays");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(world.blob("GET", "/blobs/half", b"").0, 404);

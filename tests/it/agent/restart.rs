@@ -36,7 +36,7 @@ fn jobs_outlive_the_agent_and_are_watched_by_the_next_one() {
     let spec = world.state();
     for signal in [Signal::TERM, Signal::KILL] {
         let took = world.end_agent(signal);
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
         world.start_agent(false);
         world.wait_for("running");
         assert_eq!(world.pid("web"), pid, "the job was not touched");

@@ -27,7 +27,7 @@ fn interrupt(mut child: Child) {
     let begun = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
         let text = pty.text();
         // SIGTERM ends the prompt or the process, whichever comes first.
         assert!(code == 130 || (signal == Signal::TERM && code == -1), "{command}: {code}: {text}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         assert!(text.contains("interrupted: nothing was done"), "{command}: {text}");
         assert!(!text.contains("call in flight"), "{command}: {text}");
         assert_eq!(hello.world.read("state.json"), state, "{command}");

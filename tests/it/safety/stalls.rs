@@ -26,7 +26,7 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
     let code = child.end().code();
     let took = begun.elapsed();
     assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
-    assert!(took < Duration::from_secs(2), "{point:?}: {took:?}");
+    assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
     assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
     // Its agent stalls for good.
     hello.kill_vm();

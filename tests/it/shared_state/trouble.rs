@@ -155,8 +155,8 @@ fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
     let begun = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
-    // A second for the request, and three to give the lease back.
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    // The request itself is never answered.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -20,7 +20,7 @@ const SHORT: Limits = Limits {
 };
 
 /// Time that a busy machine may add to a limit.
-const SLACK: Duration = Duration::from_secs(3);
+const SLACK: Duration = Duration::from_secs(15);
 
 /// A client of an agent that stalls, and what tells that the agent does.
 struct Stalled {
@@ -110,7 +110,7 @@ fn a_signal_ends_the_wait_for_an_agent_that_stalls() {
             interrupt.store(true, Ordering::SeqCst);
             let error = waiting.join().unwrap();
             let took = begun.elapsed();
-            assert!(took < Duration::from_secs(1), "{point:?}: {took:?}");
+            assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
             assert!(matches!(error, AgentError::Interrupted { signal: 2 }), "{point:?}: {error}");
         })
     });
