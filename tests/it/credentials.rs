@@ -101,6 +101,11 @@ fn a_plan_lists_the_credentials_that_change() {
     let changes = "Credentials that change: default_ca, mbus_bootstrap_ssl\n";
     assert!(plan.stdout.contains(changes), "{}", plan.stdout);
 
+    let mut by_environment = hello.command("plan", &["--vars-env", "HELLO"]);
+    by_environment.env("HELLO_mbus_bootstrap_password", "dxq3vh81zkcm5b9t");
+    let plan = hello.world.finish(by_environment).success();
+    assert!(plan.stdout.contains(changes), "{}", plan.stdout);
+
     // A state of an older version has no record.
     let whole = hello.state();
     let mut state = whole.clone();
@@ -233,6 +238,51 @@ fn a_vm_whose_certificate_has_expired_is_stopped_after_the_rotation() {
     }
     assert_eq!(hello.ask().1, 2);
     status().success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn the_way_out_of_an_expired_certificate_with_a_new_ca_replaces_the_vm_once() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let_expire(&hello);
+    let mut declared = vec!["-l", "hello/manifest.yml"];
+    for pair in hello.flags().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
+        declared.extend(pair);
+    }
+    let rotate = |more: &[&str]| {
+        let words = ["vars", "rotate", "creds.yml", "default_ca"];
+        hello.world.run(words.iter().chain(&declared).chain(more)).success()
+    };
+    let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
+    status().failure(5);
+
+    // Rotate and deploy. The new VM gets the new certificate, and the old one is stopped by its agent.
+    let run = rotate(&[]);
+    assert!(run.stdout.contains("mbus_bootstrap_ssl"), "{}", run.stdout);
+    let run = status().success();
+    assert!(run.stdout.contains("running"), "{}", run.stdout);
+    let before = hello.state()["current_vm_cid"].clone();
+    let run = hello.create(&[]).success();
+    for step in ["Draining", "Stopping", "Unmounting"] {
+        assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
+    }
+    let vm = hello.state()["current_vm_cid"].clone();
+    assert_ne!(vm, before);
+    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+
+    // `--finish` and deploy. The agent is still reached, and its VM stays.
+    rotate(&["--finish"]);
+    status().success();
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("is updated in place"), "{}", run.stdout);
+    assert_eq!(hello.state()["current_vm_cid"], vm);
+    assert_eq!(hello.ask().1, 3);
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

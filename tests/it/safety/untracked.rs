@@ -1,6 +1,7 @@
 //! The state is lost, and the VM still answers at the address of the manifest.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::support::MONOPILE;
 use crate::support::hello::Hello;
@@ -106,6 +107,18 @@ fn a_listener_with_another_certificate_is_not_ignored() {
         run.stdout
     );
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_listener_that_says_nothing_is_waited_for_briefly() {
+    let hello = Hello::new();
+    let _silent = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
+    let begun = Instant::now();
+    let run = hello.world.finish(hello.command("plan", &[])).success();
+    let took = begun.elapsed();
+    assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
+    // The limit is three seconds, beside the rest of the run.
+    assert!((Duration::from_secs(3)..Duration::from_secs(8)).contains(&took), "{took:?}");
 }
 
 #[test]

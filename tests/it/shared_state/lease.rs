@@ -85,6 +85,42 @@ fn while_the_agent_is_at_work_the_lease_is_renewed() {
 }
 
 #[test]
+fn a_call_that_takes_longer_than_the_lease_keeps_it() {
+    let mut hello = Hello::new();
+    let bucket = hello.share_in(Bucket { lease: "4s", ..Bucket::new() });
+    let mut child = in_create_vm(&hello, When::Hold);
+    hello.change_machine();
+    // The lease is renewed at every third of its length, and lapses two seconds after its end.
+    let outlasts = |what: &str| {
+        let before = lock(&bucket)["renewals"].as_u64().unwrap();
+        until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
+        let refused = hello.create(&[]).failure(4);
+        assert!(!refused.stderr.contains("has run out"), "{what}: {}", refused.stderr);
+    };
+    outlasts("the run renews it");
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    outlasts("the run renews it while it waits after a signal");
+    assert!(child.try_wait().unwrap().is_none(), "the call is in flight");
+    kill_process(pid, Signal::INT).unwrap();
+    let run = end_of(&hello, child).failure(130);
+    assert!(run.stderr.contains("not waiting for the call in flight"), "{}", run.stderr);
+    until("the keeper has it", || lock(&bucket)["command"].as_str().unwrap().contains("which ended"));
+    outlasts("the keeper renews it");
+
+    hello.go();
+    hello.wait_for_keeper();
+    hello.wait_until_idle();
+    assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
+    hello.script(Script::speaking(Speaks::Local));
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+    assert_eq!(bucket.keys(), Vec::<String>::new());
+}
+
+#[test]
 fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });

@@ -1,7 +1,7 @@
 //! Vars stores of test environments. Their keys are elliptic, because making RSA keys as the program does
 //! takes half a second of a processor each time.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, IsCa, Issuer, KeyPair};
 use time::{Duration, OffsetDateTime};
 
 /// The certificate of the agent.
@@ -36,7 +36,15 @@ pub(crate) fn vars_store(agent: &Certificate) -> String {
 fn authority() -> (String, String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, "hello CA");
+    // The subject is as that of a generated CA, so that a rotation finds the old one.
+    params.distinguished_name = DistinguishedName::new();
+    for (kind, text) in [
+        (DnType::CountryName, "US"),
+        (DnType::OrganizationName, "Cloud Foundry"),
+        (DnType::CommonName, "hello CA"),
+    ] {
+        params.distinguished_name.push(kind, DnValue::PrintableString(text.try_into().unwrap()));
+    }
     let key = KeyPair::generate().unwrap();
     let private = key.serialize_pem();
     (params.self_signed(&key).unwrap().pem(), private, Issuer::new(params, key))
