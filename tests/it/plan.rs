@@ -271,7 +271,7 @@ fn a_saved_plan_is_carried_out_or_refused() {
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     plan(&life);
     let run = life.hello.create(&["--plan", "plan.json"]).success();
-    assert!(run.stdout.contains("updated in place"), "{}", run.stdout);
+    assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(life.hello.ask().0, "Ahoy");
     let moved = |life: &Life, why: &str| {
         let run = life.hello.create(&["--plan", "plan.json"]).failure(3);

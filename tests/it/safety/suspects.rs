@@ -115,7 +115,7 @@ fn delete_env_asks_once_about_an_environment_with_nothing_but_suspects() {
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
         let text = pty.text();
-        assert!(text.contains("Only 2 failed calls on record: up to 2 times an image of"), "{text}");
+        assert!(text.contains("It still has 2 failed calls on record: up to 2 times an image of"), "{text}");
         assert!(!text.contains("including its persistent disks"), "{text}");
         assert_eq!(hello.world.exists("state.json"), key == "n", "{text}");
     }
