@@ -14,6 +14,9 @@ use super::*;
 
 /// The number of secrets in the default run and in a full sweep.
 const SECRETS: (u64, u64) = (150, 20_000);
+/// The seeds and numbers of secrets that were once shown.
+const SHOWN: [(u64, u64); 8] =
+    [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
 /// The number of characters of a secret that a text shows at least before it is cut off.
 const CUT_AFTER: usize = 8;
 /// The number of characters that may stay visible, such as `$` of `$'…'` or `&#3` of an entity that was cut
@@ -210,7 +213,7 @@ fn a_secret_in_two_spellings_is_hidden_wherever_it_is_cut_off() {
     };
     eprintln!("seed {seed}, {count} secrets");
     let mut failed = Vec::new();
-    for number in 0..count {
+    for (seed, number) in SHOWN.into_iter().chain((0..count).map(|number| (seed, number))) {
         let mut random = Random(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let secret = random.secret();
         let redactor = Redactor::default();
@@ -231,7 +234,9 @@ fn a_secret_in_two_spellings_is_hidden_wherever_it_is_cut_off() {
             // A part may be shorter when it is decoded than a part of it, which ends inside of an escape.
             let shows_little = |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER;
             let last = (0..secret.chars().count()).rev().find(shows_little).unwrap();
-            let shortest = spelt(&prefix(&secret, last + 1)).len();
+            // `inspect` spells a `#` by the character after it.
+            let more = usize::from(prefix(&secret, last + 1).ends_with('#'));
+            let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
             if shortest < whole.len() {
                 let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
                 let (mark, of) = (random.of(&["…", "..."]), format!("{of}, cut at {cut}"));

@@ -17,6 +17,9 @@ pub(super) struct Entry {
     pub(super) form: Box<[u8]>,
     /// True if the string is secret only as a precaution; see [`super::Redactor::add_value`].
     pub(super) is_value: bool,
+    /// The numbers of quotes and blanks before and after the string in the secret; see
+    /// [`super::view::compact`].
+    pub(super) around: (usize, usize),
 }
 
 /// A set of byte strings.
@@ -33,16 +36,22 @@ impl Index {
     /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was added once as no
     /// value is none.
     pub(super) fn insert(&mut self, string: &[u8], is_value: bool) {
+        self.insert_within(string, is_value, (0, 0));
+    }
+
+    /// Adds a string with so many quotes and blanks before and after it in the secret.
+    pub(super) fn insert_within(&mut self, string: &[u8], is_value: bool, around: (usize, usize)) {
         let Some(key) = key(string) else { return };
         let bucket = self.buckets.entry(key).or_default();
         match bucket.binary_search_by(|known| known.form.as_ref().cmp(string)) {
             Ok(place) => {
                 if let Some(known) = bucket.get_mut(place) {
                     known.is_value &= is_value;
+                    known.around = (known.around.0.max(around.0), known.around.1.max(around.1));
                 }
             }
             Err(place) => {
-                bucket.insert(place, Entry { form: string.into(), is_value });
+                bucket.insert(place, Entry { form: string.into(), is_value, around });
                 self.count += 1;
                 self.longest = self.longest.max(string.len());
                 if self.filter.is_empty() {
@@ -96,11 +105,11 @@ impl Index {
         longest_prefix(self.bucket(text)?, text)
     }
 
-    /// Returns a string that is longer than `start` and begins with it.
+    /// Returns a string that begins with `start`.
     pub(super) fn continuation(&self, start: &[u8]) -> Option<&Entry> {
         let bucket = self.bucket(start)?;
-        let above = bucket.partition_point(|known| known.form.as_ref() <= start);
-        bucket.get(above).filter(|known| known.form.starts_with(start))
+        let first = bucket.partition_point(|known| known.form.as_ref() < start);
+        bucket.get(first).filter(|known| known.form.starts_with(start))
     }
 
     fn bucket(&self, text: &[u8]) -> Option<&Vec<Entry>> {
@@ -158,7 +167,8 @@ mod tests {
         assert_eq!(longest("abcy"), None);
         assert_eq!(longest("abc"), None);
         assert_eq!(*index.continuation(b"abcdefg").unwrap().form, *b"abcdefgh");
-        assert!(index.continuation(b"abcdefgh").is_none());
+        assert_eq!(*index.continuation(b"abcdefgh").unwrap().form, *b"abcdefgh");
+        assert!(index.continuation(b"abcdefghi").is_none());
     }
 
     #[test]
@@ -184,7 +194,7 @@ mod tests {
             prop_assert_eq!(found, wanted);
             let found = index.continuation(text.as_bytes()).is_some();
             let wanted = text.len() >= KEY
-                && strings.iter().any(|one| one.len() > text.len() && one.starts_with(&text));
+                && strings.iter().any(|one| one.starts_with(&text));
             prop_assert_eq!(found, wanted);
             let mut found = Vec::new();
             index.each(text.as_bytes(), |at, entry| found.push((at, entry.form.to_vec())));

@@ -43,6 +43,8 @@ pub(super) struct Forms {
     compact: Index,
     /// The same, reversed.
     reversed: Index,
+    /// True if a secret contains an ellipsis.
+    has_ellipsis: bool,
 }
 
 /// One end of a text at which a secret may have been cut off.
@@ -57,6 +59,7 @@ struct Edge {
 impl Forms {
     pub(super) fn insert(&mut self, secret: &str, is_value: bool) {
         for part in spellings::parts(secret) {
+            self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
             self.exact.insert(part.as_bytes(), is_value);
             let view = View::of(part.as_bytes(), 0);
             let unescaped = view.unescaped();
@@ -65,9 +68,12 @@ impl Forms {
             {
                 self.exact.insert(&unescaped.bytes, is_value);
             }
-            let mut form = compact(&unescaped.as_ref().unwrap_or(&view).bytes);
+            let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
+            let mut form = compact(plain);
             if form.len() >= SHORTEST_COMPACT {
-                self.compact.insert(&form, is_value);
+                let places = compact_places(plain);
+                let after = plain.len() - places.last().map_or(0, |last| last + 1);
+                self.compact.insert_within(&form, is_value, (places.first().copied().unwrap_or(0), after));
                 form.reverse();
                 self.reversed.insert(&form, is_value);
                 // A backslash before an escaped secret hides where it begins.
@@ -98,12 +104,14 @@ impl Forms {
         }
         let mut start = 0;
         for ellipsis in ellipses(text.as_bytes()).chain(std::iter::once(text.len()..text.len())) {
-            let part = start..ellipsis.start;
+            // An ellipsis may be a part of a secret.
+            let part = if self.has_ellipsis { 0..ellipsis.start } else { start..ellipsis.start };
             if may_be_cut || ellipsis.start < text.len() {
                 self.search_end(text, &part, ellipsis.start < text.len(), &mut found);
             }
             if may_be_cut || start > 0 {
-                self.search_start(text, &part, start > 0, &mut found);
+                let end = if self.has_ellipsis { text.len() } else { ellipsis.start };
+                self.search_start(text, &(start..end), start > 0, &mut found);
             }
             start = ellipsis.end;
         }
@@ -127,7 +135,7 @@ impl Forms {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &View<'_>, found: &mut Vec<Match>) {
-        self.exact.each(&view.bytes, |at, Entry { form, is_value }| {
+        self.exact.each(&view.bytes, |at, Entry { form, is_value, .. }| {
             let range = at..at + form.len();
             if form.len() >= SHORTEST_INSIDE
                 || !form.iter().all(u8::is_ascii_alphabetic)
@@ -140,16 +148,19 @@ impl Forms {
 
     fn search_compact(&self, plain: &View<'_>, found: &mut Vec<Match>) {
         let mut matches = Vec::new();
-        self.compact.each(&compact(&plain.bytes), |at, Entry { form, is_value }| {
-            matches.push((at, at + form.len() - 1, *is_value));
+        self.compact.each(&compact(&plain.bytes), |at, Entry { form, is_value, around }| {
+            matches.push((at, at + form.len() - 1, *is_value, *around));
         });
         if matches.is_empty() {
             return;
         }
         let places = compact_places(&plain.bytes);
-        for (first, last, is_value) in matches {
-            if let (Some(first), Some(last)) = (places.get(first), places.get(last)) {
-                found.push(Match { range: plain.original(&(*first..last + 1)), is_value });
+        for (first, last, is_value, (before, after)) in matches {
+            let start = start_of(&places, first, before);
+            let next = places.get(last + 1).copied().unwrap_or(plain.bytes.len());
+            if let Some(last) = places.get(last) {
+                let end = next.min(last + 1 + after);
+                found.push(Match { range: plain.original(&(start..end)), is_value });
             }
         }
     }
@@ -177,6 +188,7 @@ impl Forms {
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
         let residue = residue(&view.bytes, &plain.bytes);
+        let mut longest: Option<(usize, &Entry)> = None;
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
             let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(FRAGMENT_BASE64.1);
             let last = (end + 1).saturating_sub(shortest);
@@ -184,12 +196,19 @@ impl Forms {
                 let fragment = bytes.get(at..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if hides(entry, fragment, edge, depth) {
-                    let place = compact_places(&plain.bytes).get(at).copied().unwrap_or_default();
-                    let start = plain.original(&(place..place + 1)).start;
-                    found.push(Match { range: start..edge.at, is_value: entry.is_value });
-                    return true;
+                    // What remains of an escape can look like a part of a shorter fragment.
+                    if longest.is_none_or(|(longest, _)| at < longest) {
+                        longest = Some((at, entry));
+                    }
+                    break;
                 }
             }
+        }
+        if let Some((at, entry)) = longest {
+            let place = start_of(&compact_places(&plain.bytes), at, entry.around.0);
+            let start = plain.original(&(place..place + 1)).start;
+            found.push(Match { range: start..edge.at, is_value: entry.is_value });
+            return true;
         }
         let length = plain.bytes.len();
         depth > 0
@@ -242,6 +261,14 @@ impl Forms {
                 first.is_some_and(|(_, view)| self.ends_in(&view, edge, depth - 1, found))
             })
     }
+}
+
+/// Returns the start of a match whose first place is at an index, with at most `before` quotes and blanks
+/// before it.
+fn start_of(places: &[usize], index: usize, before: usize) -> usize {
+    let previous = index.checked_sub(1).and_then(|previous| places.get(previous));
+    let place = places.get(index).copied().unwrap_or_default();
+    place.saturating_sub(before).max(previous.map_or(0, |previous| previous + 1))
 }
 
 /// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
