@@ -421,6 +421,16 @@ fn a_ca_is_rotated_in_two_steps() {
 }
 
 #[test]
+fn a_ca_that_is_stored_twice_is_finished() {
+    let world = generated();
+    let mut stored = store(&world);
+    stored["copy"] = stored["root"].clone();
+    world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
+    let none = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).failure(3);
+    assert!(none.stderr.contains("no rotation of 'root' is under way"), "{}", none.stderr);
+}
+
+#[test]
 fn nothing_is_signed_by_a_ca_that_has_expired() {
     let world = generated();
     let now = time::OffsetDateTime::now_utc();

@@ -158,7 +158,12 @@ pub fn finish(store: &mut Store, name: &str) -> Result<Rotated> {
 fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
     let mut done = Rotated::default();
     let mut waiting = vec![name.to_owned()];
+    let mut seen = BTreeSet::new();
     while let Some(name) = waiting.pop() {
+        // A CA under two names has signed itself.
+        if !seen.insert(name.clone()) {
+            continue;
+        }
         let value = stored(store, &name)?;
         let ValueKind::Certificate(certificates) = ValueKind::of(&value) else { continue };
         let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
