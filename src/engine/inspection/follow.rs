@@ -63,8 +63,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns the complete lines of a file that were not shown yet.
-    pub(super) fn news(&mut self, name: &Path, path: &Path) -> Result<Vec<Vec<u8>>> {
+    /// Returns the complete lines of a file that were not shown yet, as one text of at most [`MOST`] bytes.
+    pub(super) fn news(&mut self, name: &Path, path: &Path) -> Result<Vec<u8>> {
         let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -77,14 +77,13 @@ impl Follower {
         file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.seen.insert(name.to_owned(), from + whole as u64);
-        let mut lines: Vec<Vec<u8>> = bytes[..whole]
-            .split_inclusive(|byte| *byte == b'\n')
-            .map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec())
-            .collect();
+        bytes.truncate(whole);
         if new_file && !self.begun {
-            lines.drain(..lines.len().saturating_sub(self.first_lines));
+            let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+            let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
+            bytes.drain(..before.unwrap_or(0));
         }
-        Ok(lines)
+        Ok(bytes)
     }
 }
 
@@ -101,7 +100,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let news = follower.news(name, &path).unwrap();
             follower.begun = true;
-            news.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+            String::from_utf8(news).unwrap().lines().map(str::to_owned).collect()
         };
         assert_eq!(after(&mut follower, "old\nnewer\nhalf"), ["newer"]);
         assert_eq!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n"), ["half a line", "more"]);
@@ -111,6 +110,6 @@ mod tests {
         // A file that comes later is shown from its beginning.
         let other = directory.path().join("b.log");
         std::fs::write(&other, "1\n2\n3\n").unwrap();
-        assert_eq!(follower.news(Path::new("b.log"), &other).unwrap().len(), 3);
+        assert_eq!(follower.news(Path::new("b.log"), &other).unwrap(), b"1\n2\n3\n");
     }
 }

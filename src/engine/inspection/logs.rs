@@ -172,7 +172,7 @@ pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn Fn
             if !is_text(&name) {
                 continue;
             }
-            for line in follower.news(&name, &path)? {
+            for line in follower.news(&name, &path)?.split_inclusive(|byte| *byte == b'\n') {
                 if !quiet && shown_last.as_ref() != Some(&name) {
                     if shown_last.is_some() {
                         print("");
@@ -180,7 +180,7 @@ pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn Fn
                     print(&header(&name));
                     shown_last = Some(name.clone());
                 }
-                print(&shown(environment, &line));
+                print(&shown(environment, line));
             }
         }
         Ok(())

@@ -9,7 +9,13 @@ use serde_json::Value;
 
 use super::{Running, document, run};
 use crate::support::hello::Hello;
+use crate::support::process::{Ending, prepare};
 use crate::support::proxy::Exchange;
+
+/// The memory in KiB that is enough for a log of any size.
+const MEMORY: u64 = 64 << 10;
+/// The size of a long line, which is more than the memory.
+const LINE: usize = 68 << 20;
 
 /// Adds a line to a log on the VM.
 fn append(hello: &Hello, name: &str, line: &str) {
@@ -77,6 +83,30 @@ fn logs_of_each_kind_are_printed_and_saved() {
     assert!(again.stderr.contains("saving the logs as"), "{}", again.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
 
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_line_of_any_length_takes_little_memory() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let found = hello.find("work/cloud", "hello.stdout.log");
+    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    let words = "some w%6frds aGVsbG8gd29ybGQ= ".repeat(1 << 16);
+    (0..LINE / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
+    writeln!(file, "end").unwrap();
+    let command = hello.command("logs", &["--job", "hello", "--num", "1"]);
+    let mut shell = prepare("sh");
+    hello.world.enter(&mut shell);
+    let script = format!("ulimit -d {MEMORY}; exec \"$0\" \"$@\"");
+    shell.args(["-c", &script]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let (printed, errors) = (hello.world.path("printed"), hello.world.path("errors"));
+    shell.stdout(File::create(&printed).unwrap()).stderr(File::create(&errors).unwrap());
+    let ended = shell.spawn().unwrap().end();
+    assert!(ended.success(), "{}", fs::read_to_string(&errors).unwrap());
+    assert!(fs::metadata(&printed).unwrap().len() > LINE as u64 / 10 * 9);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
