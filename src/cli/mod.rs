@@ -71,6 +71,7 @@ mod vm_args;
 mod workdir_args;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -512,6 +513,13 @@ impl Command {
 /// Returns the grammar of the command line, for completions and documents.
 pub fn command() -> clap::Command {
     grammar::whole()
+}
+
+/// Applies an env file to a command (`create-env`) without running it. Returns what the file would run, read
+/// and contact, or the error that the command would end with.
+pub fn describe_env_file(path: &Path, command: &str) -> Result<String> {
+    let words = ["monopile".into(), command.into()];
+    env_file::describe(&grammar::for_words(&words), path, command)
 }
 
 /// Runs the program with the arguments of this process.

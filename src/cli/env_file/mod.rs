@@ -97,6 +97,17 @@ pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
     Ok((file.real, description))
 }
 
+/// Applies an env file to a command without running it. Returns what the file would run, read and contact.
+pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> Result<String> {
+    let file = read::read(&Opened::named(path)?)?;
+    let args = ["monopile".into(), command.into(), "--env-file".into(), path.into()];
+    match understand(grammar, &args) {
+        CommandLine::Understood(..) => Ok(trust::description(&file)),
+        CommandLine::Unusable(_, error) => Err(error),
+        CommandLine::Refused(error) => Err(Error::usage(error.to_string())),
+    }
+}
+
 /// Forgets that the operator allowed an env file. Returns its path, and false if it was not allowed.
 pub(super) fn revoke(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     let opened = opened(named)?;

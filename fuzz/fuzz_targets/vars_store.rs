@@ -1,0 +1,93 @@
+//! Reads any text as a vars store, and any bytes as certificates and keys in it: the store is accepted or
+//! rejected, can be listed and checked, and stays the same when it is written and read again.
+
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use base::encryption::Encryption;
+use base::events::Reporter;
+use libfuzzer_sys::fuzz_target;
+use manifest::vars::command::{Request, run};
+use manifest::vars_store::Store;
+use tempfile::TempDir;
+use yaml::{Data, Mapping, Node};
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir_in("/dev/shm").unwrap());
+
+/// The text of a store, the DER of a certificate and of a key, and the kind of the key.
+type Input<'a> = (&'a str, &'a [u8], &'a [u8], u8);
+
+const KEYS: [&str; 3] = ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY"];
+
+fuzz_target!(|input: Input| {
+    let (text, certificate, key, kind) = input;
+    let path = DIRECTORY.path().join("vars.yml");
+    fs::write(&path, text).unwrap();
+    let Some(mut store) = checked(&path) else { return };
+    if !is_stable(&store.root()) {
+        return;
+    }
+    let mut pair = Mapping::new();
+    let certificate = pem("CERTIFICATE", certificate);
+    pair.insert(Node::string("ca"), Node::string(certificate.clone()));
+    pair.insert(Node::string("certificate"), Node::string(certificate));
+    let kind = KEYS[usize::from(kind) % KEYS.len()];
+    pair.insert(Node::string("private_key"), Node::string(pem(kind, key)));
+    store.set("pair", Data::Map(pair).into());
+    store.save().unwrap();
+    let written = fs::read(&path).unwrap();
+    let mut again = checked(&path).expect("what a store writes can be read");
+    assert!(again.get("pair").is_some());
+    again.set("pair", again.get("pair").unwrap().clone());
+    again.save().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), written);
+});
+
+/// Opens a store and runs the commands that only read it. Returns `None` if it is rejected.
+fn checked(path: &Path) -> Option<Store> {
+    let encryption = Encryption::default();
+    let store = Store::open(path, &encryption).ok()?;
+    let reporter = Reporter::silent();
+    let within = Duration::from_secs(86_400);
+    let check = Request::Check { declared: Vec::new(), within };
+    for request in [Request::List { json: false }, Request::List { json: true }, check] {
+        if let Ok(text) = run(path, &encryption, &request, &reporter) {
+            assert!(!text.chars().any(|one| one.is_control() && one != '\n'), "{text:?}");
+        }
+    }
+    let _ = run(path, &encryption, &Request::Finish { name: "pair".into() }, &reporter);
+    Some(store)
+}
+
+/// Returns true if upstream's format keeps all of a tree, as in the target `yaml`.
+fn is_stable(node: &Node) -> bool {
+    match &node.data {
+        Data::Seq(items) => items.iter().all(is_stable),
+        Data::Map(map) => map.iter().all(|(key, value)| {
+            !matches!(key.data, Data::Float(_)) && key.as_str() != Some("<<") && is_stable(value)
+        }),
+        Data::Float(number) => *number != 0.0 || number.is_sign_positive(),
+        _ => true,
+    }
+}
+
+/// Returns bytes in the form of a certificate or a key.
+fn pem(label: &str, der: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for (number, chunk) in der.chunks(3).enumerate() {
+        let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+        let bits = bits << (8 * (3 - chunk.len()));
+        let digits = (0..4).map(|at| char::from(ALPHABET[bits >> (18 - 6 * at) & 63]));
+        text.extend(digits.take(chunk.len() + 1));
+        text.push_str(&"=".repeat(3 - chunk.len()));
+        if number % 16 == 15 {
+            text.push('\n');
+        }
+    }
+    format!("{}\n-----END {label}-----\n", text.trim_end())
+}
