@@ -177,6 +177,7 @@ fn what_is_not_run_is_noticed() {
 #[test]
 fn the_table_of_bounds_is_that_of_the_program() {
     let archive = artifact::archive::Limits::default();
+    let template = erb::native::Limits::default();
     let size = |bytes: u64| match bytes {
         0..0x4000_0000 => format!("{} MiB", bytes >> 20),
         _ => format!("{} GiB", bytes >> 30),
@@ -190,6 +191,9 @@ fn the_table_of_bounds_is_that_of_the_program() {
         ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::DOCUMENT)),
         ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::NODES.to_string()),
         ("answer of a CPI", size(engine::cpi::ANSWER_LIMIT)),
+        ("job template: size of all values", size(template.memory)),
+        ("job template: steps", template.steps.to_string()),
+        ("job template: time", format!("{} s", template.time.as_secs())),
     ];
     let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();
     let (_, table) = page.split_once("<!-- bounds -->\n").unwrap();

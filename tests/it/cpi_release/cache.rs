@@ -52,6 +52,25 @@ fn what_changed_and_what_needs_it_is_compiled_again() {
 }
 
 #[test]
+fn packages_of_one_fingerprint_and_other_content_share_nothing() {
+    let machine = Machine::new();
+    let release = || {
+        let mut release = machine.release();
+        release.packages.iter_mut().for_each(|package| package.fingerprint = Some("f".repeat(40)));
+        release
+    };
+    let mut poisoned = release();
+    poisoned.packages[1].files.push(("more".into(), "more".into()));
+    let (one, other) = (Env::new(&machine, &poisoned), Env::new(&machine, &release()));
+    one.create(&[]).success();
+    other.create(&[]).success();
+    // `base` and `right` are the same, and the other two depend on the content.
+    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+    one.delete(&[]).success();
+    other.delete(&[]).success();
+}
+
+#[test]
 fn what_is_used_is_not_pruned() {
     use std::time::{Duration, SystemTime};
     let machine = Machine::new();
