@@ -217,6 +217,12 @@ mod tests {
     }
 
     #[test]
+    fn a_text_with_many_matches_is_read_once() {
+        assert_eq!(render("<%= (\"a\\n\" * 50_000).split(/\\n/).size %>").unwrap(), "50000");
+        assert_eq!(render("<%= ('éA' * 20_000).gsub(/a/i, 'b').count('b') %>").unwrap(), "20000");
+    }
+
+    #[test]
     fn memory_that_is_no_longer_in_use_does_not_count() {
         let limits = Limits { memory: 512 << 10, ..Limits::default() };
         let source = "<% 100.times { 'a' * 100_000 } %><% 10_000.times { [1, 'b', { c: 1 }] } %>ok";

@@ -60,6 +60,8 @@ pub(crate) enum Node {
     Array(Vec<Expr>),
     Splat(Box<Expr>),
     Hash(Vec<Pair>),
+    /// The pairs at the end of an array. If `**` leaves none, Ruby adds no hash.
+    Pairs(Vec<Pair>),
     Range {
         from: Option<Box<Expr>>,
         to: Option<Box<Expr>>,

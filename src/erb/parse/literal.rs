@@ -87,7 +87,7 @@ impl Lowerer {
     }
 
     pub(super) fn regexp(&mut self, regexp: &nodes::Regexp) -> Lowered<Node> {
-        let options = match regexp.options.as_deref() {
+        let mut options = match regexp.options.as_deref() {
             Some(Ast::RegOpt(options)) => options.options.clone().unwrap_or_default(),
             _ => String::new(),
         };
@@ -96,6 +96,17 @@ impl Lowerer {
             Node::Interpolated(parts) => parts,
             _ => Vec::new(),
         };
+        // The parser reads `\c` and `\M-` as other characters, the first of which is never in a template.
+        let is_odd = |part: &Part| matches!(part, Part::Text(text) if text.contains('\0'));
+        if let Some(first) = regexp.parts.first()
+            && parts.iter().any(is_odd)
+        {
+            return unsupported(first, "a control character in a regular expression");
+        }
+        // `o` evaluates the parts only once, which changes nothing if they are literal.
+        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+            options.retain(|option| option != 'o');
+        }
         Ok(Node::Regexp { parts, options: Arc::from(options) })
     }
 }

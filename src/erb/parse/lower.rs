@@ -140,6 +140,26 @@ impl Lowerer {
         list.iter().map(|ast| self.expr(ast)).collect()
     }
 
+    /// Lowers the elements of an array. The last may be pairs without braces.
+    pub(super) fn items(&mut self, elements: &[Ast]) -> Lowered<Vec<Expr>> {
+        let pairs = match elements.last() {
+            Some(Ast::Kwargs(hash)) => &hash.pairs,
+            Some(Ast::Hash(hash)) if hash.begin_l.is_none() => &hash.pairs,
+            _ => return self.exprs(elements),
+        };
+        let (items, last) = elements.split_at(elements.len() - 1);
+        let is_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
+        if matches!(items.last(), Some(Ast::Splat(_))) && pairs.iter().all(is_empty) {
+            // It depends on the expression after `*` whether Ruby adds an empty hash.
+            return unsupported(&last[0], "'**' after '*' in an array");
+        }
+        let mut list = self.exprs(items)?;
+        let span = last[0].expression();
+        let node = Node::Pairs(self.pairs(pairs)?);
+        list.push(Expr { node, span: (span.begin as u32, span.end as u32) });
+        Ok(list)
+    }
+
     pub(super) fn expr(&mut self, ast: &Ast) -> Lowered<Expr> {
         let loc = ast.expression();
         self.depth += 1;
@@ -179,18 +199,7 @@ impl Lowerer {
             }
             Ast::Dsym(symbol) => Node::InterpolatedSymbol(self.parts(&symbol.parts)?),
             Ast::Regexp(regexp) => self.regexp(regexp)?,
-            Ast::Array(array) => {
-                let pairs = match array.elements.last() {
-                    Some(Ast::Kwargs(hash)) => &hash.pairs[..],
-                    Some(Ast::Hash(hash)) if hash.begin_l.is_none() => &hash.pairs[..],
-                    _ => &[],
-                };
-                if !pairs.is_empty() && pairs.iter().all(|pair| matches!(pair, Ast::Kwsplat(_))) {
-                    // If all of them are empty, Ruby adds no hash.
-                    return unsupported(ast, "an array that ends with '**' and no other keys");
-                }
-                Node::Array(self.exprs(&array.elements)?)
-            }
+            Ast::Array(array) => Node::Array(self.items(&array.elements)?),
             Ast::Splat(splat) => match &splat.value {
                 Some(value) => Node::Splat(self.boxed(value)?),
                 None => return unsupported(ast, "an anonymous splat"),

@@ -69,7 +69,7 @@ impl Interp {
                 let value = self.eval(inner, env)?;
                 Ok(Value::array(self.splat(&value)?))
             }
-            Node::Hash(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
+            Node::Hash(pairs) | Node::Pairs(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
             Node::Range { from, to, exclusive } => {
                 let from = self.eval_maybe(from.as_deref(), env)?;
                 let to = self.eval_maybe(to.as_deref(), env)?;
@@ -215,6 +215,12 @@ impl Interp {
                 Node::Splat(inner) => {
                     let value = self.eval(inner, env)?;
                     items.extend(self.splat(&value)?);
+                }
+                Node::Pairs(pairs) => {
+                    let hash = self.eval_pairs(pairs, env)?;
+                    if hash.len() > 0 {
+                        items.push(Value::hash(hash));
+                    }
                 }
                 _ => items.push(self.eval(expr, env)?),
             }

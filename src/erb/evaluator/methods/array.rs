@@ -187,6 +187,9 @@ impl Interp {
                 }
             }
             "index" | "find_index" => return self.enumerable_method(&this, "find_index", args),
+            "rindex" if args.is_empty() && block.is_none() => {
+                return Ok(Some(self.enumerator(&this, name, Vec::new())?));
+            }
             "rindex" => {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
                     let hit = match (args.get(0), block) {

@@ -78,7 +78,7 @@ impl Interp {
                         (Data::Address(p), Data::Address(q)) => return Ok(p.same_host(q)),
                         (Data::DistinguishedName(p), Data::DistinguishedName(q)) => return Ok(p == q),
                         (Data::Certificate(p), Data::Certificate(q)) => return Ok(p == q),
-                        (Data::Uri(p), Data::Uri(q)) => return Ok(p.to_string() == q.to_string()),
+                        (Data::Uri(p), Data::Uri(q)) => return Ok(p.same(q)),
                         (Data::Time(p), Data::Time(q)) => return Ok(p.nanos() == q.nanos()),
                         (Data::Exception(p), Data::Exception(q)) => {
                             Some((vec![p.message.clone()], vec![q.message.clone()]))
@@ -140,6 +140,9 @@ impl Interp {
                         (Data::Time(p), Data::Time(q)) => return Ok(Some(p.nanos().cmp(&q.nanos()))),
                         _ => {}
                     }
+                }
+                if matches!(&*x.data.borrow(), Data::Address(_)) {
+                    return stdlib::ipaddr::compare(self, x, b);
                 }
                 a.same(b).then_some(Ordering::Equal)
             }

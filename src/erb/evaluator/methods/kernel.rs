@@ -276,9 +276,8 @@ impl Interp {
                 }
             },
             "URI" => {
-                let text = self.arg(args, 0)?;
-                let text = self.string_arg(&text)?;
-                stdlib::uri::parse(self, &text)?
+                let value = self.arg(args, 0)?;
+                stdlib::uri::convert(self, &value)?
             }
             "catch" => {
                 let tag = match args.get(0) {

@@ -377,3 +377,4 @@ impl DataKind {
 
 pub(crate) use compare::{to_big, to_f64};
 pub(crate) use show::float_to_s;
+pub(crate) use string::dump;

@@ -110,6 +110,13 @@ impl Interp {
                     if visit(self, at.clone())?.is_break() {
                         break;
                     }
+                    // The last value may have no successor.
+                    if !range.exclusive
+                        && !range.to.is_nil()
+                        && self.compare(&at, &range.to)? == Some(Ordering::Equal)
+                    {
+                        break;
+                    }
                     at = self.call(&at, "succ", Vec::new())?;
                 }
                 Ok(())
@@ -333,6 +340,9 @@ impl Interp {
                 }
                 (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
                 (from, to) if name == "size" && is_number(from) && is_number(to) && is_float(from, to) => {
+                    if [from, to].iter().any(|end| (1e15..f64::INFINITY).contains(&to_f64(end).abs())) {
+                        return Err(self.unsupported("the size of a range with large floats"));
+                    }
                     match float_step_count(to_f64(from), to_f64(to), 1.0, range.exclusive) {
                         count if count.is_infinite() => Value::Float(count),
                         count => self.float_to_int(count)?,

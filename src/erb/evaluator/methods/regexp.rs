@@ -8,7 +8,9 @@ use super::string_edit::byte_at;
 use super::string_query::char_count;
 use crate::evaluator::eval::{Args, Env, Interp, R};
 use crate::evaluator::meter::{self, Exceeded};
-use crate::evaluator::stdlib::regex::{Groups, Regex, escape, folds_to_several, is_unclear_in_words};
+use crate::evaluator::stdlib::regex::{
+    Groups, Regex, escape, folds_to_ascii, folds_to_several, is_unclear_in_words,
+};
 use crate::evaluator::value::{RHash, RMatch, Value};
 
 /// The longest regular expression, in bytes.
@@ -38,7 +40,9 @@ impl Interp {
                 'i' => 1,
                 'x' => 2,
                 'm' => 4,
-                _ => 0,
+                other => {
+                    return Err(self.unsupported(format!("the option '{other}' of a regular expression")));
+                }
             };
         }
         self.regexp_bits(source, bits)
@@ -75,20 +79,37 @@ impl Interp {
         text: &str,
         at: usize,
     ) -> R<Option<Rc<RMatch>>> {
+        self.check_subject(regexp, text)?;
         let groups = self.regexp_groups(regexp, text, at)?;
         Ok(groups.map(|groups| RMatch::new(Rc::clone(regexp), Rc::from(text), groups, true)))
     }
 
-    /// Finds the byte ranges of the first match at or after a byte offset.
-    pub(super) fn regexp_groups(&mut self, regexp: &Rc<Regex>, text: &str, at: usize) -> R<Option<Groups>> {
-        self.step(1)?;
-        if !text.is_ascii() && regexp.ignores_case() && text.chars().any(folds_to_several) {
+    /// Checks that the engine compares the characters of a text as Ruby does.
+    pub(super) fn check_subject(&mut self, regexp: &Rc<Regex>, text: &str) -> R<()> {
+        if !(regexp.ignores_case || regexp.has_boundary) {
+            return Ok(());
+        }
+        meter::step_bytes(text.len())?;
+        if text.is_ascii() {
+            return Ok(());
+        }
+        if regexp.ignores_case && text.chars().any(folds_to_several) {
             let text = "a regular expression that ignores case, with a character that equals several ones";
             return Err(self.unsupported(text));
         }
-        if !text.is_ascii() && regexp.has_boundary() && text.chars().any(is_unclear_in_words) {
+        if regexp.has_word_set && text.chars().any(folds_to_ascii) {
+            return Err(self.unsupported("a set with \\w that ignores case, in a text with ſ or a kelvin"));
+        }
+        if regexp.has_boundary && text.chars().any(is_unclear_in_words) {
             return Err(self.unsupported("the boundary of a word in a text with superscripts or fractions"));
         }
+        Ok(())
+    }
+
+    /// Finds the byte ranges of the first match at or after a byte offset, in a text that
+    /// [`Self::check_subject`] accepts.
+    pub(super) fn regexp_groups(&mut self, regexp: &Rc<Regex>, text: &str, at: usize) -> R<Option<Groups>> {
+        self.step(1)?;
         let begun = Instant::now();
         let found = regexp.find(text, at);
         self.step(begun.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;

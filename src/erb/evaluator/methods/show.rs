@@ -216,9 +216,9 @@ impl Interp {
                 }
                 text + ">"
             }
-            Data::Address(address) => address.inspect(),
+            Data::Address(address) => format!("#<{class}: {}>", address.inspect()),
             Data::Uri(uri) => format!("#<{class} {uri}>"),
-            Data::Time(time) => match time.to_s() {
+            Data::Time(time) => match time.inspect() {
                 Some(text) => text,
                 None => return Err(self.unsupported("a time in the machine's time zone")),
             },

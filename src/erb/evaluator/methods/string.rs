@@ -592,7 +592,7 @@ fn without_line_breaks(text: &str) -> &str {
 }
 
 /// Implements `dump`: quotes a string and escapes all characters beyond ASCII.
-fn dump(text: &str) -> String {
+pub(crate) fn dump(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::from("\"");
     let mut rest = text;

@@ -142,7 +142,7 @@ impl Interp {
                             let pattern = self.arg(args, 0)?;
                             !self.all_matches(&before, &pattern, true)?.is_empty()
                         };
-                        if same && matches!(plain, "tr" | "tr_s") {
+                        if same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
                             let from = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
                                 return Err(self.unsupported(format!("String#{name} with the same result")));

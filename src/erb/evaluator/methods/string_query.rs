@@ -162,6 +162,7 @@ impl Interp {
                     }
                     Value::Regexp(regexp) => {
                         let mut last = None;
+                        self.check_subject(regexp, &text)?;
                         for at in (0..=text.len()).rev().filter(|at| text.is_char_boundary(*at)) {
                             if let Some((from, to)) =
                                 self.regexp_groups(regexp, &text, at)?.and_then(|groups| groups[0])
@@ -337,6 +338,7 @@ impl Interp {
                     self.regexp_match(regexp, &text, start)?
                 } else {
                     let mut last = None;
+                    self.check_subject(regexp, &text)?;
                     for at in (0..=start).rev().filter(|at| text.is_char_boundary(*at)) {
                         self.step(1)?;
                         let groups = self.regexp_groups(regexp, &text, at)?;

@@ -41,6 +41,7 @@ impl Interp {
                 }
             }
         };
+        self.check_subject(&regexp, text)?;
         let mut matches = Vec::new();
         let mut at = 0;
         let subject: Rc<str> = Rc::from(text);

@@ -119,10 +119,11 @@ impl Interp {
         let (mut begin, mut start) = (0, 0);
         let mut advanced = false;
         let mut splits = 1;
+        self.check_subject(regexp, text)?;
         while start <= text.len() {
             self.charge(PART_BYTES)?;
-            let Some(found) = self.regexp_match(regexp, text, start)? else { break };
-            let Some((from, to)) = found.groups[0] else { break };
+            let Some(groups) = self.regexp_groups(regexp, text, start)? else { break };
+            let Some((from, to)) = groups[0] else { break };
             if from == start && from == to {
                 if !advanced {
                     start = if start == text.len() { start + 1 } else { next_boundary(text, start) };
@@ -136,7 +137,7 @@ impl Interp {
                 (begin, start) = (to, to);
             }
             advanced = false;
-            parts.extend((1..found.groups.len()).filter_map(|index| found.group(index)).map(str::to_owned));
+            parts.extend(groups[1..].iter().flatten().map(|(from, to)| text[*from..*to].to_owned()));
             splits += 1;
             if limit > 0 && limit <= splits {
                 break;

@@ -96,7 +96,12 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                     other => *other,
                 })
                 .collect();
-            binary(&decode_lenient(&standard))
+            // Without padding its characters are added.
+            let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
+            match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
+                Ok(decoded) => binary(&decoded),
+                Err(_) => return it.argument_error("invalid base64"),
+            }
         }
     }))
 }

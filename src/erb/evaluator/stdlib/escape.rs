@@ -3,6 +3,11 @@
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
+/// The most bytes of an entity that is decoded.
+const LONGEST_ENTITY: usize = 64;
+/// Code points from this one on are not decoded.
+const LARGEST_ENTITY: u32 = 0x10_ffff;
+
 /// Escapes the five special characters of HTML.
 pub(super) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -17,6 +22,48 @@ pub(super) fn html(text: &str) -> String {
         }
     }
     out
+}
+
+/// Decodes the entities that Ruby knows. Others stay. Returns `None` if one is half of a character.
+fn unescape_html(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = rest.bytes().take(LONGEST_ENTITY).position(|byte| byte == b';');
+        match end.and_then(|end| Some((end, entity(&rest[1..end])?))) {
+            Some((end, code)) => {
+                out.push(char::from_u32(code)?);
+                rest = &rest[end + 1..];
+            }
+            None => {
+                out.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    Some(out + rest)
+}
+
+/// Returns the code point of an entity without its `&` and `;`.
+fn entity(name: &str) -> Option<u32> {
+    let code = match name {
+        "apos" => return Some('\''.into()),
+        "amp" => return Some('&'.into()),
+        "quot" => return Some('"'.into()),
+        "gt" => return Some('>'.into()),
+        "lt" => return Some('<'.into()),
+        _ => name.strip_prefix('#')?,
+    };
+    let number = match code.strip_prefix(['x', 'X']) {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            u32::from_str_radix(digits, 16)
+        }
+        None if code.bytes().all(|byte| byte.is_ascii_digit()) => code.parse(),
+        _ => return None,
+    };
+    number.ok().filter(|code| *code < LARGEST_ENTITY)
 }
 
 /// Percent-encodes all bytes except ASCII letters, digits and those in `keep`.
@@ -93,12 +140,10 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             Some(text) => text,
             None => return Err(it.unsupported("text that is not UTF-8")),
         },
-        "unescapeHTML" | "unescape_html" => text
-            .replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&quot;", "\"")
-            .replace("&#39;", "'")
-            .replace("&amp;", "&"),
+        "unescapeHTML" | "unescape_html" => match unescape_html(&text) {
+            Some(text) => text,
+            None => return Err(it.unsupported("text that is not UTF-8")),
+        },
         _ => return Err(it.unsupported(format!("CGI.{name}"))),
     })))
 }

@@ -259,6 +259,11 @@ fn convert(
                         None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
                             return Err(it.unsupported(format!("the character {code}")));
                         }
+                        None if i32::try_from(code).is_err() => {
+                            let size = if code < 0 { "small" } else { "big" };
+                            let text = format!("integer {code} too {size} to convert to `int'");
+                            return Err(it.error("RangeError", text));
+                        }
                         None => return it.argument_error("invalid character"),
                     }
                 }

@@ -2,197 +2,452 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{Class, Data, Object, Value};
 
-/// An address with the length of its network prefix, in bits.
+const INVALID: &str = "IPAddr::InvalidAddressError";
+const INVALID_PREFIX: &str = "IPAddr::InvalidPrefixError";
+const WRONG_FAMILY: &str = "IPAddr::AddressFamilyError";
+/// The first half of the IPv6 addresses that stand for an IPv4 address.
+const MAPPED: u128 = 0xffff << 32;
+
+/// The class and the message of an exception.
+type Refused = (&'static str, String);
+
+/// The version of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Family {
+    V4,
+    V6,
+}
+
+/// An address with the mask of its network.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     bits: u128,
-    prefix: u32,
-    v4: bool,
+    mask: u128,
+    family: Family,
+    /// The zone of an IPv6 address, such as `%eth0`.
+    zone: Option<String>,
+}
+
+impl Family {
+    fn width(self) -> u32 {
+        if self == Family::V4 { 32 } else { 128 }
+    }
+
+    /// Returns the largest address.
+    fn all(self) -> u128 {
+        u128::MAX >> (128 - self.width())
+    }
+
+    /// Returns the number of this family in `Socket`.
+    fn number(self) -> i64 {
+        if self == Family::V4 { 2 } else { 10 }
+    }
 }
 
 impl Address {
-    fn width(&self) -> u32 {
-        if self.v4 { 32 } else { 128 }
+    fn host(bits: u128, family: Family) -> Address {
+        Address { bits, mask: family.all(), family, zone: None }
     }
 
-    fn host_mask(&self) -> u128 {
-        let host = self.width() - self.prefix;
-        if host == 0 { 0 } else { u128::MAX >> (128 - host) }
+    /// Returns the same address without its network and zone.
+    fn alone(&self, bits: u128) -> Address {
+        Address::host(bits, self.family)
     }
 
-    fn masked(mut self, prefix: u32) -> Address {
-        self.prefix = prefix;
-        self.bits &= !self.host_mask();
-        self
+    fn first(&self) -> u128 {
+        self.bits & self.mask
     }
 
-    fn last(&self) -> Address {
-        Address { bits: self.bits | self.host_mask(), prefix: self.prefix, v4: self.v4 }
+    fn last(&self) -> u128 {
+        self.bits | (self.family.all() ^ self.mask)
     }
 
-    fn ip(&self) -> IpAddr {
-        if self.v4 {
-            IpAddr::V4(Ipv4Addr::from(self.bits as u32))
-        } else {
-            IpAddr::V6(Ipv6Addr::from(self.bits))
-        }
+    fn prefix(&self) -> u32 {
+        let host = self.family.all() ^ self.mask;
+        self.family.width().saturating_sub(128 - host.leading_zeros())
     }
 
-    /// Returns true if both addresses are the same. Prefixes are not compared.
+    fn is_mapped(&self) -> bool {
+        self.family == Family::V6 && self.bits >> 32 == 0xffff
+    }
+
+    fn is_compatible(&self) -> bool {
+        self.family == Family::V6 && self.bits >> 32 == 0 && self.bits > 1
+    }
+
+    /// Returns true if both addresses are the same. Networks and zones are not compared.
     pub(crate) fn same_host(&self, other: &Address) -> bool {
-        self.bits == other.bits && self.v4 == other.v4
+        self.bits == other.bits && self.family == other.family
     }
 
     /// Compares two addresses. Returns `None` for addresses of different families.
     pub(crate) fn compare(&self, other: &Address) -> Option<Ordering> {
-        (self.v4 == other.v4).then(|| self.bits.cmp(&other.bits))
+        (self.family == other.family).then(|| self.bits.cmp(&other.bits))
     }
 
     fn contains(&self, other: &Address) -> bool {
-        self.v4 == other.v4 && other.bits >= self.bits && other.last().bits <= self.last().bits
+        self.family == other.family && self.first() <= other.first() && other.last() <= self.last()
     }
 
-    /// Returns the form of `inspect`.
+    fn zone(&self) -> &str {
+        self.zone.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the form of `inspect`, without the class.
     pub(crate) fn inspect(&self) -> String {
-        let mask =
-            Address { bits: !self.host_mask() & (u128::MAX >> (128 - self.width())), prefix: 0, v4: self.v4 };
-        let family = if self.v4 { "IPv4" } else { "IPv6" };
-        if self.v4 {
-            format!("#<IPAddr: {family}:{}/{}>", self, mask)
-        } else {
-            format!("#<IPAddr: {family}:{}/{}>", self.long(), mask.long())
+        let name = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
+        let (bits, mask) = (long(self.bits, self.family), long(self.mask, self.family));
+        format!("{name}:{bits}{}/{mask}", self.zone())
+    }
+
+    /// Returns the digits of the name for a reverse lookup.
+    fn reversed(&self) -> String {
+        if self.family == Family::V4 {
+            let [a, b, c, d] = (self.bits as u32).to_be_bytes();
+            return format!("{d}.{c}.{b}.{a}");
+        }
+        let digits: Vec<String> = format!("{:032x}", self.bits).chars().rev().map(String::from).collect();
+        digits.join(".")
+    }
+
+    fn is_private(&self) -> bool {
+        let starts = |network: u32, bits: u32| self.bits as u32 >> (32 - bits) == network >> (32 - bits);
+        match self.family {
+            Family::V4 => starts(0x0a00_0000, 8) || starts(0xac10_0000, 12) || starts(0xc0a8_0000, 16),
+            Family::V6 => self.bits >> 121 == 0xfc00 >> 9,
         }
     }
 
-    /// Returns the address with all digits of IPv6 written out.
-    fn long(&self) -> String {
-        match self.ip() {
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => ip.segments().map(|part| format!("{part:04x}")).join(":"),
+    fn is_loopback(&self) -> bool {
+        match self.family {
+            Family::V4 => self.bits >> 24 == 127,
+            Family::V6 => self.bits == 1,
         }
+    }
+
+    fn is_link_local(&self) -> bool {
+        match self.family {
+            Family::V4 => self.bits >> 16 == 0xa9fe,
+            Family::V6 => self.bits >> 118 == 0xfe80 >> 6,
+        }
+    }
+
+    /// Replaces the address. An address out of range is an error.
+    fn set(&self, bits: &BigInt, family: Family) -> Result<Address, Refused> {
+        let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.all());
+        let bits = fits.ok_or_else(|| (INVALID, format!("invalid address: {}", self.bits)))?;
+        // Only IPv4 loses the rest of the mask.
+        let mask = if family == Family::V4 { self.mask & family.all() } else { self.mask };
+        Ok(Address { bits, mask, family, zone: self.zone.clone() })
+    }
+
+    /// Sets the network by the length of its prefix.
+    fn with_prefix(&self, length: i64) -> Result<Address, Refused> {
+        let length = u32::try_from(length).ok().filter(|length| *length <= self.family.width());
+        let length = length.ok_or_else(|| (INVALID_PREFIX, format!("invalid length: {}", self.bits)))?;
+        let host = self.family.width() - length;
+        let mask = self.family.all().checked_shr(host).unwrap_or(0).checked_shl(host).unwrap_or(0);
+        Ok(Address { bits: self.bits & mask, mask, ..self.clone() })
+    }
+
+    /// Sets the network by a prefix length or a mask in a text.
+    fn with_mask(&self, text: &str) -> Result<Address, Refused> {
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            if text.len() > 1 && text.starts_with('0') {
+                return Err((INVALID_PREFIX, "leading zeros in prefix".into()));
+            }
+            return self.with_prefix(text.parse().unwrap_or(i64::MAX));
+        }
+        let mask = parse(text, None)?;
+        if mask.family != self.family {
+            return Err((INVALID_PREFIX, format!("address family is not same: {}", self.bits)));
+        }
+        let host = mask.bits ^ mask.mask;
+        if host.wrapping_add(1) & host != 0 {
+            return Err((INVALID_PREFIX, format!("invalid mask {text}: {}", self.bits)));
+        }
+        Ok(Address { bits: self.bits & mask.bits, mask: mask.bits, ..self.clone() })
     }
 }
 
+/// Returns an address with all digits of IPv6 written out.
+fn long(bits: u128, family: Family) -> String {
+    match family {
+        Family::V4 => Ipv4Addr::from(bits as u32).to_string(),
+        Family::V6 => Ipv6Addr::from(bits).segments().map(|part| format!("{part:04x}")).join(":"),
+    }
+}
+
+/// The form of `to_s`. It writes more IPv6 addresses with an IPv4 address at the end than Rust does.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.ip().fmt(f)
+        if self.family == Family::V4 {
+            return f.write_str(&long(self.bits, self.family));
+        }
+        let parts = Ipv6Addr::from(self.bits).segments();
+        let zeros = |at: usize| parts[at..].iter().take_while(|part| **part == 0).count();
+        // The first one of the longest runs of zeros. Ruby's pattern for eight of them does not know a zone.
+        let longest = (0..8)
+            .map(|at| (zeros(at), at))
+            .fold((1, 0), |best, run| if run.0 > best.0 { run } else { best });
+        let (count, at) = if longest.0 == 8 && self.zone.is_some() { (7, 0) } else { longest };
+        let text = |parts: &[u16]| parts.iter().map(|part| format!("{part:x}")).collect::<Vec<_>>().join(":");
+        let short = match count {
+            1 => text(&parts),
+            _ => format!("{}::{}", text(&parts[..at]), text(&parts[at + count..])),
+        };
+        let tail = short.strip_prefix("::").filter(|_| self.zone.is_none());
+        let (mapped, tail) = match tail.and_then(|tail| tail.strip_prefix("ffff:")) {
+            Some(rest) if rest.matches(':').count() == 1 => ("ffff:", Some(rest)),
+            _ => ("", tail.filter(|tail| tail.matches(':').count() == 1)),
+        };
+        if tail.is_some() {
+            return write!(f, "::{mapped}{}", Ipv4Addr::from(self.bits as u32));
+        }
+        // The pattern that shortens parts shortens a zone of digits, too.
+        let zone = self.zone();
+        let name = zone.strip_prefix('%').unwrap_or(zone);
+        let is_hex = name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let shorter =
+            (1..=3).rev().find(|zeros| name.len() > *zeros && name[..*zeros].bytes().all(|b| b == b'0'));
+        match shorter.filter(|_| is_hex) {
+            Some(zeros) => write!(f, "{short}%{}", &name[zeros..]),
+            None => write!(f, "{short}{zone}"),
+        }
     }
 }
 
-/// Reads `address`, `address/prefix` or `address/mask`. The error is the class and message of Ruby's
-/// exception.
-fn parse(text: &str) -> Result<Address, (&'static str, String)> {
-    let invalid = |what: &str| ("IPAddr::InvalidAddressError", format!("invalid address: {what}"));
+/// Reads `address`, `address/prefix` or `address/mask`.
+fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (text, None),
     };
-    let bare = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(address);
-    let parsed = if bare.contains(':') {
-        Address { bits: bare.parse::<Ipv6Addr>().map_err(|_| invalid(text))?.into(), prefix: 128, v4: false }
-    } else {
-        let ip: Ipv4Addr = bare.parse().map_err(|_| invalid(text))?;
-        Address { bits: u32::from(ip).into(), prefix: 32, v4: true }
-    };
-    let Some(prefix) = prefix else { return Ok(parsed) };
-    let length = if prefix.contains('.') {
-        let mask: Ipv4Addr = prefix.parse().map_err(|_| invalid(text))?;
-        let mask = u32::from(mask);
-        if mask.leading_ones() + mask.trailing_zeros() != 32 && mask != 0 {
-            return Err(("IPAddr::InvalidPrefixError", format!("invalid mask {prefix}: {text}")));
+    let mut wanted = family;
+    let inner = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bare = match inner.filter(|inner| !inner.contains('\n')) {
+        Some(inner) => {
+            wanted = Some(Family::V6);
+            inner
         }
-        mask.leading_ones()
-    } else {
-        prefix.parse().map_err(|_| ("IPAddr::InvalidPrefixError", format!("invalid length: {text}")))?
+        None => address,
     };
-    if length > parsed.width() {
-        return Err(("IPAddr::InvalidPrefixError", format!("invalid length: {text}")));
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let zoned = bare
+        .rsplit_once('%')
+        .filter(|(before, name)| !name.is_empty() && is_name(name) && !before.contains('\n'));
+    let (bare, zone) = match zoned {
+        Some((before, name)) => {
+            wanted = Some(Family::V6);
+            (before, Some(format!("%{name}")))
+        }
+        None => (bare, None),
+    };
+    let v4 = if wanted == Some(Family::V6) { None } else { v4(bare)? };
+    let mut address = match v4 {
+        Some(bits) => Address::host(bits.into(), Family::V4),
+        None if wanted == Some(Family::V4) => {
+            return Err((WRONG_FAMILY, "address family mismatch".into()));
+        }
+        None => Address::host(v6(bare)?, Family::V6),
+    };
+    address.zone = zone;
+    match prefix {
+        Some(prefix) => address.with_mask(prefix),
+        None => Ok(address),
     }
-    Ok(parsed.masked(length))
 }
 
-/// Converts an `IPAddr`, an integer or a string to an address.
-fn address_of(it: &mut Interp, value: &Value) -> R<Address> {
-    if let Value::Object(object) = value
-        && let Data::Address(address) = &*object.data.borrow()
+fn invalid() -> Refused {
+    (INVALID, "invalid address: ".into())
+}
+
+/// Reads four numbers. Returns `None` if the text has another form.
+fn v4(text: &str) -> Result<Option<u32>, Refused> {
+    let parts: Vec<&str> = text.split('.').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.len() != 4 || !parts.iter().all(is_number) {
+        return Ok(None);
+    }
+    let mut bits = 0;
+    for part in parts {
+        let number: u8 = part
+            .trim_start_matches('0')
+            .parse()
+            .or_else(|_| if part.bytes().all(|byte| byte == b'0') { Ok(0) } else { Err(invalid()) })?;
+        if part.len() > 1 && part.starts_with('0') {
+            return Err((INVALID, "zero-filled number in IPv4 address is ambiguous: ".into()));
+        }
+        bits = bits << 8 | u32::from(number);
+    }
+    Ok(Some(bits))
+}
+
+/// Reads an IPv6 address.
+fn v6(text: &str) -> Result<u128, Refused> {
+    // An IPv4 address at the end may have the errors of one.
+    let tail = text.rsplit(':').next().filter(|tail| tail.contains('.'));
+    if let Some(tail) = tail
+        && text[..text.len() - tail.len()].bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
     {
-        return Ok(address.clone());
+        let with_zeros = format!("{}0:0", &text[..text.len() - tail.len()]);
+        let bits = with_zeros.parse::<Ipv6Addr>().map_err(|_| invalid())?;
+        if text.matches(':').count() > 6 {
+            return Err(invalid());
+        }
+        return match v4(tail)? {
+            Some(low) => Ok(u128::from(bits) | u128::from(low)),
+            None => Err(invalid()),
+        };
     }
-    if let Value::Int(number) = value {
-        return Ok(Address { bits: *number as u32 as u128, prefix: 32, v4: true });
-    }
-    let text = it.string_arg(value)?;
-    parse(&text).map_err(|(class, message)| it.error(class, message))
+    text.parse::<Ipv6Addr>().map(u128::from).map_err(|_| invalid())
 }
 
-fn make(it: &mut Interp, address: Address) -> Value {
-    let class = it.class("IPAddr");
-    it.object(class, Data::Address(address))
+fn refused<T>(it: &mut Interp, result: Result<T, Refused>) -> R<T> {
+    result.map_err(|(class, message)| it.error(class, message))
+}
+
+/// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number gets the family.
+fn coerce(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
+    match value {
+        Value::Object(object) if matches!(&*object.data.borrow(), Data::Address(_)) => {
+            match &*object.data.borrow() {
+                Data::Address(address) => Ok(address.clone()),
+                _ => Err(it.unsupported("this address")),
+            }
+        }
+        Value::Str(_) => {
+            let text = it.string_arg(value)?;
+            let parsed = parse(&text, None);
+            refused(it, parsed)
+        }
+        other => numbered(it, other, family),
+    }
+}
+
+/// Converts a value with `to_i` to an address.
+fn numbered(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
+    let number = match value {
+        Value::Int(_) | Value::Big(_) => value.clone(),
+        other => it.call(other, "to_i", Vec::new())?,
+    };
+    let bits = u128::try_from(&to_big(&number)).ok().filter(|bits| *bits <= family.all());
+    match bits {
+        Some(bits) => Ok(Address::host(bits, family)),
+        None => {
+            let (class, message) = invalid();
+            Err(it.error(class, message))
+        }
+    }
 }
 
 pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
     if name != "new" {
         return Ok(None);
     }
-    let value = it.arg(args, 0)?;
-    if let (Value::Int(_) | Value::Big(_), Some(family)) = (&value, args.get(1)) {
-        let v4 = matches!(family, Value::Int(2));
-        let number = crate::evaluator::methods::to_big(&value);
-        let bits = u128::try_from(&number).unwrap_or_default();
-        let address = Address { bits, prefix: if v4 { 32 } else { 128 }, v4 };
-        return Ok(Some(it.object(Rc::clone(class), Data::Address(address))));
-    }
-    if !matches!(value, Value::Str(_)) {
-        return Err(it.error("IPAddr::AddressFamilyError", "unsupported address family: 0"));
-    }
-    let address = address_of(it, &value)?;
+    it.arity(args, 0, 2)?;
+    let value = args.get(0).cloned().unwrap_or_else(|| Value::str("::"));
+    let family = match args.get(1) {
+        None | Some(Value::Int(0)) => None,
+        Some(Value::Int(2)) => Some(Family::V4),
+        Some(Value::Int(10)) => Some(Family::V6),
+        // A text has no other family, either.
+        Some(other) => {
+            let shown = it.text_of(&other.clone())?;
+            let text = match value {
+                Value::Str(_) => "address family mismatch".to_owned(),
+                _ => format!("unsupported address family: {shown}"),
+            };
+            return Err(it.error(WRONG_FAMILY, text));
+        }
+    };
+    let address = match (&value, family) {
+        (Value::Str(_), _) => {
+            let text = it.string_arg(&value)?;
+            let parsed = parse(&text, family);
+            refused(it, parsed)?
+        }
+        (_, Some(family)) => numbered(it, &value, family)?,
+        (_, None) => return Err(it.error(WRONG_FAMILY, "address family must be specified")),
+    };
     Ok(Some(it.object(Rc::clone(class), Data::Address(address))))
 }
 
-/// Implements `address == other`. `other` can be a string.
+fn address_of(object: &Rc<Object>) -> Option<Address> {
+    match &*object.data.borrow() {
+        Data::Address(address) => Some(address.clone()),
+        _ => None,
+    }
+}
+
+/// Implements `address == other`. `other` can be a string or a number.
 pub(crate) fn equals(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
-    let Data::Address(address) = &*object.data.borrow() else { return Ok(false) };
-    let address = address.clone();
-    match address_of(it, other) {
+    let Some(address) = address_of(object) else { return Ok(false) };
+    match coerce(it, other, address.family) {
         Ok(other) => Ok(address.same_host(&other)),
-        Err(crate::evaluator::eval::Flow::Raise(_)) => Ok(false),
+        Err(Flow::Raise(_)) => Ok(false),
+        Err(flow) => Err(flow),
+    }
+}
+
+/// Implements `address <=> other`. `other` can be a string or a number.
+pub(crate) fn compare(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<Option<Ordering>> {
+    let Some(address) = address_of(object) else { return Ok(None) };
+    match coerce(it, other, address.family) {
+        Ok(other) => Ok(address.compare(&other)),
+        Err(Flow::Raise(_)) => Ok(None),
         Err(flow) => Err(flow),
     }
 }
 
 /// Implements `network === address`.
 pub(crate) fn includes(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
-    let Data::Address(address) = &*object.data.borrow() else { return Ok(false) };
-    let address = address.clone();
-    Ok(address.contains(&address_of(it, other)?))
+    let Some(address) = address_of(object) else { return Ok(false) };
+    Ok(address.contains(&coerce(it, other, address.family)?))
+}
+
+/// Returns the number of bits of a shift to the left. Beyond any address it stays in a range.
+fn shift_of(it: &mut Interp, args: &Args, name: &str) -> R<i64> {
+    let by = it.arg(args, 0)?;
+    if !matches!(by, Value::Int(_)) {
+        return Err(it.unsupported(format!("IPAddr#{name} by this value")));
+    }
+    let by = it.int_arg(&by)?.clamp(-300, 300);
+    Ok(if name == "<<" { by } else { -by })
 }
 
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
-    let address = match &*object.data.borrow() {
-        Data::Address(address) => address.clone(),
-        _ => return Ok(None),
+    let Some(address) = address_of(object) else { return Ok(None) };
+    let family = address.family;
+    let make =
+        |it: &mut Interp, address: Address| it.object(Rc::clone(&object.class), Data::Address(address));
+    // Changes the address by the result of a calculation.
+    let set = |it: &mut Interp, bits: BigInt, family: Family| {
+        let changed = address.set(&bits, family);
+        let changed = refused(it, changed)?;
+        Ok::<Value, Flow>(make(it, changed))
     };
-    let shifted = |address: &Address, by: i128| Address {
-        bits: (address.bits as i128).wrapping_add(by) as u128 & (u128::MAX >> (128 - address.width())),
-        ..address.clone()
-    };
+    let no_v4 = || (INVALID, format!("not an IPv4 address: {}", address.bits));
+    let no_v6 = || (INVALID, format!("not an IPv6 address: {}", address.bits));
     Ok(Some(match name {
         "to_s" => Value::str(address.to_string()),
-        "to_string" => Value::str(address.long()),
+        "to_string" => Value::str(format!("{}{}", long(address.bits, family), address.zone())),
         "to_i" => Value::big(BigInt::from(address.bits)),
-        "inspect" => Value::str(address.inspect()),
-        "ipv4?" => Value::Bool(address.v4),
-        "ipv6?" => Value::Bool(!address.v4),
-        "family" => Value::Int(if address.v4 { 2 } else { 10 }),
-        "prefix" => Value::Int(address.prefix.into()),
+        "inspect" => Value::str(format!("#<{}: {}>", object.class.label(), address.inspect())),
+        "ipv4?" => Value::Bool(family == Family::V4),
+        "ipv6?" => Value::Bool(family == Family::V6),
+        "family" => Value::Int(family.number()),
+        "prefix" => Value::Int(address.prefix().into()),
+        "netmask" => Value::str(long(address.mask, family)),
         "include?" | "===" => {
             let other = it.arg(args, 0)?;
             Value::Bool(includes(it, object, &other)?)
@@ -201,62 +456,86 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             let other = it.arg(args, 0)?;
             Value::Bool(equals(it, object, &other)?)
         }
-        "mask" => {
+        "mask" | "prefix=" => {
             let wanted = it.arg(args, 0)?;
-            let wanted = it.text_of(&wanted)?;
-            match parse(&format!("{address}/{wanted}")) {
-                Ok(masked) => make(it, masked),
-                Err((class, message)) => return Err(it.error(class, message)),
+            let masked = match &wanted {
+                Value::Int(length) => address.with_prefix(*length),
+                Value::Str(_) if name == "mask" => address.with_mask(&it.string_arg(&wanted)?),
+                _ if name == "mask" => return Err(it.unsupported("IPAddr#mask with this value")),
+                _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
+            };
+            let masked = refused(it, masked)?;
+            if name == "prefix=" {
+                *object.data.borrow_mut() = Data::Address(masked);
+                return Ok(Some(wanted));
             }
+            make(it, masked)
         }
         "to_range" => {
-            let from = Address { prefix: address.width(), ..address.clone() };
-            let to = Address { prefix: address.width(), ..address.last() };
+            let (from, to) = (address.alone(address.first()), address.alone(address.last()));
             let (from, to) = (make(it, from), make(it, to));
             it.range(from, to, false)?
         }
-        "succ" => make(it, shifted(&address, 1)),
-        "+" | "-" => {
-            let by = it.int_or(args, 0, 0)?;
-            let by = if name == "+" { by } else { -by };
-            make(it, shifted(&address, by.into()))
-        }
+        "succ" => set(it, BigInt::from(address.bits) + 1, family)?,
         "|" | "&" => {
             let other = it.arg(args, 0)?;
-            let other = address_of(it, &other)?;
+            let other = coerce(it, &other, family)?;
             let bits = if name == "|" { address.bits | other.bits } else { address.bits & other.bits };
-            make(it, Address { bits, ..address })
+            set(it, bits.into(), family)?
         }
-        "~" => {
-            let all = u128::MAX >> (128 - address.width());
-            make(it, Address { bits: !address.bits & all, ..address })
+        "~" => set(it, BigInt::from(!address.bits & family.all()), family)?,
+        "<<" | ">>" => {
+            let by = shift_of(it, args, name)?;
+            let bits = BigInt::from(address.bits);
+            let bits = if by >= 0 { bits << by as u32 } else { bits >> by.unsigned_abs() };
+            // Only a shift to the left drops the bits that are too many.
+            let all = BigInt::from(family.all());
+            set(it, if name == "<<" { bits & all } else { bits }, family)?
         }
         "hton" => {
-            let bytes = match address.ip() {
-                IpAddr::V4(ip) => ip.octets().to_vec(),
-                IpAddr::V6(ip) => ip.octets().to_vec(),
-            };
-            super::base64::binary(&bytes)
+            let bytes = address.bits.to_be_bytes();
+            super::base64::binary(if family == Family::V4 { &bytes[12..] } else { &bytes })
         }
-        "reverse" => match address.ip() {
-            IpAddr::V4(ip) => {
-                let [a, b, c, d] = ip.octets();
-                Value::str(format!("{d}.{c}.{b}.{a}.in-addr.arpa"))
+        "reverse" => {
+            let domain = if family == Family::V4 { "in-addr" } else { "ip6" };
+            Value::str(format!("{}.{domain}.arpa", address.reversed()))
+        }
+        "ip6_arpa" | "ip6_int" => {
+            if family == Family::V4 {
+                return refused(it, Err(no_v6()));
             }
-            IpAddr::V6(ip) => {
-                let digits: Vec<String> =
-                    format!("{:032x}", u128::from(ip)).chars().rev().map(String::from).collect();
-                Value::str(format!("{}.ip6.arpa", digits.join(".")))
+            Value::str(format!("{}.{}", address.reversed(), name.replacen('_', ".", 1)))
+        }
+        "private?" => Value::Bool(address.is_private()),
+        "loopback?" => Value::Bool(address.is_loopback()),
+        "link_local?" => Value::Bool(address.is_link_local()),
+        "ipv4_mapped?" => Value::Bool(address.is_mapped()),
+        "ipv4_compat?" => Value::Bool(address.is_compatible()),
+        "ipv4_mapped" | "ipv4_compat" => {
+            if family == Family::V6 {
+                return refused(it, Err(no_v4()));
             }
-        },
-        "private?" | "loopback?" | "link_local?" => match (address.ip(), name) {
-            (IpAddr::V4(ip), "private?") => Value::Bool(ip.is_private()),
-            (IpAddr::V4(ip), "loopback?") => Value::Bool(ip.is_loopback()),
-            (IpAddr::V4(ip), _) => Value::Bool(ip.is_link_local()),
-            (IpAddr::V6(ip), "private?") => Value::Bool(ip.is_unique_local()),
-            (IpAddr::V6(ip), "loopback?") => Value::Bool(ip.is_loopback()),
-            (IpAddr::V6(ip), _) => Value::Bool(ip.is_unicast_link_local()),
-        },
+            let mut made = Address { family: Family::V6, ..address.clone() };
+            if name == "ipv4_mapped" {
+                made.bits |= MAPPED;
+                made.mask |= Family::V6.all() ^ Family::V4.all();
+            }
+            make(it, made)
+        }
+        "native" => {
+            if !address.is_mapped() && !address.is_compatible() {
+                return Ok(Some(Value::Object(Rc::clone(object))));
+            }
+            set(it, BigInt::from(address.bits & Family::V4.all()), Family::V4)?
+        }
+        "zone_id" | "zone_id=" if family == Family::V4 => {
+            return Err(it.error(INVALID, "not an IPv6 address"));
+        }
+        "zone_id" => address.zone.clone().map_or(Value::Nil, Value::str),
+        "<=>" => {
+            let other = it.arg(args, 0)?;
+            compare(it, object, &other)?.map_or(Value::Nil, |order| Value::Int(order as i64))
+        }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
             return it.comparable_method(&Value::Object(Rc::clone(object)), name, args);
         }

@@ -131,7 +131,14 @@ pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value
         match directive.kind {
             'm' => {
                 let all = take(usize::MAX);
-                out.push(super::base64::binary(&super::base64::decode_lenient(&all)));
+                let decoded = match directive.count {
+                    Some(0) => STANDARD.decode(&all).ok(),
+                    _ => Some(super::base64::decode_lenient(&all)),
+                };
+                match decoded {
+                    Some(decoded) => out.push(super::base64::binary(&decoded)),
+                    None => return it.argument_error("invalid base64"),
+                }
             }
             'H' => {
                 let length =

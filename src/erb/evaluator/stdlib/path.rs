@@ -48,7 +48,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             let path = it.string_arg(&path)?;
             let trimmed = path.trim_end_matches('/');
             match trimmed.rfind('/') {
-                Some(0) => "/".into(),
+                Some(at) if trimmed[..at].bytes().all(|byte| byte == b'/') => "/".into(),
                 Some(at) => trimmed[..at].trim_end_matches('/').to_owned(),
                 None if trimmed.is_empty() && !path.is_empty() => "/".into(),
                 None => ".".into(),
@@ -57,9 +57,9 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
         "extname" => {
             let path = it.arg(args, 0)?;
             let path = it.string_arg(&path)?;
-            let base = path.rsplit('/').next().unwrap_or("");
+            let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or("").trim_start_matches('.');
             match base.rfind('.') {
-                Some(at) if at > 0 && at + 1 < base.len() => base[at..].to_owned(),
+                Some(at) if at > 0 => base[at..].to_owned(),
                 _ => String::new(),
             }
         }

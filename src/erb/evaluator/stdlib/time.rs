@@ -1,15 +1,22 @@
-//! `Time`, in UTC.
+//! `Time`, in UTC or with an offset from it.
 //!
-//! A rendered file must not depend on the machine's time zone. `Time.now` therefore supports only the methods
-//! that do not depend on it, such as `to_i` and `utc`.
+//! A rendered file must not depend on the machine's time zone. A time in that zone, such as `Time.now`,
+//! therefore supports only the methods that do not depend on it, such as `to_i` and `utc`.
+
+mod strftime;
 
 use std::rc::Rc;
 
 use time::format_description::well_known::Rfc3339;
-use time::{Date, Month, OffsetDateTime, UtcOffset};
+use time::{Date, Duration, Month, OffsetDateTime, UtcOffset};
 
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::{Data, Object, Value};
+use strftime::strftime;
+
+const NANOS: i128 = 1_000_000_000;
+/// The largest number of digits of a second that `iso8601` shows.
+const MOST_DIGITS: i64 = 100;
 
 /// A point in time.
 #[derive(Debug, Clone)]
@@ -21,18 +28,41 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    fn utc(at: OffsetDateTime) -> Moment {
+        Moment { at: at.to_offset(UtcOffset::UTC), utc: true, local: false }
+    }
+
+    fn local(at: OffsetDateTime) -> Moment {
+        Moment { at, utc: false, local: true }
+    }
+
     /// Returns the form of `to_s`, or `None` for a local time.
     pub(crate) fn to_s(&self) -> Option<String> {
+        self.with_fraction("")
+    }
+
+    /// Returns the form of `inspect`, which has the fraction of the second, or `None` for a local time.
+    pub(crate) fn inspect(&self) -> Option<String> {
+        let digits = format!("{:09}", self.at.nanosecond());
+        let digits = digits.trim_end_matches('0');
+        self.with_fraction(&if digits.is_empty() { String::new() } else { format!(".{digits}") })
+    }
+
+    fn with_fraction(&self, fraction: &str) -> Option<String> {
         if self.local {
             return None;
         }
         let zone = if self.utc { "UTC".to_owned() } else { offset(self.at.offset(), "") };
-        Some(format!("{} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
+        Some(format!("{}{fraction} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
     }
 
     /// Returns the nanoseconds since the Unix epoch.
     pub(crate) fn nanos(&self) -> i128 {
         self.at.unix_timestamp_nanos()
+    }
+
+    fn weekday(&self) -> u8 {
+        self.at.weekday().number_days_from_sunday()
     }
 }
 
@@ -43,70 +73,39 @@ fn offset(offset: UtcOffset, between: &str) -> String {
     format!("{sign}{:02}{between}{:02}", hours.abs(), minutes.abs())
 }
 
-/// Implements `strftime`. Returns `None` if a directive is not supported.
-fn strftime(moment: &Moment, layout: &str) -> Option<String> {
-    let at = moment.at;
-    let mut out = String::new();
-    let mut characters = layout.chars();
-    while let Some(character) = characters.next() {
-        if character != '%' {
-            out.push(character);
-            continue;
-        }
-        let mut directive = characters.next()?;
-        let flag = matches!(directive, '-' | '^' | ':' | '0').then_some(directive);
-        if flag.is_some() {
-            directive = characters.next()?;
-        }
-        let two = |number: u8| if flag == Some('-') { number.to_string() } else { format!("{number:02}") };
-        let upper = |text: String| if flag == Some('^') { text.to_uppercase() } else { text };
-        let hour12 = match at.hour() % 12 {
-            0 => 12,
-            hour => hour,
-        };
-        match directive {
-            'Y' => out.push_str(&at.year().to_string()),
-            'C' => out.push_str(&(at.year() / 100).to_string()),
-            'y' => out.push_str(&two((at.year() % 100) as u8)),
-            'm' => out.push_str(&two(at.month() as u8)),
-            'd' => out.push_str(&two(at.day())),
-            'e' => out.push_str(&format!("{:2}", at.day())),
-            'j' => out.push_str(&format!("{:03}", at.ordinal())),
-            'H' => out.push_str(&two(at.hour())),
-            'I' => out.push_str(&two(hour12)),
-            'M' => out.push_str(&two(at.minute())),
-            'S' => out.push_str(&two(at.second())),
-            'L' => out.push_str(&format!("{:03}", at.millisecond())),
-            'N' => out.push_str(&format!("{:09}", at.nanosecond())),
-            'p' => out.push_str(if at.hour() < 12 { "AM" } else { "PM" }),
-            'P' => out.push_str(if at.hour() < 12 { "am" } else { "pm" }),
-            'A' => out.push_str(&upper(at.weekday().to_string())),
-            'a' => out.push_str(&upper(at.weekday().to_string()[..3].to_owned())),
-            'B' => out.push_str(&upper(at.month().to_string())),
-            'b' | 'h' => out.push_str(&upper(at.month().to_string()[..3].to_owned())),
-            'u' => out.push_str(&at.weekday().number_from_monday().to_string()),
-            'w' => out.push_str(&at.weekday().number_days_from_sunday().to_string()),
-            's' => out.push_str(&at.unix_timestamp().to_string()),
-            'F' => out.push_str(&strftime(moment, "%Y-%m-%d")?),
-            'T' | 'X' => out.push_str(&strftime(moment, "%H:%M:%S")?),
-            'D' | 'x' => out.push_str(&strftime(moment, "%m/%d/%y")?),
-            'R' => out.push_str(&strftime(moment, "%H:%M")?),
-            'c' => out.push_str(&strftime(moment, "%a %b %e %H:%M:%S %Y")?),
-            'z' => out.push_str(&offset(at.offset(), if flag == Some(':') { ":" } else { "" })),
-            'Z' if moment.utc => out.push_str("UTC"),
-            'Z' => {}
-            '%' => out.push('%'),
-            'n' => out.push('\n'),
-            't' => out.push('\t'),
-            _ => return None,
-        }
-    }
-    Some(out)
+/// Returns nanoseconds as seconds, rounded as in Ruby.
+fn seconds(nanos: i128) -> f64 {
+    if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }
 }
 
-fn make(it: &mut Interp, at: OffsetDateTime, utc: bool) -> Value {
+/// Returns a number of seconds in nanoseconds. Returns `None` if it is not a number, or has a part below
+/// a nanosecond, which Ruby keeps.
+fn nanos_of(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(seconds) => Some(i128::from(*seconds) * NANOS),
+        Value::Float(seconds) if seconds.is_finite() && seconds.abs() < 1e12 => {
+            let whole = seconds.trunc();
+            // The difference is exact, and so is its product with a power of two.
+            let mut fraction = seconds - whole;
+            let mut shift = 0;
+            while fraction.fract() != 0.0 && shift < 9 {
+                fraction *= 2.0;
+                shift += 1;
+            }
+            // Ten to the ninth has nine factors of two.
+            if fraction.fract() != 0.0 {
+                return None;
+            }
+            let part = (fraction as i128) * (NANOS >> shift);
+            Some(whole as i128 * NANOS + part)
+        }
+        _ => None,
+    }
+}
+
+fn make(it: &mut Interp, moment: Moment) -> Value {
     let class = it.class("Time");
-    it.object(class, Data::Time(Moment { at, utc, local: false }))
+    it.object(class, Data::Time(moment))
 }
 
 pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args) -> R<Option<Value>> {
@@ -115,43 +114,41 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
     }
     Ok(Some(match name {
         "at" => {
-            let seconds = it.arg(args, 0)?;
-            let at = match &seconds {
-                Value::Int(seconds) => OffsetDateTime::from_unix_timestamp(*seconds).ok(),
-                Value::Float(seconds) => {
-                    OffsetDateTime::from_unix_timestamp_nanos((seconds * 1e9).round() as i128).ok()
-                }
-                _ => None,
-            };
+            let time = it.arg(args, 0)?;
+            if args.len() > 1 {
+                return Err(it.unsupported("Time.at with several arguments"));
+            }
+            if let Some(moment) = moment_of(&time) {
+                return Ok(Some(make(it, moment)));
+            }
+            if !matches!(time, Value::Int(_) | Value::Float(_) | Value::Big(_)) {
+                return match &time {
+                    Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_) => {
+                        let class = it.class_of(&time).label();
+                        it.type_error(format!("can't convert {class} into an exact number"))
+                    }
+                    _ => Err(it.unsupported("Time.at with this value")),
+                };
+            }
+            let at = nanos_of(&time).and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
             match at {
-                // The time is in UTC, because a rendered file must not depend on the machine's time zone.
-                Some(at) => make(it, at, true),
-                None => return it.argument_error("argument out of range"),
+                Some(at) => make(it, Moment::local(at)),
+                None => return Err(it.unsupported("Time.at with this number")),
             }
         }
         "utc" | "gm" => {
-            let mut parts = [1970, 1, 1, 0, 0, 0];
-            for (index, slot) in parts.iter_mut().enumerate() {
-                *slot = it.int_or(args, index, *slot)?;
-            }
-            match civil(&parts) {
-                Some(at) => make(it, at, true),
-                None => return it.argument_error("argument out of range"),
-            }
+            let at = civil(it, args)?;
+            make(it, Moment::utc(at))
         }
         "parse" | "iso8601" | "xmlschema" => {
             let text = it.arg(args, 0)?;
             let text = it.string_arg(&text)?;
-            let clean = text.trim().replacen(' ', "T", 1).replace(" UTC", "Z");
-            match OffsetDateTime::parse(&clean, &Rfc3339) {
-                Ok(at) => make(it, at, clean.ends_with(['Z', 'z'])),
-                Err(_) => return Err(it.unsupported(format!("Time.{name} of '{text}'"))),
+            match read(&text, name == "parse").filter(|_| args.len() == 1) {
+                Some(moment) => make(it, moment),
+                None => return Err(it.unsupported(format!("Time.{name} of '{text}'"))),
             }
         }
-        "now" => {
-            let class = it.class("Time");
-            it.object(class, Data::Time(Moment { at: OffsetDateTime::now_utc(), utc: false, local: true }))
-        }
+        "now" => make(it, Moment::local(OffsetDateTime::now_utc())),
         "new" | "local" | "mktime" => {
             return Err(it.unsupported(format!("Time.{name}, which depends on the machine's time zone")));
         }
@@ -159,26 +156,95 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
     }))
 }
 
+/// Reads a date and a time with a zone, as RFC 3339 writes them. `loosely` accepts blanks as `Time.parse`.
+fn read(text: &str, loosely: bool) -> Option<Moment> {
+    let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
+    let text = if loosely {
+        text.replacen(' ', "T", 1).replace(" UTC", "Z").replace(" +", "+").replace(" -", "-")
+    } else {
+        text.to_owned()
+    };
+    // A second of 60 and a part below a nanosecond are more than this type holds.
+    let has_leap_second = text.get(17..19) == Some("60");
+    let digits = text
+        .get(19..)?
+        .strip_prefix('.')
+        .map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if has_leap_second || digits > 9 || text.starts_with('0') {
+        return None;
+    }
+    let at = OffsetDateTime::parse(&text, &Rfc3339).ok()?;
+    let is_utc = text.ends_with(['Z', 'z']) || text.ends_with("-00:00");
+    Some(if is_utc { Moment::utc(at) } else { Moment { at, utc: false, local: false } })
+}
+
 /// Methods whose result does not depend on the time zone.
 const ZONELESS: &[&str] = &[
-    "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "+", "-",
-    "<", "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?", "dup", "freeze",
+    "utc", "getutc", "gmtime", "getgm", "utc?", "gmt?", "to_i", "tv_sec", "to_f", "nsec", "usec", "tv_nsec",
+    "tv_usec", "+", "-", "<", "<=", ">", ">=", "==", "<=>", "between?", "clamp", "class", "is_a?", "nil?",
+    "dup", "freeze", "httpdate", "eql?", "hash",
 ];
 
-/// Converts year, month, day, hour, minute and second in UTC. Returns `None` if one is out of range.
-fn civil(parts: &[i64; 6]) -> Option<OffsetDateTime> {
-    let month = Month::try_from(u8::try_from(parts[1]).ok()?).ok()?;
-    let date =
-        Date::from_calendar_date(i32::try_from(parts[0]).ok()?, month, u8::try_from(parts[2]).ok()?).ok()?;
-    let [hour, minute, second] = [parts[3], parts[4], parts[5]].map(|part| u8::try_from(part).ok());
-    Some(date.with_hms(hour?, minute?, second?).ok()?.assume_utc())
+/// Converts year, month, day, hour, minute, second and microsecond in UTC. As in Ruby, the 31st of a shorter
+/// month, the hour 24 and the second 60 belong to the next month, day and minute.
+fn civil(it: &mut Interp, args: &Args) -> R<OffsetDateTime> {
+    it.arg(args, 0)?;
+    let mut parts = [1970, 1, 1, 0, 0, 0, 0];
+    if args.len() > parts.len() {
+        return Err(it.unsupported("Time.utc with ten arguments"));
+    }
+    for (part, value) in parts.iter_mut().zip(&args.list) {
+        match value {
+            Value::Nil => {}
+            Value::Int(number) => *part = *number,
+            _ => return Err(it.unsupported("Time.utc with a value that is not an integer")),
+        }
+    }
+    let [year, month, day, hour, minute, second, micros] = parts;
+    // Ruby first checks the bits that a part has, and then the part.
+    let limits = [(month, 15), (day, 31), (hour, 31), (minute, 63), (second, 63)];
+    if limits.iter().any(|(part, most)| !(0..=*most).contains(part)) {
+        return it.argument_error("argument out of range");
+    }
+    let is_over = hour == 24;
+    let checks = [
+        ("mon", (1..=12).contains(&month)),
+        ("mday", day > 0),
+        ("hour", hour <= 24),
+        ("min", minute <= if is_over { 0 } else { 59 }),
+        ("sec", second <= if is_over { 0 } else { 60 }),
+        ("subsecx", (0..1_000_000).contains(&micros)),
+    ];
+    if let Some((part, _)) = checks.iter().find(|(_, is_valid)| !is_valid) {
+        return it.argument_error(format!("{part} out of range"));
+    }
+    let date = i32::try_from(year)
+        .ok()
+        .zip(u8::try_from(month).ok().and_then(|month| Month::try_from(month).ok()))
+        .and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok());
+    let at = date.and_then(|date| {
+        let later = Duration::days(day - 1)
+            + Duration::hours(hour)
+            + Duration::minutes(minute)
+            + Duration::seconds(second)
+            + Duration::microseconds(micros);
+        date.midnight().assume_utc().checked_add(later)
+    });
+    at.ok_or_else(|| it.unsupported("Time.utc with these numbers"))
+}
+
+fn moment_of(value: &Value) -> Option<Moment> {
+    match value {
+        Value::Object(object) => match &*object.data.borrow() {
+            Data::Time(moment) => Some(moment.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
-    let moment = match &*object.data.borrow() {
-        Data::Time(moment) => moment.clone(),
-        _ => return Ok(None),
-    };
+    let Some(moment) = moment_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     let at = moment.at;
     if moment.local
         && !ZONELESS.contains(&name)
@@ -186,64 +252,79 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     {
         return Err(it.unsupported(format!("Time#{name} in the machine's time zone")));
     }
+    let formatted = |it: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
+        Some(text) => Ok(text),
+        None => Err(it.unsupported(format!("the time format '{layout}'"))),
+    };
     Ok(Some(match name {
         "strftime" => {
             let layout = it.arg(args, 0)?;
             let layout = it.string_arg(&layout)?;
-            match strftime(&moment, &layout) {
-                Some(text) => Value::str(text),
-                None => return Err(it.unsupported(format!("the time format '{layout}'"))),
-            }
+            Value::str(formatted(it, &moment, &layout)?)
         }
-        "to_s" | "inspect" => Value::str(moment.to_s().unwrap_or_default()),
+        "to_s" => Value::str(moment.to_s().unwrap_or_default()),
+        "inspect" => Value::str(moment.inspect().unwrap_or_default()),
         "iso8601" | "xmlschema" => {
             let zone = if moment.utc { "Z".to_owned() } else { offset(at.offset(), ":") };
-            let digits = it.int_or(args, 0, 0)?.clamp(0, 100) as usize;
+            let digits = match args.get(0) {
+                None | Some(Value::Nil) => 0,
+                Some(Value::Int(digits)) if *digits <= MOST_DIGITS => (*digits).max(0) as usize,
+                Some(_) => return Err(it.unsupported(format!("Time#{name} with this value"))),
+            };
             let mut fraction = String::new();
             if digits > 0 {
                 let nanos = format!("{:09}", at.nanosecond());
                 fraction = format!(".{:0<digits$}", &nanos[..digits.min(9)]);
             }
-            Value::str(strftime(&moment, "%Y-%m-%dT%H:%M:%S").unwrap_or_default() + &fraction + &zone)
+            Value::str(formatted(it, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
         }
-        "utc" | "getutc" | "gmtime" | "getgm" => make(it, at.to_offset(UtcOffset::UTC), true),
+        "asctime" | "ctime" => Value::str(formatted(it, &moment, "%c")?),
+        "httpdate" => Value::str(formatted(it, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
+        "rfc2822" | "rfc822" => {
+            let zone = if moment.utc { "-0000".to_owned() } else { offset(at.offset(), "") };
+            Value::str(formatted(it, &moment, "%a, %d %b %Y %T ")? + &zone)
+        }
+        "utc" | "gmtime" => {
+            *object.data.borrow_mut() = Data::Time(Moment::utc(at));
+            Value::Object(Rc::clone(object))
+        }
+        "getutc" | "getgm" => make(it, Moment::utc(at)),
         "utc?" | "gmt?" => Value::Bool(moment.utc),
         "to_i" | "tv_sec" => Value::Int(at.unix_timestamp()),
-        "to_f" => Value::Float(at.unix_timestamp_nanos() as f64 / 1e9),
+        "to_f" => Value::Float(seconds(moment.nanos())),
         "year" => Value::Int(at.year().into()),
         "month" | "mon" => Value::Int(i64::from(at.month() as u8)),
         "day" | "mday" => Value::Int(at.day().into()),
         "hour" => Value::Int(at.hour().into()),
         "min" => Value::Int(at.minute().into()),
         "sec" => Value::Int(at.second().into()),
-        "nsec" => Value::Int(at.nanosecond().into()),
-        "usec" => Value::Int(at.microsecond().into()),
+        "nsec" | "tv_nsec" => Value::Int(at.nanosecond().into()),
+        "usec" | "tv_usec" => Value::Int(at.microsecond().into()),
         "yday" => Value::Int(at.ordinal().into()),
-        "wday" => Value::Int(at.weekday().number_days_from_sunday().into()),
-        "zone" => {
-            if moment.utc {
-                Value::str("UTC")
-            } else {
-                Value::Nil
-            }
-        }
-        "utc_offset" | "gmt_offset" => Value::Int(at.offset().whole_seconds().into()),
+        "wday" => Value::Int(moment.weekday().into()),
+        "zone" if moment.utc => Value::str("UTC"),
+        "zone" => return Err(it.unsupported("the name of a time zone")),
+        "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
+        "dst?" | "isdst" => Value::Bool(false),
         "+" | "-" => {
             let by = it.arg(args, 0)?;
-            if let Value::Object(other) = &by
-                && let Data::Time(other) = &*other.data.borrow()
-            {
-                return Ok(Some(Value::Float((moment.nanos() - other.nanos()) as f64 / 1e9)));
-            }
-            let seconds = crate::evaluator::methods::to_f64(&by);
-            let nanos = (seconds * 1e9) as i128 * if name == "+" { 1 } else { -1 };
-            match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
-                Ok(new) => {
-                    let moment = Moment { at: new.to_offset(at.offset()), ..moment };
-                    let class = it.class("Time");
-                    it.object(class, Data::Time(moment))
+            if let Some(other) = moment_of(&by) {
+                if name == "+" {
+                    return it.type_error("time + time?");
                 }
-                Err(_) => return it.argument_error("argument out of range"),
+                return Ok(Some(Value::Float(seconds(moment.nanos() - other.nanos()))));
+            }
+            let nanos = nanos_of(&by).map(|nanos| if name == "+" { nanos } else { -nanos });
+            let Some(nanos) = nanos else {
+                if matches!(by, Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_)) {
+                    let class = it.class_of(&by).label();
+                    return it.type_error(format!("can't convert {class} into an exact number"));
+                }
+                return Err(it.unsupported(format!("Time#{name} with this value")));
+            };
+            match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
+                Ok(new) => make(it, Moment { at: new.to_offset(at.offset()), ..moment }),
+                Err(_) => return Err(it.unsupported("a time so far away")),
             }
         }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {

@@ -1,34 +1,187 @@
 //! `URI`: parses, builds and joins URIs.
 
+mod grammar;
+mod merge;
+
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use super::escape::{percent, unpercent};
 use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::methods::dump;
 use crate::evaluator::value::{Data, Object, Value};
+
+const INVALID: &str = "URI::InvalidURIError";
+const INVALID_PART: &str = "URI::InvalidComponentError";
+
+/// The class of a URI.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+enum Kind {
+    #[default]
+    Generic,
+    Http,
+    Https,
+    Ldap,
+    File,
+    /// A class that is not supported.
+    Other,
+}
 
 /// The parts of a URI.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uri {
+    kind: Kind,
     scheme: Option<String>,
-    userinfo: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
     host: Option<String>,
     port: Option<i64>,
-    path: String,
+    path: Option<String>,
     opaque: Option<String>,
     query: Option<String>,
     fragment: Option<String>,
+    /// True if the query has an escape that Ruby rejects.
+    bad_query: bool,
+    /// True for a result of `build`. Ruby checks its parts with the grammar of RFC 2396.
+    built: bool,
 }
 
-fn default_port(scheme: &str) -> Option<i64> {
-    Some(match scheme {
-        "http" | "ws" => 80,
-        "https" | "wss" => 443,
-        "ftp" => 21,
-        "ldap" => 389,
-        "ldaps" => 636,
-        _ => return None,
-    })
+impl Kind {
+    fn of(scheme: &str) -> Kind {
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => Kind::Http,
+            "https" => Kind::Https,
+            "ldap" => Kind::Ldap,
+            "file" => Kind::File,
+            "ftp" | "ldaps" | "mailto" | "ws" | "wss" => Kind::Other,
+            _ => Kind::Generic,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Http => "URI::HTTP",
+            Kind::Https => "URI::HTTPS",
+            Kind::Ldap => "URI::LDAP",
+            Kind::File => "URI::File",
+            Kind::Generic | Kind::Other => "URI::Generic",
+        }
+    }
+}
+
+impl Uri {
+    fn default_port(&self) -> Option<i64> {
+        match self.kind {
+            Kind::Http => Some(80),
+            Kind::Https => Some(443),
+            Kind::Ldap => Some(389),
+            Kind::Generic | Kind::File | Kind::Other => None,
+        }
+    }
+
+    fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    fn is_http(&self) -> bool {
+        matches!(self.kind, Kind::Http | Kind::Https)
+    }
+
+    fn userinfo(&self) -> Option<String> {
+        let user = self.user.as_deref()?;
+        Some(self.password.as_deref().map_or(user.to_owned(), |password| format!("{user}:{password}")))
+    }
+
+    /// Sets user and password. Without a colon the password stays.
+    fn set_userinfo(&mut self, userinfo: &str) {
+        let (user, password) = match userinfo.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (userinfo, None),
+        };
+        self.user = (!userinfo.is_empty()).then(|| user.to_owned());
+        if let Some(password) = password {
+            self.password = Some(password.to_owned());
+        }
+    }
+
+    /// Sets the host. That of a file is never missing.
+    fn set_host(&mut self, host: Option<String>) {
+        self.host = match host {
+            None if self.is_file() => Some(String::new()),
+            Some(host) if self.is_file() && host == "localhost" => Some(String::new()),
+            host => host,
+        };
+    }
+
+    fn hostname(&self) -> Option<&str> {
+        let host = self.host.as_deref()?;
+        Some(host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host))
+    }
+
+    fn authority(&self) -> String {
+        let host = self.host.as_deref().unwrap_or_default();
+        match self.port {
+            port if port == self.default_port() => host.to_owned(),
+            port => format!("{host}:{}", port.map_or(String::new(), |port| port.to_string())),
+        }
+    }
+
+    fn normalize(&mut self) {
+        if self.path.as_deref() == Some("") {
+            self.path = Some("/".into());
+        }
+        for part in [&mut self.scheme, &mut self.host].into_iter().flatten() {
+            part.make_ascii_lowercase();
+        }
+    }
+
+    /// Returns the parts that Ruby compares.
+    fn components(&self) -> Vec<Option<String>> {
+        let port = self.port.map(|port| port.to_string());
+        let (scheme, host, path) = (self.scheme.clone(), self.host.clone(), self.path.clone());
+        let (query, fragment) = (self.query.clone(), self.fragment.clone());
+        match self.kind {
+            Kind::File => vec![scheme, host, path],
+            Kind::Http | Kind::Https => vec![scheme, self.userinfo(), host, port, path, query, fragment],
+            Kind::Ldap => {
+                let name = path.as_deref().and_then(|path| path.get(1..)).map(str::to_owned);
+                let query = query.unwrap_or_default();
+                let part = |part: &str| (!part.is_empty()).then(|| part.to_owned());
+                let attributes = query.split('?').chain(std::iter::repeat("")).take(4).map(part);
+                [scheme, host, port, name].into_iter().chain(attributes).collect()
+            }
+            Kind::Generic | Kind::Other => {
+                vec![scheme, self.userinfo(), host, port, path, self.opaque.clone(), query, fragment]
+            }
+        }
+    }
+
+    /// Returns true if both are the same URI (`==`).
+    pub(crate) fn same(&self, other: &Uri) -> bool {
+        let normal = |uri: &Uri| {
+            let mut uri = uri.clone();
+            // The parts of an LDAP URI are those of its path before.
+            let path = uri.path.clone();
+            uri.normalize();
+            if uri.kind == Kind::Ldap {
+                uri.path = path;
+            }
+            uri.components()
+        };
+        self.kind == other.kind && normal(self) == normal(other)
+    }
+
+    /// Returns true if both have the same parts (`eql?`).
+    pub(crate) fn eql(&self, other: &Uri) -> bool {
+        self.kind == other.kind && self.built == other.built && self.components() == other.components()
+    }
+}
+
+impl Hash for Uri {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.components().hash(state);
+    }
 }
 
 impl fmt::Display for Uri {
@@ -39,19 +192,17 @@ impl fmt::Display for Uri {
         if let Some(opaque) = &self.opaque {
             f.write_str(opaque)?;
         } else {
-            if self.host.is_some() || matches!(self.scheme.as_deref(), Some("file")) {
+            if self.host.is_some() || matches!(self.scheme.as_deref(), Some("file" | "postgres")) {
                 f.write_str("//")?;
             }
-            if let Some(userinfo) = &self.userinfo {
+            if let Some(userinfo) = self.userinfo() {
                 write!(f, "{userinfo}@")?;
             }
             f.write_str(self.host.as_deref().unwrap_or_default())?;
-            if let Some(port) = self.port
-                && Some(port) != self.scheme.as_deref().and_then(default_port)
-            {
+            if let Some(port) = self.port.filter(|port| Some(*port) != self.default_port()) {
                 write!(f, ":{port}")?;
             }
-            f.write_str(&self.path)?;
+            f.write_str(self.path.as_deref().unwrap_or_default())?;
             if let Some(query) = &self.query {
                 write!(f, "?{query}")?;
             }
@@ -63,122 +214,88 @@ impl fmt::Display for Uri {
     }
 }
 
-/// Splits a URI into its parts. Returns `None` if it is not valid.
-fn split_uri(text: &str) -> Option<Uri> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
-    if !text.chars().all(allowed) {
-        return None;
-    }
-    for (at, _) in text.match_indices('%') {
-        let hex = text.get(at + 1..at + 3)?;
-        if !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-    }
-    let mut uri = Uri::default();
-    let (rest, fragment) = match text.split_once('#') {
-        Some((rest, fragment)) if !fragment.contains('#') => (rest, Some(fragment.to_owned())),
-        Some(_) => return None,
-        None => (text, None),
-    };
-    uri.fragment = fragment;
-    let (rest, query) = match rest.split_once('?') {
-        Some((rest, query)) => (rest, Some(query.to_owned())),
-        None => (rest, None),
-    };
-    let mut rest = rest;
-    if let Some((scheme, after)) = rest.split_once(':')
-        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    {
-        uri.scheme = Some(scheme.to_ascii_lowercase());
-        rest = after;
-        if !rest.starts_with('/') && !rest.is_empty() {
-            uri.opaque = Some(match query {
-                Some(query) => format!("{rest}?{query}"),
-                None => rest.to_owned(),
-            });
-            return Some(uri);
-        }
-    } else if rest.split('/').next().is_some_and(|first| first.contains(':')) {
-        return None;
-    }
-    uri.query = query;
-    if let Some(authority) = rest.strip_prefix("//") {
-        let (authority, path) = match authority.find('/') {
-            Some(at) => authority.split_at(at),
-            None => (authority, ""),
-        };
-        path.clone_into(&mut uri.path);
-        let host = match authority.rsplit_once('@') {
-            Some((userinfo, host)) => {
-                uri.userinfo = Some(userinfo.to_owned());
-                host
-            }
-            None => authority,
-        };
-        let (host, port) = match host.rfind(':').filter(|at| !host[*at..].contains(']')) {
-            Some(at) => (&host[..at], Some(&host[at + 1..])),
-            None => (host, None),
-        };
-        if host.contains(['[', ']']) && !(host.starts_with('[') && host.ends_with(']'))
-            || host.contains(':') && !host.starts_with('[')
-        {
-            return None;
-        }
-        uri.host = Some(host.to_owned());
-        if let Some(port) = port.filter(|port| !port.is_empty()) {
-            uri.port = Some(port.parse().ok().filter(|port| *port >= 0)?);
-        }
-    } else {
-        if rest.contains(['[', ']']) {
-            return None;
-        }
-        rest.clone_into(&mut uri.path);
-    }
-    if uri.port.is_none() && uri.host.is_some() {
-        uri.port = uri.scheme.as_deref().and_then(default_port);
-    }
-    Some(uri)
+fn make(it: &mut Interp, uri: Uri) -> Value {
+    let class = it.class(uri.kind.class());
+    it.object(class, Data::Uri(uri))
 }
 
 /// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
-pub(crate) fn parse(it: &mut Interp, text: &str) -> R<Value> {
-    it.charge(text.len() * 2)?;
-    let Some(uri) = split_uri(text) else {
+fn parsed(it: &mut Interp, text: &str) -> R<Uri> {
+    it.charge(text.len() * 4)?;
+    if !text.is_ascii() {
+        return Err(it.error(INVALID, format!("URI must be ascii only {}", dump(text))));
+    }
+    let Some(mut uri) = grammar::split(text) else {
+        // A port beyond 64 bits has no other error.
+        if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
+            return Err(it.unsupported("a URI with a large number"));
+        }
         let shown = it.inspect(&Value::str(text))?;
-        let ascii = text.is_ascii();
-        let message = if ascii {
-            format!("bad URI(is not URI?): {shown}")
-        } else {
-            format!("URI must be ascii only {}", ascii_inspect(text))
-        };
-        return Err(it.error("URI::InvalidURIError", message));
+        return Err(it.error(INVALID, format!("bad URI(is not URI?): {shown}")));
     };
-    let class = match uri.scheme.as_deref() {
-        Some("http") => "URI::HTTP",
-        Some("https") => "URI::HTTPS",
-        Some("ftp") => "URI::FTP",
-        Some("ldap") => "URI::LDAP",
-        Some("file") => "URI::File",
-        Some("mailto") => "URI::MailTo",
-        _ => "URI::Generic",
-    };
-    let class = it.class(class);
-    Ok(it.object(class, Data::Uri(uri)))
+    if uri.kind == Kind::Other {
+        let scheme = uri.scheme.unwrap_or_default();
+        return Err(it.unsupported(format!("a URI with the scheme '{scheme}'")));
+    }
+    if uri.bad_query {
+        return Err(it.unsupported("a query with an escape that is none"));
+    }
+    if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
+        return Err(it.error(INVALID, "bad LDAP URL"));
+    }
+    let host = uri.host.take();
+    uri.set_host(host);
+    if uri.is_file() {
+        uri.user = None;
+        uri.password = None;
+        uri.port = None;
+    }
+    uri.port = uri.port.or(uri.default_port());
+    Ok(uri)
 }
 
-/// Quotes a text and escapes all characters beyond ASCII, for an error.
-fn ascii_inspect(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        if character.is_ascii() {
-            out.push(character);
-        } else {
-            out.push_str(&format!("\\u{:04X}", character as u32));
-        }
+fn uri_of(value: &Value) -> Option<Uri> {
+    match value {
+        Value::Object(object) => match &*object.data.borrow() {
+            Data::Uri(uri) => Some(uri.clone()),
+            _ => None,
+        },
+        _ => None,
     }
-    out + "\""
+}
+
+/// Returns a URI, or a string parsed as one. Another value raises `ArgumentError`.
+pub(crate) fn convert(it: &mut Interp, value: &Value) -> R<Value> {
+    if uri_of(value).is_some() {
+        return Ok(value.clone());
+    }
+    if !matches!(value, Value::Str(_)) && !it.responds(value, "to_str") {
+        return it.argument_error("bad argument (expected URI object or URI string)");
+    }
+    let text = it.string_arg(value)?;
+    let uri = parsed(it, &text)?;
+    Ok(make(it, uri))
+}
+
+/// Implements `base + reference`.
+fn merged(it: &mut Interp, base: &Value, reference: &Value) -> R<Value> {
+    let reference = convert(it, reference)?;
+    let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
+        return Err(it.unsupported("URI#merge of these values"));
+    };
+    if relative.scheme.is_some() {
+        return Ok(reference);
+    }
+    if base.scheme.is_none() {
+        return Err(it.error("URI::BadURIError", "both URI are relative"));
+    }
+    if base.kind == Kind::Ldap {
+        return Err(it.unsupported("URI::LDAP#merge"));
+    }
+    match merge::merge(&base, &relative) {
+        Ok(merged) => Ok(make(it, merged)),
+        Err(message) => Err(it.error(INVALID, message)),
+    }
 }
 
 /// Encodes a text for a form, with `+` for blanks.
@@ -186,22 +303,87 @@ fn encode_component(text: &str) -> String {
     percent(text, "*-._ ").replace(' ', "+")
 }
 
+/// Raises Ruby's error for a percent sign without two hexadecimal digits.
+fn check_escapes(it: &mut Interp, text: &str) -> R<()> {
+    let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_valid = |at: usize| text.get(at + 1..at + 3).is_some_and(is_hex);
+    if text.match_indices('%').all(|(at, _)| is_valid(at)) {
+        return Ok(());
+    }
+    it.argument_error(format!("invalid %-encoding ({text})"))
+}
+
+/// Implements `URI.encode_www_form`.
+fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
+    let mut pairs = Vec::new();
+    for pair in it.collect(value)? {
+        let (key, value) = match &pair {
+            Value::Array(pair) => {
+                let pair = pair.to_vec();
+                (pair.first().cloned(), pair.get(1).cloned())
+            }
+            single => (Some(single.clone()), None),
+        };
+        let key = encode_component(&it.text_of(&key.unwrap_or(Value::Nil))?);
+        let values = match value.unwrap_or(Value::Nil) {
+            Value::Array(list) => list.to_vec(),
+            other => vec![other],
+        };
+        let mut encoded = Vec::new();
+        for value in values {
+            encoded.push(match value {
+                Value::Nil => key.clone(),
+                value => format!("{key}={}", encode_component(&it.text_of(&value)?)),
+            });
+        }
+        let pair = encoded.join("&");
+        it.charge(pair.len())?;
+        pairs.push(pair);
+    }
+    Ok(pairs.join("&"))
+}
+
+/// Implements `URI.decode_www_form`.
+fn decode_form(it: &mut Interp, text: &str) -> R<Value> {
+    if !text.is_ascii() {
+        return it.argument_error("the input of URI.decode_www_form must be ASCII only string");
+    }
+    let mut pairs = Vec::new();
+    if text.is_empty() {
+        return Ok(Value::array(pairs));
+    }
+    // An `&` at the end begins no further pair.
+    let text = text.strip_suffix('&').unwrap_or(text);
+    for part in text.split('&') {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let mut pair = Vec::new();
+        for text in [key, value] {
+            match unpercent(text, true) {
+                Some(text) => pair.push(Value::str(text)),
+                None => return Err(it.unsupported("text that is not UTF-8")),
+            }
+        }
+        pairs.push(Value::array(pair));
+    }
+    Ok(Value::array(pairs))
+}
+
 pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args) -> R<Option<Value>> {
+    if label != "URI" {
+        // Only URIs of these classes come here: `URI::Generic`, `URI::HTTP` and `URI::HTTPS`.
+        return if name == "build" { build(it, label, args).map(Some) } else { Ok(None) };
+    }
+    if args.len() > 1 && name != "join" {
+        return Err(it.unsupported(format!("URI.{name} with several arguments")));
+    }
     Ok(Some(match name {
         "parse" => {
             let value = it.arg(args, 0)?;
-            if value.is_nil() {
-                return Err(it.error("URI::InvalidURIError", "bad URI(is not URI?): nil"));
+            if !matches!(value, Value::Str(_)) && !it.responds(&value, "to_str") {
+                let shown = it.inspect(&value)?;
+                return Err(it.error(INVALID, format!("bad URI(is not URI?): {shown}")));
             }
-            let text = match &value {
-                Value::Str(text) => text.get().clone(),
-                Value::Object(_) => it.text_of(&value)?,
-                other => {
-                    let shown = it.inspect(other)?;
-                    return Err(it.error("URI::InvalidURIError", format!("bad URI(is not URI?): {shown}")));
-                }
-            };
-            parse(it, &text)?
+            convert(it, &value)?
         }
         "encode_www_form_component" | "encode_uri_component" => {
             let value = it.arg(args, 0)?;
@@ -214,6 +396,7 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
         "decode_www_form_component" | "decode_uri_component" => {
             let value = it.arg(args, 0)?;
             let text = it.string_arg(&value)?;
+            check_escapes(it, &text)?;
             match unpercent(&text, name == "decode_www_form_component") {
                 Some(text) => Value::str(text),
                 None => return Err(it.unsupported("text that is not UTF-8")),
@@ -221,71 +404,20 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
         }
         "encode_www_form" => {
             let value = it.arg(args, 0)?;
-            let mut pairs = Vec::new();
-            for pair in it.collect(&value)? {
-                let pair = it.array_arg(&pair)?;
-                let key = pair.first().cloned().unwrap_or(Value::Nil);
-                let key = encode_component(&it.text_of(&key)?);
-                let values = match pair.get(1) {
-                    Some(Value::Array(list)) => list.to_vec(),
-                    Some(other) => vec![other.clone()],
-                    None => vec![Value::Nil],
-                };
-                for value in values {
-                    pairs.push(match value {
-                        Value::Nil => key.clone(),
-                        value => format!("{key}={}", encode_component(&it.text_of(&value)?)),
-                    });
-                }
-            }
-            Value::str(pairs.join("&"))
+            Value::str(encode_form(it, &value)?)
         }
         "decode_www_form" => {
             let value = it.arg(args, 0)?;
             let text = it.string_arg(&value)?;
-            let mut pairs = Vec::new();
-            for part in text.split('&').filter(|part| !part.is_empty()) {
-                let (key, value) = part.split_once('=').unwrap_or((part, ""));
-                let decode = |text: &str| unpercent(text, true).map_or(Value::Nil, Value::str);
-                pairs.push(Value::array(vec![decode(key), decode(value)]));
-            }
-            Value::array(pairs)
+            decode_form(it, &text)?
         }
         "join" => {
-            let Some(first) = args.get(0).cloned() else { return it.argument_error("no URI given") };
-            let mut base = it.text_of(&first)?;
-            for part in &args.list[1..] {
-                let part = it.text_of(part)?;
-                base = resolve(it, &base, &part)?;
+            let first = args.get(0).cloned().unwrap_or(Value::Nil);
+            let mut base = convert(it, &first)?;
+            for part in args.list.iter().skip(1) {
+                base = merged(it, &base, part)?;
             }
-            parse(it, &base)?
-        }
-        "build" if label != "URI" => {
-            let Value::Hash(parts) = it.arg(args, 0)? else {
-                return Err(it.unsupported("URI.build from an array"));
-            };
-            let mut text = |name: &str| match parts.get_symbol(name) {
-                None | Some(Value::Nil) => Ok(None),
-                Some(value) => it.text_of(&value).map(Some),
-            };
-            let scheme = match label {
-                "URI::HTTP" => Some("http".to_owned()),
-                "URI::HTTPS" => Some("https".to_owned()),
-                _ => text("scheme")?,
-            };
-            let port = text("port")?.and_then(|port| port.parse().ok());
-            let uri = Uri {
-                port: port.or(scheme.as_deref().and_then(default_port)),
-                scheme,
-                userinfo: text("userinfo")?,
-                host: text("host")?,
-                path: text("path")?.unwrap_or_default(),
-                opaque: text("opaque")?,
-                query: text("query")?,
-                fragment: text("fragment")?,
-            };
-            let class = it.class(label);
-            it.object(class, Data::Uri(uri))
+            base
         }
         "escape" | "encode" | "unescape" | "decode" => {
             let text = format!("undefined method `{name}' for URI:Module");
@@ -295,157 +427,207 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
     }))
 }
 
-/// Resolves a reference against a base URI.
-fn resolve(it: &mut Interp, base: &str, reference: &str) -> R<String> {
-    let (Some(base), Some(other)) = (split_uri(base), split_uri(reference)) else {
-        let shown = it.inspect(&Value::str(reference))?;
-        return Err(it.error("URI::InvalidURIError", format!("bad URI(is not URI?): {shown}")));
+/// Implements `URI::HTTP.build` and the like for parts that both grammars of Ruby accept.
+fn build(it: &mut Interp, label: &str, args: &Args) -> R<Value> {
+    let Value::Hash(parts) = it.arg(args, 0)? else {
+        return Err(it.unsupported("URI.build from an array"));
     };
-    if other.scheme.is_some() {
-        return Ok(other.to_string());
+    let mut uri = Uri { built: true, ..Uri::default() };
+    let scheme = match label {
+        "URI::HTTP" => Some(Value::str("http")),
+        "URI::HTTPS" => Some(Value::str("https")),
+        _ => parts.get_symbol("scheme"),
+    };
+    let given = ["userinfo", "host", "port", "path", "query", "fragment"];
+    let given = given.into_iter().filter_map(|part| Some((part, parts.get_symbol(part)?)));
+    for (part, value) in scheme.map(|scheme| ("scheme", scheme)).into_iter().chain(given) {
+        if part == "scheme" {
+            uri.kind = match &value {
+                // The class of a generic URI does not depend on the scheme.
+                Value::Str(scheme) if label != "URI::Generic" => Kind::of(&scheme.get()),
+                _ => Kind::Generic,
+            };
+        }
+        set(it, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
     }
-    let mut joined = Uri { query: other.query.clone(), fragment: other.fragment.clone(), ..base.clone() };
-    if other.host.is_some() {
-        joined.host = other.host;
-        joined.userinfo = other.userinfo;
-        joined.port = other.port.or(joined.scheme.as_deref().and_then(default_port));
-        joined.path = other.path;
-        return Ok(joined.to_string());
+    if ["opaque", "registry"]
+        .into_iter()
+        .any(|part| parts.get_symbol(part).is_some_and(|part| !part.is_nil()))
+    {
+        return Err(it.unsupported("URI.build with these parts"));
     }
-    if other.path.starts_with('/') {
-        joined.path = normalize_path(&other.path);
-    } else if !other.path.is_empty() {
-        let folder = base.path.rfind('/').map_or("/", |at| &base.path[..=at]);
-        joined.path = normalize_path(&format!("{folder}{}", other.path));
-    } else if other.query.is_none() {
-        joined.query = base.query;
-    }
-    Ok(joined.to_string())
+    uri.path = uri.path.or(Some(String::new()));
+    uri.port = uri.port.or(uri.default_port());
+    Ok(make(it, uri))
 }
 
-/// Resolves `.` and `..` in a path, and removes empty segments.
-fn normalize_path(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    let mut trailing = false;
-    for part in path.split('/').skip(1) {
-        trailing = matches!(part, "." | ".." | "");
-        match part {
-            ".." => {
-                parts.pop();
-            }
-            "." | "" => {}
-            other => parts.push(other),
-        }
+/// Implements `uri.part = value`. The checks of parts are those of Ruby.
+fn set(it: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> R<()> {
+    let text = match value {
+        Value::Nil => None,
+        Value::Int(number) if part == "port" => Some(number.to_string()),
+        Value::Str(_) => Some(it.string_arg(value)?),
+        _ => return Err(it.unsupported(format!("URI#{part}= with this value"))),
+    };
+    let has_opaque = uri.opaque.is_some();
+    if let Some(text) = &text
+        && (uri.built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
+            || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
+    {
+        return Err(it.unsupported(format!("URI#{part}= with '{text}'")));
     }
-    let joined = format!("/{}", parts.join("/"));
-    if trailing && joined != "/" { joined + "/" } else { joined }
+    let invalid_part = |it: &mut Interp, what: &str, text: &str| -> R<()> {
+        Err(it.error(INVALID_PART, format!("bad component(expected {what}): {text}")))
+    };
+    match (part, text) {
+        ("scheme", Some(text)) if !grammar::is_scheme(&text) => {
+            return invalid_part(it, "scheme component", &text);
+        }
+        ("scheme", text) => uri.scheme = text.map(|text| text.to_ascii_lowercase()),
+        ("userinfo", None) => {}
+        ("userinfo" | "user" | "password", _) if uri.is_file() => {
+            return Err(it.error(INVALID, format!("can not set {part} for file URI")));
+        }
+        ("userinfo" | "user" | "password", _) if has_opaque => {
+            let part = if part == "password" { part } else { "user" };
+            return Err(it.error(INVALID, format!("can not set {part} with opaque")));
+        }
+        ("password", Some(_)) if uri.user.is_none() => {
+            return Err(it.error(INVALID, "password component depends user component"));
+        }
+        ("password", Some(text)) if !grammar::is_user(&text) => {
+            return Err(it.error(INVALID_PART, "bad password component"));
+        }
+        ("password", text) => uri.password = text,
+        ("user", None) => uri.user = None,
+        ("userinfo" | "user", Some(text)) => {
+            let user =
+                if part == "user" { text.as_str() } else { text.split(':').next().unwrap_or_default() };
+            if !grammar::is_user(user) {
+                return invalid_part(it, "userinfo component or user component", user);
+            }
+            if !grammar::is_user(&text) {
+                return Err(it.error(INVALID_PART, "bad password component"));
+            }
+            if part == "user" && uri.password.is_some() {
+                uri.user = Some(text);
+            } else {
+                uri.set_userinfo(&text);
+            }
+        }
+        ("host" | "hostname", Some(_)) if has_opaque => {
+            return Err(it.error(INVALID, "can not set host with registry or opaque"));
+        }
+        ("host" | "hostname", Some(text)) => {
+            let is_bare = part == "hostname" && !(text.starts_with('[') && text.ends_with(']'));
+            let host = if is_bare && text.contains(':') { format!("[{text}]") } else { text };
+            if !grammar::is_host(&host, false) {
+                return invalid_part(it, "host component", &host);
+            }
+            uri.set_host(Some(host));
+        }
+        ("host" | "hostname", None) => uri.set_host(None),
+        ("port", Some(_)) if has_opaque => {
+            return Err(it.error(INVALID, "can not set port with registry or opaque"));
+        }
+        ("port", Some(text)) => {
+            let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
+            if matches!(value, Value::Str(_)) && !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                let shown = it.inspect(value)?;
+                return invalid_part(it, "port component", &shown);
+            }
+            if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
+                return Err(it.unsupported(format!("URI#port= with '{text}'")));
+            }
+            if !uri.is_file() {
+                uri.port = digits.parse().ok();
+            }
+        }
+        ("port", None) => uri.port = None,
+        ("path", Some(_)) if has_opaque => return Err(it.error(INVALID, "path conflicts with opaque")),
+        ("path", Some(text)) => {
+            if !text.is_empty() && !grammar::is_absolute_path(&text) {
+                if uri.scheme.is_some() {
+                    return invalid_part(it, "absolute path component", &text);
+                }
+                if !grammar::is_relative_path(&text) {
+                    return invalid_part(it, "relative path component", &text);
+                }
+            }
+            uri.path = Some(text);
+        }
+        ("path", None) => return Err(it.unsupported("URI#path= with nil")),
+        ("query", Some(_)) if has_opaque => {
+            return Err(it.error(INVALID, "query conflicts with opaque"));
+        }
+        ("query", Some(text)) if grammar::has_bad_escape(&text) => {
+            return Err(it.unsupported("a query with an escape that is none"));
+        }
+        ("query", text) => uri.query = text.map(|text| grammar::escaped(&text, true)),
+        ("fragment", text) => uri.fragment = text.map(|text| grammar::escaped(&text, false)),
+        _ => return Err(it.unsupported(format!("URI#{part}="))),
+    }
+    Ok(())
 }
 
 pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
-    let uri = match &*object.data.borrow() {
-        Data::Uri(uri) => uri.clone(),
-        _ => return Ok(None),
-    };
+    let Some(mut uri) = uri_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     let text_or_nil = |text: &Option<String>| text.clone().map_or(Value::Nil, Value::str);
-    // Index 0 is the user, and 1 the password.
-    let userinfo_part = |index: usize| {
-        let userinfo = uri.userinfo.as_deref()?;
-        let (user, password) = match userinfo.split_once(':') {
-            Some((user, password)) => (user, Some(password)),
-            None => (userinfo, None),
-        };
-        if index == 0 { Some(user.to_owned()) } else { password.map(str::to_owned) }
-    };
-    if let Some(member) = name.strip_suffix('=')
-        && matches!(
-            member,
-            "scheme" | "host" | "port" | "path" | "query" | "fragment" | "userinfo" | "user" | "password"
-        )
+    if let Some(part) = name.strip_suffix('=')
+        && (part == "hostname"
+            || ["scheme", "host", "port", "path", "query", "fragment", "userinfo", "user", "password"]
+                .contains(&part))
     {
         let value = it.arg(args, 0)?;
-        let text = if value.is_nil() { None } else { Some(it.text_of(&value)?) };
-        if let Data::Uri(uri) = &mut *object.data.borrow_mut() {
-            match member {
-                "scheme" => uri.scheme = text,
-                "host" => uri.host = text,
-                "port" => uri.port = text.and_then(|port| port.parse().ok()),
-                "path" => uri.path = text.unwrap_or_default(),
-                "query" => uri.query = text,
-                "fragment" => uri.fragment = text,
-                "userinfo" => uri.userinfo = text,
-                "user" => {
-                    let password =
-                        userinfo_part(1).map(|password| format!(":{password}")).unwrap_or_default();
-                    uri.userinfo = text.map(|user| user + &password);
-                }
-                _ => {
-                    let user = userinfo_part(0).unwrap_or_default();
-                    uri.userinfo = Some(text.map_or(user.clone(), |password| format!("{user}:{password}")));
-                }
-            }
-        }
+        set(it, &mut uri, part, &value)?;
+        *object.data.borrow_mut() = Data::Uri(uri);
         return Ok(Some(value));
     }
     Ok(Some(match name {
-        "to_s" | "to_str" if name == "to_s" => Value::str(uri.to_string()),
+        "to_s" => Value::str(uri.to_string()),
         "scheme" => text_or_nil(&uri.scheme),
         "host" => text_or_nil(&uri.host),
-        "hostname" => match &uri.host {
-            Some(host) => Value::str(host.trim_start_matches('[').trim_end_matches(']')),
-            None => Value::Nil,
-        },
+        "hostname" => uri.hostname().map_or(Value::Nil, Value::str),
         "port" => uri.port.map_or(Value::Nil, Value::Int),
-        "path" => {
-            if uri.opaque.is_some() {
-                Value::Nil
-            } else {
-                Value::str(uri.path.clone())
-            }
-        }
+        "path" => text_or_nil(&uri.path),
         "query" => text_or_nil(&uri.query),
         "fragment" => text_or_nil(&uri.fragment),
         "opaque" => text_or_nil(&uri.opaque),
-        "userinfo" => text_or_nil(&uri.userinfo),
-        "user" => userinfo_part(0).map_or(Value::Nil, Value::str),
-        "password" => userinfo_part(1).map_or(Value::Nil, Value::str),
-        "request_uri" => {
-            let path = if uri.path.is_empty() { "/" } else { &uri.path };
-            Value::str(uri.query.as_ref().map_or(path.to_owned(), |query| format!("{path}?{query}")))
+        "registry" => Value::Nil,
+        "userinfo" => uri.userinfo().map_or(Value::Nil, Value::str),
+        "user" => text_or_nil(&uri.user),
+        "password" => text_or_nil(&uri.password),
+        "request_uri" if uri.is_http() => match &uri.path {
+            Some(path) => {
+                let query = uri.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
+                let slash = if path.starts_with('/') { "" } else { "/" };
+                Value::str(format!("{slash}{path}{query}"))
+            }
+            None => Value::Nil,
+        },
+        "authority" if uri.is_http() => {
+            if uri.host.is_none() && uri.port == uri.default_port() {
+                return Ok(Some(Value::Nil));
+            }
+            Value::str(uri.authority())
+        }
+        "origin" if uri.is_http() => {
+            let scheme = uri.scheme.clone().unwrap_or_default();
+            Value::str(format!("{scheme}://{}", uri.authority()))
         }
         "absolute?" | "absolute" => Value::Bool(uri.scheme.is_some()),
         "relative?" => Value::Bool(uri.scheme.is_none()),
-        "default_port" => uri.scheme.as_deref().and_then(default_port).map_or(Value::Nil, Value::Int),
-        "hierarchical?" => Value::Bool(uri.opaque.is_none()),
+        "default_port" => uri.default_port().map_or(Value::Nil, Value::Int),
+        "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != Kind::Ldap),
         "+" | "merge" => {
             let other = it.arg(args, 0)?;
-            let other = it.text_of(&other)?;
-            let joined = resolve(it, &uri.to_string(), &other)?;
-            parse(it, &joined)?
+            merged(it, &Value::Object(Rc::clone(object)), &other)?
         }
         "normalize" => {
-            let mut normal = uri.clone();
-            normal.scheme = normal.scheme.map(|scheme| scheme.to_lowercase());
-            normal.host = normal.host.map(|host| host.to_lowercase());
-            if normal.path.is_empty() && normal.host.is_some() {
-                normal.path = "/".into();
-            }
-            let class = Rc::clone(&object.class);
-            it.object(class, Data::Uri(normal))
+            uri.normalize();
+            it.object(Rc::clone(&object.class), Data::Uri(uri))
         }
-        "origin" => match (&uri.scheme, &uri.host) {
-            (Some(scheme), Some(host)) => {
-                let port = uri.port.filter(|port| Some(*port) != default_port(scheme));
-                Value::str(format!(
-                    "{scheme}://{host}{}",
-                    port.map_or(String::new(), |port| format!(":{port}"))
-                ))
-            }
-            _ => Value::Nil,
-        },
-        "select" | "component" | "route_to" | "route_from" => {
-            return Err(it.unsupported(format!("URI#{name}")));
-        }
-        "inspect" => Value::str(it.inspect(&Value::Object(Rc::clone(object)))?),
+        "inspect" => Value::str(format!("#<{} {uri}>", object.class.label())),
         _ => return Ok(None),
     }))
 }

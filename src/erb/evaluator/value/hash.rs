@@ -220,6 +220,8 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
                 }
             }
             Data::Address(address) => address.hash(state),
+            Data::Time(moment) => moment.nanos().hash(state),
+            Data::Uri(uri) => uri.hash(state),
             Data::DistinguishedName(name) => name.hash(state),
             Data::Set(_) => state.write_u8(9),
             _ => state.write_u64(object.id),
@@ -280,6 +282,8 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
                         && x.iter().zip(y).all(|(x, y)| eql(x, y, depth + 1))
                 }
                 (Data::Address(x), Data::Address(y)) => x == y,
+                (Data::Time(x), Data::Time(y)) => x.nanos() == y.nanos(),
+                (Data::Uri(x), Data::Uri(y)) => x.eql(y),
                 (Data::DistinguishedName(x), Data::DistinguishedName(y)) => x == y,
                 (Data::Set(x), Data::Set(y)) => {
                     x.len() == y.len() && x.pairs().iter().all(|(key, _)| y.get(key).is_some())

@@ -167,9 +167,27 @@ const FLOATS: &[&str] = &[
     "9007199254740993.0",
     "0.1",
 ];
+const TIMES: &[&str] = &[
+    "Time.utc(2024, 2, 29, 12, 30, 45)",
+    "Time.utc(2023, 2, 31)",
+    "Time.utc(2024, 12, 31, 23, 59, 60)",
+    "Time.utc(1969, 12, 31, 23, 59, 59, 999_999)",
+    "Time.utc(7, 1, 2, 3)",
+    "Time.at(0).utc",
+    "Time.at(1_700_000_000).getutc",
+    "Time.at(-1.5).utc",
+    "Time.at(0.25).utc",
+    "Time.parse(\"2024-01-02 03:04:05 +02:00\")",
+    "Time.parse(\"2024-11-30T23:04:05.000123Z\")",
+    "Time.parse(\"2001-09-09 01:46:40 UTC\")",
+    "Time.iso8601(\"1999-12-31T00:00:00-05:30\")",
+    "Time.iso8601(\"2038-01-19T03:14:07.5Z\")",
+];
 /// Expressions with placeholders, one a line: `$s` string, `$i` integer, `$n` small integer, `$f` float, `$a`
 /// array, `$h` hash, `$e` element, `$r` regular expression, `$g` range with ends, `$l` range, `$k` radix,
-/// `$c` set of characters, `$o` replacement, `$j` JSON, `$d` directive of `format`, `$y` symbol, `$v` any.
+/// `$c` set of characters, `$o` replacement, `$j` JSON, `$d` directive of `format`, `$y` symbol, `$u` text of
+/// a URI, `$p` text of an IP address, `$t` time, `$w` layout of `strftime`, `$q` path, `$m` text of HTML, `$b`
+/// text in base64, `$v` any.
 const CALLS: &str = include_str!("calls.txt");
 /// The methods of each class that are called with any arguments, a class a line: the placeholder of its
 /// values, and the names.
@@ -336,6 +354,33 @@ impl Generator {
                 'j' => self.json(),
                 'd' => self.directive(),
                 'y' => self.symbol(),
+                'u' => self.uri(),
+                'p' => self.address(),
+                't' => self.one(TIMES).to_owned(),
+                'q' => {
+                    let parts = ["/", "/", "a", "b.rb", ".x", ".", "..", "//", "c.", ".tar.gz", "é", " "];
+                    literal(&self.several(5, "", |it| it.one(&parts).to_owned()))
+                }
+                'm' => {
+                    let parts = [
+                        "&lt;",
+                        "&#65;",
+                        "&#x41;",
+                        "&apos;",
+                        "&amp;",
+                        "&#",
+                        ";",
+                        "&x;",
+                        "&#x110000;",
+                        "&#0;",
+                    ];
+                    literal(&self.several(4, "", |it| it.one(&parts).to_owned()))
+                }
+                'b' => {
+                    let parts = ["YWJj", "YQ==", "YQ", "YWI", "-_-_", "+/+/", "=", "\n", "é", "YR==", "    "];
+                    literal(&self.several(3, "", |it| it.one(&parts).to_owned()))
+                }
+                'w' => self.layout(),
                 'v' => self.any(),
                 other => {
                     source.push('$');
@@ -364,6 +409,131 @@ impl Generator {
         let letter = self
             .one(&["d", "i", "u", "f", "e", "E", "g", "G", "s", "p", "x", "X", "o", "b", "B", "c", "%", "a"]);
         format!("%{flags}{width}{precision}{letter}")
+    }
+
+    /// Returns a layout of `strftime`.
+    fn layout(&mut self) -> String {
+        let directive = |it: &mut Self| {
+            let flag = it.one(&["", "", "", "-", "^", "0", "_", ":"]);
+            let letters = "YCymdejHIMSLNpPAaBbhuwsFTXDxRrcvzZklnt%";
+            let letter = letters.chars().nth(it.below(letters.len())).unwrap_or('Y');
+            format!("%{flag}{letter}")
+        };
+        format!("\"{}\"", self.several(3, " ", directive))
+    }
+
+    /// Returns the text of a URI, which may be invalid.
+    fn uri(&mut self) -> String {
+        let scheme =
+            self.one(&["http:", "https:", "HTTP:", "nats:", "file:", "ldap:", "a+b:", "1:", "", "", ""]);
+        let authority = self.one(&[
+            "//h",
+            "//a.b:80",
+            "//u:p@h:81",
+            "//u@h",
+            "//:p@h:443",
+            "//u:@h:",
+            "//[::1]:8",
+            "//[::1:2:3:4:5:6]",
+            "//EXAMPLE.com",
+            "//a_b",
+            "//h:x",
+            "//@h",
+            "//",
+            "",
+            "",
+            "//localhost",
+            "//a%20b",
+            "//[fe80::1%25e]",
+            "//u@v@h",
+            "//[v1.a]",
+        ]);
+        let path = self.one(&[
+            "",
+            "/",
+            "/a",
+            "/a/b/",
+            "/a/../b",
+            "a",
+            "a/b:c",
+            "../x",
+            "./",
+            "..",
+            "/%41%zz",
+            "/a b",
+            "//x",
+            "/a;b=c",
+            "/é",
+            "a:b",
+            "/%c3%a9",
+            "/a//b/./c/..",
+            "/a'\\\"<b>",
+            "/[a]",
+        ]);
+        let query = self.one(&["", "", "?", "?a=b&c", "?a b", "?<é>", "?%", "?a%2Fb'", "?x?y", "?%zz"]);
+        let fragment = self.one(&["", "", "", "#", "#f", "#a#b", "#a b", "#%41/?"]);
+        format!("\"{scheme}{authority}{path}{query}{fragment}\"")
+    }
+
+    /// Returns the text of an IP address or network, which may be invalid.
+    fn address(&mut self) -> String {
+        let address = self.one(&[
+            "10.0.0.1",
+            "0.0.0.0",
+            "255.255.255.255",
+            "192.168.1.77",
+            "127.0.0.1",
+            "169.254.1.2",
+            "172.31.0.9",
+            "256.0.0.1",
+            "01.2.3.4",
+            "1.2.3",
+            "::",
+            "::1",
+            "fe80::1",
+            "FE80::ABCD",
+            "::ffff:1.2.3.4",
+            "::1.2.3.4",
+            "::1:2",
+            "2001:db8:0:0:1::",
+            "1:2:3:4:5:6:7:8",
+            "1:2:3:4:5:6:7::",
+            "::2:3:4:5:6:7:8",
+            "1:0:0:2:0:0:0:3",
+            "1:2:3:4:5:6:1.2.3.4",
+            "::1:2:3:4:5:1.2.3.4",
+            "1::2::3",
+            "fe80::1%eth0",
+            "::%00a",
+            "[::1]",
+            "[1.2.3.4]",
+            "fc00::1",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            "",
+            "x",
+            "0:0:1:0:0:0:0:0",
+            "1.2.3.4%e",
+        ]);
+        let network = self.one(&[
+            "",
+            "",
+            "",
+            "",
+            "/8",
+            "/24",
+            "/32",
+            "/0",
+            "/64",
+            "/128",
+            "/33",
+            "/08",
+            "/255.255.0.0",
+            "/255.0.255.0",
+            "/ffff::",
+            "/x",
+            "/",
+        ]);
+        format!("\"{address}{network}\"")
     }
 
     fn symbol(&mut self) -> String {

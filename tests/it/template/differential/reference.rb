@@ -7,10 +7,13 @@ require "base64"
 require "cgi"
 require "digest"
 require "erb"
+require "ipaddr"
 require "json"
 require "set"
 require "shellwords"
+require "time"
 require "timeout"
+require "uri"
 
 SECONDS = 2
 MEMORY = 2 << 30

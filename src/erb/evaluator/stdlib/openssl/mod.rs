@@ -82,7 +82,8 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             let validity = certificate.validity();
             let found = if name == "not_before" { validity.not_before } else { validity.not_after };
             let time = it.class("Time");
-            it.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?
+            let local = it.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?;
+            it.call(&local, "utc", Vec::new())?
         }
         "==" => {
             let other = it.arg(args, 0)?;

@@ -1,0 +1,481 @@
+//! Translates regular expressions from Ruby's syntax to that of the engine.
+//!
+//! Blanks and comments of the extended syntax are left out. Spellings to which the engine gives another
+//! meaning are an error, so that no expression silently matches something else.
+
+use std::str::Chars;
+
+use super::folds_to_several;
+
+/// The length of an interval such as `1,2` is below this.
+const LONGEST_INTERVAL: usize = 16;
+
+/// One group, or the expression around all groups.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    ignores_case: bool,
+    extended: bool,
+    /// True inside a look-behind, which has a fixed length in Ruby.
+    looks_behind: bool,
+    /// The number of groups that end with this one. `(?i)` begins one of them.
+    inner: usize,
+}
+
+/// The last token of a translated expression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Quantifier,
+    /// A blank or a comment of the extended syntax, or `(?#…)`. True after a quantifier.
+    Blank(bool),
+    Other,
+}
+
+/// Translates expressions of Ruby.
+struct Translator<'s> {
+    characters: Chars<'s>,
+    out: String,
+    scopes: Vec<Scope>,
+    names: Vec<&'s str>,
+    /// The nesting of sets.
+    in_class: u32,
+    last: Token,
+    has_names: bool,
+    ignores_case: bool,
+    has_word_set: bool,
+}
+
+/// An expression in the syntax of the engine.
+pub(super) struct Translated {
+    pub(super) text: String,
+    /// True if a part of the expression ignores case.
+    pub(super) ignores_case: bool,
+    /// True if a set with `\w` or `\W` ignores case.
+    pub(super) has_word_set: bool,
+}
+
+/// Translates the spellings that differ between Ruby and the engine. The error names what the engine cannot
+/// do as Ruby does.
+pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String> {
+    let whole =
+        Scope { ignores_case: options & 1 != 0, extended: options & 2 != 0, looks_behind: false, inner: 0 };
+    let mut translator = Translator {
+        characters: source.chars(),
+        out: String::with_capacity(source.len()),
+        scopes: vec![whole],
+        names: Vec::new(),
+        in_class: 0,
+        last: Token::Other,
+        has_names: has_names(source),
+        ignores_case: whole.ignores_case,
+        has_word_set: false,
+    };
+    while let Some(character) = translator.characters.next() {
+        if translator.in_class > 0 { translator.in_set(character)? } else { translator.token(character)? }
+    }
+    let open: usize = translator.scopes.iter().map(|scope| scope.inner).sum();
+    translator.out.push_str(&")".repeat(open));
+    if translator.ignores_case && has_latin_range(source) {
+        return Err("a range of Latin letters beyond ASCII that ignores case".into());
+    }
+    if translator.ignores_case && source.chars().any(folds_to_several) {
+        return Err("a character that equals several ones in another case".into());
+    }
+    let Translator { out, ignores_case, has_word_set, .. } = translator;
+    Ok(Translated { text: out, ignores_case, has_word_set })
+}
+
+impl<'s> Translator<'s> {
+    fn scope(&mut self) -> &mut Scope {
+        if self.scopes.is_empty() {
+            self.scopes.push(Scope::default());
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.characters.clone().next()
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.characters.by_ref().take(count).for_each(drop);
+    }
+
+    /// Translates a token outside of sets.
+    fn token(&mut self, character: char) -> Result<(), String> {
+        let Scope { extended, looks_behind, .. } = *self.scope();
+        if extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
+            if character == '#' {
+                let _ = self.characters.by_ref().find(|comment| *comment == '\n');
+            }
+            self.blank();
+            return Ok(());
+        }
+        let rest = self.characters.as_str();
+        if character == '(' && rest.starts_with("?#") {
+            let mut escaped = false;
+            let closed = self.characters.by_ref().skip(2).any(|comment| {
+                let ends = comment == ')' && !escaped;
+                escaped = comment == '\\' && !escaped;
+                ends
+            });
+            self.blank();
+            return if closed { Ok(()) } else { Err("a comment that is not closed".into()) };
+        }
+        let interval = match character {
+            '{' => interval(rest),
+            _ => None,
+        };
+        if matches!(character, '*' | '+' | '?') || interval.is_some() {
+            // A second character, as in `+?`, belongs to the quantifier only if it follows at once.
+            if self.last == Token::Blank(true) {
+                return Err("a blank between two quantifiers".into());
+            }
+            if matches!(self.last, Token::Blank(_)) && self.out.ends_with('(') {
+                return Err("a group that begins with a quantifier".into());
+            }
+            let is_fixed = interval.is_some_and(|inside| !inside.contains(','));
+            if looks_behind && !is_fixed {
+                return Err("a look-behind of variable length".into());
+            }
+            self.last = Token::Quantifier;
+            let Some(inside) = interval else {
+                self.out.push(character);
+                return Ok(());
+            };
+            match rest[inside.len() + 1..].chars().next() {
+                Some('+') => return Err("'+' after an interval".into()),
+                // Ruby takes it for an optional repetition.
+                Some('?') if is_fixed => return Err("'?' after '{n}'".into()),
+                _ => {}
+            }
+            self.skip(inside.len() + 1);
+            self.out.push_str(if inside.starts_with(',') { "{0" } else { "{" });
+            self.out.push_str(inside);
+            self.out.push('}');
+            return Ok(());
+        }
+        if matches!(self.last, Token::Blank(_)) {
+            // The tokens around a blank must not become one.
+            self.out.push_str("(?:)");
+        }
+        self.last = Token::Other;
+        match character {
+            '\\' => self.escape(),
+            '[' => self.open_set(),
+            '(' => self.open_group(rest),
+            ')' => {
+                let inner =
+                    if self.scopes.len() > 1 { self.scopes.pop().map(|scope| scope.inner) } else { None };
+                self.out.push_str(&")".repeat(1 + inner.unwrap_or(0)));
+                Ok(())
+            }
+            // After the last line break there is no line, so `^` does not match there.
+            '^' => {
+                let mut next = rest.chars();
+                let consumes = !extended
+                    && next.next().is_some_and(|next| next.is_ascii_alphanumeric())
+                    && !next.as_str().starts_with(['?', '*', '{'])
+                    && !next.as_str().starts_with("(?#");
+                self.out.push_str(if consumes { "^" } else { "(?:\\A|(?<=\\n)(?!\\z))" });
+                Ok(())
+            }
+            '{' => {
+                self.out.push_str("\\{");
+                Ok(())
+            }
+            other => {
+                self.out.push(other);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes a blank, which is left out.
+    fn blank(&mut self) {
+        self.last = Token::Blank(matches!(self.last, Token::Quantifier | Token::Blank(true)));
+    }
+
+    /// Translates a token inside a set.
+    fn in_set(&mut self, character: char) -> Result<(), String> {
+        match character {
+            '\\' => return self.escape(),
+            '[' if self.peek() == Some(':') => {
+                let rest: String = self.characters.clone().skip(1).take(12).collect();
+                let Some((name, _)) = rest.split_once(":]") else {
+                    return Err("a bracket that is not closed".into());
+                };
+                self.skip(name.len() + 3);
+                self.out.push_str(&posix_class(name)?);
+            }
+            '[' => return self.open_set(),
+            ']' => {
+                self.in_class -= 1;
+                self.out.push(']');
+            }
+            // The engine has other operators between sets.
+            '-' | '~' if self.peek() == Some(character) => {
+                return Err(format!("'{character}{character}' in a set"));
+            }
+            other => self.out.push(other),
+        }
+        Ok(())
+    }
+
+    fn open_set(&mut self) -> Result<(), String> {
+        self.in_class += 1;
+        self.out.push('[');
+        if self.peek() == Some('^') {
+            self.out.extend(self.characters.next());
+        }
+        if self.peek() == Some(']') {
+            self.characters.next();
+            self.out.push_str("\\]");
+        }
+        Ok(())
+    }
+
+    /// Translates the start of a group. `rest` follows the bracket.
+    fn open_group(&mut self, rest: &'s str) -> Result<(), String> {
+        let mut scope = Scope { inner: 0, ..*self.scope() };
+        let Some(kind) = rest.strip_prefix('?') else {
+            if rest.starts_with(['*', '+']) {
+                return Err("a group that begins with a quantifier".into());
+            }
+            self.out.push('(');
+            self.scopes.push(scope);
+            return Ok(());
+        };
+        if let Some(flags) = inline_flags(rest) {
+            let mut is_on = true;
+            self.out.push_str("(?");
+            for flag in flags.chars() {
+                match flag {
+                    '-' => is_on = false,
+                    'i' => scope.ignores_case = is_on,
+                    'x' => scope.extended = is_on,
+                    _ => {}
+                }
+                match flag {
+                    // Ruby's flag `m` lets `.` match line breaks. The engine calls it `s`.
+                    'm' => self.out.push('s'),
+                    // Blanks and comments are left out here.
+                    'x' => {}
+                    other => self.out.push(other),
+                }
+            }
+            if self.out.ends_with('-') {
+                self.out.pop();
+            }
+            self.out.push(':');
+            self.ignores_case |= scope.ignores_case;
+            self.skip(1 + flags.len() + 1);
+            if rest[1 + flags.len()..].starts_with(':') {
+                self.scopes.push(scope);
+            } else {
+                // `(?i)` begins a group that ends with the one around it, even after a `|`.
+                *self.scope() = Scope { inner: self.scope().inner + 1, ..scope };
+            }
+            return Ok(());
+        }
+        let name = kind.strip_prefix('<').filter(|name| !name.starts_with(['=', '!']));
+        if let Some(name) = name {
+            let name = name.split('>').next().unwrap_or_default();
+            if self.names.contains(&name) {
+                return Err(format!("two groups with the name '{name}'"));
+            }
+            self.names.push(name);
+            self.skip(2 + name.chars().count());
+            self.out.push_str("(?<");
+            self.out.push_str(name);
+        } else {
+            let known = [":", "=", "!", ">", "<=", "<!"].into_iter().find(|known| kind.starts_with(known));
+            let Some(known) = known else {
+                let shown: String = kind.chars().take(1).collect();
+                return Err(format!("the group (?{shown}"));
+            };
+            scope.looks_behind |= known.starts_with('<');
+            self.skip(1 + known.len());
+            self.out.push_str("(?");
+            self.out.push_str(known);
+        }
+        self.scopes.push(scope);
+        Ok(())
+    }
+
+    /// Translates what follows a backslash.
+    fn escape(&mut self) -> Result<(), String> {
+        let in_class = self.in_class > 0;
+        let ignores_case = self.scope().ignores_case;
+        match self.characters.next() {
+            Some(letter @ ('h' | 'H' | 'd' | 'D' | 'w' | 'W' | 's' | 'S')) => {
+                // In Ruby these classes contain only ASCII.
+                let (inside, negated) = match letter {
+                    'h' | 'H' => ("0-9a-fA-F", letter == 'H'),
+                    'd' | 'D' => ("0-9", letter == 'D'),
+                    'w' | 'W' => ("a-zA-Z0-9_", letter == 'W'),
+                    _ => ("\\x20\\t\\r\\n\\f\\v", letter == 'S'),
+                };
+                let set = format!("[{}{inside}]", if negated { "^" } else { "" });
+                // They do not depend on case, although two characters beyond ASCII equal letters in it.
+                let may_fold = ignores_case && matches!(letter, 'w' | 'W');
+                self.has_word_set |= may_fold && in_class;
+                self.out.push_str(&if may_fold && !in_class { format!("(?-i:{set})") } else { set });
+            }
+            Some(letter @ ('p' | 'P')) if self.peek() == Some('{') => {
+                let name: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                self.out.push_str(&property(&name, letter == 'P')?);
+            }
+            Some('u') if self.peek() == Some('{') => {
+                let code: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                if !code.chars().all(|c| c.is_ascii_hexdigit()) {
+                    return Err("several code points in one escape".into());
+                }
+                self.out.push_str(&format!("\\u{{{code}}}"));
+            }
+            Some('x') => match self.number(16, 2) {
+                // Beyond ASCII it is a byte and not a character.
+                Some(code) if code < 0x80 => self.out.push_str(&format!("\\x{code:02x}")),
+                _ => return Err("a byte as \\x".into()),
+            },
+            Some('0') => {
+                let code = self.number(8, 2).unwrap_or(0);
+                self.out.push_str(&format!("\\x{code:02x}"));
+            }
+            Some('Z') if !in_class => self.out.push_str("(?=\\n?\\z)"),
+            Some('e') => self.out.push_str("\\x1b"),
+            Some('b') if in_class => self.out.push_str("\\x08"),
+            Some('R') if !in_class => {
+                if self.scope().looks_behind {
+                    return Err("a look-behind of variable length".into());
+                }
+                self.out.push_str("(?>\\r\\n|[\\n\\v\\f\\r\\u{85}\\u{2028}\\u{2029}])")
+            }
+            Some(letter @ ('k' | '1'..='9')) if !in_class => {
+                if ignores_case {
+                    return Err("a back-reference that ignores case".into());
+                }
+                if letter == 'k' {
+                    let rest = self.characters.as_str();
+                    let name = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+                    let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+                    let Some((name, _)) = name.filter(|(name, _)| is_name(name)) else {
+                        return Err("a back-reference that is not to a name".into());
+                    };
+                    self.skip(name.chars().count() + 2);
+                    self.out.push_str(&format!("\\k<{name}>"));
+                } else if self.peek().is_some_and(|c| c.is_ascii_digit()) || self.has_names {
+                    return Err(format!("the escape \\{letter}"));
+                } else {
+                    self.out.push_str(&format!("\\{letter}"));
+                }
+            }
+            Some(letter) if letter.is_ascii_alphanumeric() => {
+                let known = match letter {
+                    'a' | 'f' | 'n' | 'r' | 't' | 'v' | 'u' => true,
+                    'A' | 'z' | 'b' | 'B' | 'G' | 'K' => !in_class,
+                    _ => false,
+                };
+                if !known {
+                    return Err(format!("the escape \\{letter}"));
+                }
+                self.out.push('\\');
+                self.out.push(letter);
+            }
+            // The engine has other meanings for `\<` and the like.
+            Some(other) => {
+                if "\\.+*?()|[]{}^$-&~#".contains(other) {
+                    self.out.push('\\');
+                }
+                self.out.push(other);
+            }
+            None => self.out.push('\\'),
+        }
+        Ok(())
+    }
+
+    /// Reads a number with at most this many digits.
+    fn number(&mut self, radix: u32, digits: usize) -> Option<u32> {
+        let mut number = None;
+        for _ in 0..digits {
+            let Some(digit) = self.peek().and_then(|c| c.to_digit(radix)) else { break };
+            number = Some(number.unwrap_or(0) * radix + digit);
+            self.characters.next();
+        }
+        number
+    }
+}
+
+/// Returns the inside of the interval of a quantifier, such as `1,2`, if a text that follows `{` is one.
+fn interval(rest: &str) -> Option<&str> {
+    let inside = &rest[..rest.bytes().take(LONGEST_INTERVAL).position(|byte| byte == b'}')?];
+    let has_digit = inside.contains(|c: char| c.is_ascii_digit());
+    let is_interval = inside.chars().all(|c| c.is_ascii_digit() || c == ',');
+    (has_digit && is_interval && inside.matches(',').count() < 2).then_some(inside)
+}
+
+/// Returns true if an expression may have named groups.
+fn has_names(source: &str) -> bool {
+    source.match_indices("(?<").any(|(at, _)| !source[at + 3..].starts_with(['=', '!']))
+}
+
+/// Returns true for a range that begins with a character from U+0080 to U+00FF, or with an escape. Ruby does
+/// not ignore case in these ranges.
+fn has_latin_range(source: &str) -> bool {
+    let mut pairs = source.chars().zip(source.chars().skip(1));
+    pairs.any(|pair| matches!(pair, ('\u{80}'..='\u{ff}', '-')))
+        || source.contains('-') && (source.contains("\\u") || source.contains("\\x"))
+}
+
+/// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are properties as well.
+fn property(name: &str, negated: bool) -> Result<String, String> {
+    let (negated, plain) = match name.strip_prefix('^') {
+        Some(plain) => (!negated, plain),
+        None => (negated, name),
+    };
+    match posix_class(&plain.to_ascii_lowercase()) {
+        // `\p{Punct}` has fewer characters than `[:punct:]`, as in the engine.
+        Ok(class) if !plain.eq_ignore_ascii_case("punct") => {
+            Ok(if negated { format!("[^{class}]") } else { class })
+        }
+        _ if !plain.chars().all(|c| c.is_ascii_alphanumeric() || "_ -".contains(c)) => {
+            Err(format!("the property '{plain}'"))
+        }
+        _ => Ok(format!("\\{}{{{plain}}}", if negated { 'P' } else { 'p' })),
+    }
+}
+
+/// Returns the characters of a POSIX bracket such as `[:alpha:]`, as a set of the engine. In Ruby they go
+/// beyond ASCII.
+fn posix_class(name: &str) -> Result<String, String> {
+    let (negated, plain) = match name.strip_prefix('^') {
+        Some(plain) => ("^", plain),
+        None => ("", name),
+    };
+    let set = match plain {
+        "alpha" => "\\p{Alphabetic}",
+        "upper" => "\\p{Uppercase}",
+        "lower" => "\\p{Lowercase}",
+        "digit" => "\\p{Nd}",
+        "alnum" => "\\p{Alphabetic}\\p{Nd}",
+        "space" => "\\p{White_Space}",
+        "blank" => "\\p{Zs}\\t",
+        "cntrl" => "\\p{Cc}",
+        "punct" => "\\p{P}$+<=>\\^`|\\~",
+        "word" => "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}",
+        "graph" => "[^\\p{White_Space}\\p{Cc}\\p{Cn}]",
+        "print" => "[^\\p{White_Space}\\p{Cc}\\p{Cn}]\\p{Zs}",
+        "xdigit" => "0-9a-fA-F",
+        "ascii" => "\\x00-\\x7f",
+        other => return Err(format!("the bracket [:{other}:]")),
+    };
+    Ok(format!("[{negated}{set}]"))
+}
+
+/// Returns the flags of a text that starts like `?mi-x:` or `?m)`.
+pub(super) fn inline_flags(rest: &str) -> Option<&str> {
+    let flags = rest.strip_prefix('?')?;
+    let end = flags.find([':', ')'])?;
+    let flags = &flags[..end];
+    (!flags.is_empty() && flags.chars().all(|flag| "mix-".contains(flag))).then_some(flags)
+}

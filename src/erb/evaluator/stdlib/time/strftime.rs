@@ -1,0 +1,123 @@
+//! `Time#strftime`.
+
+use super::{Moment, offset};
+
+/// The padding of a number.
+#[derive(Clone, Copy)]
+enum Padding {
+    Zeros(usize),
+    Blanks(usize),
+}
+
+/// Formats a time. Returns `None` if a directive, or a flag of one, is not supported.
+pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
+    let at = moment.at;
+    let mut out = String::new();
+    let mut characters = layout.chars();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            out.push(character);
+            continue;
+        }
+        let mut directive = characters.next()?;
+        let flag = matches!(directive, '-' | '^' | ':' | '0' | '_').then_some(directive);
+        if flag.is_some() {
+            directive = characters.next()?;
+        }
+        if let Some((number, padding)) = number(moment, directive) {
+            let padding = match (flag, padding) {
+                (None, padding) => padding,
+                (Some('-'), _) => Padding::Zeros(0),
+                (Some('0'), Padding::Zeros(width) | Padding::Blanks(width)) => Padding::Zeros(width),
+                (Some('_'), Padding::Zeros(width) | Padding::Blanks(width)) => Padding::Blanks(width),
+                _ => return None,
+            };
+            out.push_str(&match padding {
+                Padding::Zeros(width) => format!("{number:0width$}"),
+                Padding::Blanks(width) => format!("{number:width$}"),
+            });
+            continue;
+        }
+        if let Some(text) = name(moment, directive) {
+            match flag {
+                None => out.push_str(&text),
+                Some('^') => out.push_str(&text.to_uppercase()),
+                _ => return None,
+            }
+            continue;
+        }
+        if let Some(layout) = composite(directive) {
+            out.push_str(&strftime(moment, flag.is_none().then_some(layout)?)?);
+            continue;
+        }
+        match (flag, directive) {
+            (None, 'L') => out.push_str(&format!("{:03}", at.millisecond())),
+            (None, 'N') => out.push_str(&format!("{:09}", at.nanosecond())),
+            (None, 'p') => out.push_str(if at.hour() < 12 { "AM" } else { "PM" }),
+            (None, 'P') => out.push_str(if at.hour() < 12 { "am" } else { "pm" }),
+            (None, 'z') => out.push_str(&offset(at.offset(), "")),
+            (Some(':'), 'z') => out.push_str(&offset(at.offset(), ":")),
+            (None, 'Z') if moment.utc => out.push_str("UTC"),
+            (None, '%') => out.push('%'),
+            (None, 'n') => out.push('\n'),
+            (None, 't') => out.push('\t'),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+/// Returns the number of a directive, and its padding.
+fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
+    let at = moment.at;
+    let hour = i64::from(at.hour());
+    let hour12 = if hour % 12 == 0 { 12 } else { hour % 12 };
+    let year = i64::from(at.year());
+    Some(match directive {
+        // The sign of a year counts.
+        'Y' => (year, Padding::Zeros(if year < 0 { 5 } else { 4 })),
+        'C' => (year.div_euclid(100), Padding::Zeros(2)),
+        'y' => (year.rem_euclid(100), Padding::Zeros(2)),
+        'm' => (i64::from(at.month() as u8), Padding::Zeros(2)),
+        'd' => (at.day().into(), Padding::Zeros(2)),
+        'e' => (at.day().into(), Padding::Blanks(2)),
+        'j' => (at.ordinal().into(), Padding::Zeros(3)),
+        'H' => (hour, Padding::Zeros(2)),
+        'k' => (hour, Padding::Blanks(2)),
+        'I' => (hour12, Padding::Zeros(2)),
+        'l' => (hour12, Padding::Blanks(2)),
+        'M' => (at.minute().into(), Padding::Zeros(2)),
+        'S' => (at.second().into(), Padding::Zeros(2)),
+        'u' => (at.weekday().number_from_monday().into(), Padding::Zeros(1)),
+        'w' => (moment.weekday().into(), Padding::Zeros(1)),
+        's' => (at.unix_timestamp(), Padding::Zeros(1)),
+        _ => return None,
+    })
+}
+
+/// Returns the name of a directive.
+fn name(moment: &Moment, directive: char) -> Option<String> {
+    let short = |name: String| name.chars().take(3).collect();
+    let (day, month) = (moment.at.weekday().to_string(), moment.at.month().to_string());
+    Some(match directive {
+        'A' => day,
+        'a' => short(day),
+        'B' => month,
+        'b' | 'h' => short(month),
+        _ => return None,
+    })
+}
+
+/// Returns the layout that a directive stands for.
+fn composite(directive: char) -> Option<&'static str> {
+    Some(match directive {
+        'F' => "%Y-%m-%d",
+        'T' | 'X' => "%H:%M:%S",
+        'D' | 'x' => "%m/%d/%y",
+        'R' => "%H:%M",
+        'r' => "%I:%M:%S %p",
+        'c' => "%a %b %e %H:%M:%S %Y",
+        'v' => "%e-%^b-%Y",
+        _ => return None,
+    })
+}

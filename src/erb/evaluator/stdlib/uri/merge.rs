@@ -1,0 +1,118 @@
+//! Resolves references against a base URI, as Ruby does (`URI#merge`).
+
+use super::Uri;
+
+/// Resolves a relative reference. The error is the message of an `InvalidURIError`.
+pub(super) fn merge(base: &Uri, reference: &Uri) -> Result<Uri, &'static str> {
+    let mut merged = base.clone();
+    let has_authority =
+        reference.userinfo().is_some() || reference.host.is_some() || reference.port.is_some();
+    let path = reference.path.as_deref().unwrap_or_default();
+    if path.is_empty() && !has_authority && reference.query.is_none() {
+        if reference.fragment.is_some() {
+            merged.fragment.clone_from(&reference.fragment);
+        }
+        return Ok(merged);
+    }
+    merged.query = None;
+    merged.fragment = None;
+    if has_authority {
+        if !merged.is_file() {
+            merged.user.clone_from(&reference.user);
+            if reference.password.is_some() {
+                merged.password.clone_from(&reference.password);
+            }
+            merged.port = reference.port.or(merged.default_port());
+        }
+        merged.set_host(reference.host.clone());
+        merged.path.clone_from(&reference.path);
+    } else if let (Some(from), Some(to)) = (&base.path, &reference.path) {
+        merged.path = Some(merged_path(from, to));
+    }
+    if reference.query.is_some() {
+        if merged.opaque.is_some() {
+            return Err("query conflicts with opaque");
+        }
+        merged.query.clone_from(&reference.query);
+    }
+    if reference.fragment.is_some() {
+        merged.fragment.clone_from(&reference.fragment);
+    }
+    Ok(merged)
+}
+
+/// Splits a path like `split("/", -1)`.
+fn parts(path: &str) -> Vec<&str> {
+    if path.is_empty() { Vec::new() } else { path.split('/').collect() }
+}
+
+fn merged_path(base: &str, reference: &str) -> String {
+    let (mut base, mut reference) = (parts(base), parts(reference));
+    if base.last() == Some(&"..") {
+        base.push("");
+    }
+    while let Some(at) = base.iter().position(|part| *part == "..") {
+        // Before the first part comes the last one, as with any index in Ruby.
+        let start = at.checked_sub(1).unwrap_or(base.len() - 1);
+        let end = (start + 2).min(base.len());
+        base.drain(start..end);
+    }
+    if reference.first() == Some(&"") {
+        base.clear();
+        reference.remove(0);
+    }
+    if matches!(reference.last(), Some(&("." | ".."))) {
+        reference.push("");
+    }
+    reference.retain(|part| *part != ".");
+    let mut left: Vec<&str> = Vec::new();
+    for part in reference {
+        if part == ".." && left.last().is_some_and(|last| *last != "..") {
+            left.pop();
+        } else {
+            left.push(part);
+        }
+    }
+    let mut ends_with_slash = !left.is_empty();
+    if base.is_empty() {
+        base.push("");
+    } else if ends_with_slash {
+        base.pop();
+    }
+    let up = left.iter().take_while(|part| **part == "..").count();
+    for _ in 0..up {
+        if base.len() > 1 {
+            base.pop();
+        }
+    }
+    if up < left.len() {
+        base.extend(&left[up..]);
+        ends_with_slash = false;
+    }
+    if ends_with_slash {
+        base.push("");
+    }
+    base.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merged_path;
+
+    #[test]
+    fn paths_merge_as_in_ruby() {
+        for (base, reference, merged) in [
+            ("/b/c/d;p", "g", "/b/c/g"),
+            ("/b/c/d;p", "./g", "/b/c/g"),
+            ("/b/c/d;p", "g/", "/b/c/g/"),
+            ("/b/c/d;p", "/g", "/g"),
+            ("/b/c/d;p", ".", "/b/c/"),
+            ("/b/c/d;p", "..", "/b/"),
+            ("/b/c/d;p", "../../../g", "/g"),
+            ("", "g", "/g"),
+            ("/", "", "/"),
+        ] {
+            assert_eq!(merged_path(base, reference), merged, "{base} {reference}");
+        }
+    }
+}
