@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{duration, help};
+use super::duration;
 use engine::environment::Environment;
 
 /// Options for the agent.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::AGENT)]
 pub struct AgentArgs {
     /// Trust the agent unverified if `cloud_provider.cert.ca` is missing
     ///
@@ -27,7 +26,6 @@ impl AgentArgs {
 
 /// The wait for the agent of a VM that exists.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::AGENT)]
 pub(super) struct AgentTimeoutArgs {
     /// Wait for the agent at most this long
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::duration;
 use super::finish::Finished;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{duration, help};
 use crate::ui;
 use base::Result;
 use engine::environment::Environment;
@@ -38,7 +38,7 @@ pub(super) struct CloudCheckArgs {
     resolution: Vec<String>,
 
     /// Treat the agent as dead if it does not answer within this time
-    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10s",
+    #[arg(long, value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
     agent_timeout: Duration,
 }

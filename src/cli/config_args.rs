@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{help, paths};
+use super::paths;
 use manifest::Inputs;
 
 /// Configuration files besides the manifest.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::MANIFEST)]
 pub struct ConfigArgs {
     /// Take the CPIs from this CPI config of a director [default: `cpis` of the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

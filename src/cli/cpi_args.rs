@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 
-use super::{duration, help};
+use super::duration;
 use engine::environment::Environment;
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// The version of the CPI API.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::CPI)]
 pub struct CpiVersionArgs {
     /// Use at most this version of the CPI API, from 1 to 3 [default: the highest of the CPI]
     #[arg(long, hide_short_help = true, value_name = "N",
@@ -20,7 +19,6 @@ pub struct CpiVersionArgs {
 
 /// Options for calls of the CPI.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::CPI)]
 pub struct CpiArgs {
     /// The version of the CPI API.
     #[command(flatten)]

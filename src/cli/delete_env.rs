@@ -9,7 +9,7 @@ use super::finish::Finished;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::Session;
 use super::workdir_args::WorkdirArgs;
-use super::{AgentArgs, StoppingArgs, duration, help};
+use super::{AgentArgs, StoppingArgs, duration};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
 use engine::deploy;
@@ -31,7 +31,7 @@ pub(super) struct DeleteEnvArgs {
     stopping: StoppingArgs,
 
     /// Delete the VM without stopping its jobs if the agent does not answer within this time
-    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10s",
+    #[arg(long, value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
     agent_timeout: Duration,
 

@@ -10,7 +10,7 @@ use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::{RunContext, Session};
 use super::workdir_args::WorkdirArgs;
-use super::{AgentArgs, StoppingArgs, duration, help};
+use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::deploy;
 
@@ -49,7 +49,7 @@ pub struct DeployArgs {
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
-    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10m",
+    #[arg(long, value_name = "DURATION", default_value = "10m",
           value_parser = duration::parse)]
     agent_timeout: Duration,
 

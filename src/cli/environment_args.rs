@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::choices::RendererArgs;
 use super::session::{RunContext, Session};
-use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs, help};
+use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
 
@@ -26,7 +26,7 @@ pub(super) struct EnvironmentArgs {
     pub(super) templates: RendererArgs,
 
     /// Install the packages of the CPI in this directory [default: in the cache]
-    #[arg(long, hide_short_help = true, help_heading = help::heading::CPI, value_name = "DIR",
+    #[arg(long, hide_short_help = true, value_name = "DIR",
           value_hint = ValueHint::DirPath)]
     package_dir: Option<PathBuf>,
 

@@ -7,14 +7,13 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 
 use super::agent_args::AgentTimeoutArgs;
-use super::{help, paths};
+use super::paths;
 use base::Result;
 use engine::inspection::{Gateway, Login, Ssh, SshAction, Way};
 use manifest::Inputs;
 
 /// The connection and login for `ssh` and `scp`.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::SSH)]
 pub(super) struct GatewayArgs {
     /// Connect directly; ignore all other flags and variables for a gateway
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,

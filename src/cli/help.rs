@@ -218,14 +218,41 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
 /// The argument of commands that take the lock of the state.
 const LOCK: &[&str] = &["wait_for_lock"];
 
-/// The headings of groups of options.
-pub(super) mod heading {
-    pub(in crate::cli) const MANIFEST: &str = "Manifest and variables";
-    pub(in crate::cli) const STATE: &str = "State";
-    pub(in crate::cli) const CPI: &str = "CPI";
-    pub(in crate::cli) const AGENT: &str = "Agent and jobs";
-    pub(in crate::cli) const SSH: &str = "Connection";
-}
+/// Groups of options, by the ids of their arguments.
+const HEADINGS: [(&str, &[&str]); 5] = [
+    (
+        "Manifest and variables",
+        &[
+            "manifests",
+            "vars",
+            "var_files",
+            "vars_files",
+            "vars_env",
+            "vars_store",
+            "ops_files",
+            "env_file",
+            "no_env_file",
+            "cpi_config",
+            "cloud_config",
+        ],
+    ),
+    ("State", &["state", "wait_for_lock"]),
+    ("CPI", &["package_dir", "cpi_api_version", "cpi_timeout"]),
+    ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
+    (
+        "Connection",
+        &[
+            "gw_disable",
+            "gw_host",
+            "gw_user",
+            "gw_private_key",
+            "gw_socks5",
+            "private_key",
+            "username",
+            "opts",
+        ],
+    ),
+];
 
 /// Returns the template of `monopile --help`, with the commands of `grammar` in groups.
 pub(super) fn template(grammar: &Command) -> String {
@@ -372,9 +399,17 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     })
 }
 
-/// Hides arguments without effect, and names the kind of volume record that a command is about: connectors
+/// Groups options, hides those without effect, and names the kind of volume record that a command is about: connectors
 /// and targets share their commands.
 fn named(command: Command, path: &str) -> Command {
+    // An attribute of clap for the heading of a flattened group would reach to the arguments after it.
+    let command = command.mut_args(|arg| {
+        let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&arg.get_id().as_str()));
+        match heading {
+            Some((heading, _)) if !arg.is_positional() => arg.help_heading(*heading),
+            _ => arg,
+        }
+    });
     let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
     let command = hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     let Some(kind) = ["connector", "target"].into_iter().find(|kind| {

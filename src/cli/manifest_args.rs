@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::{encryption_args, help, paths};
+use super::{encryption_args, paths};
 use manifest::Inputs;
 
 /// A manifest, its ops files and its variables.
@@ -24,7 +24,6 @@ pub struct ManifestArgs {
 
 /// The ops files and variables of a manifest.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::MANIFEST)]
 pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML (repeatable)
     ///

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use super::choices::RendererArgs;
 use super::finish::Finished;
-use super::{ConfigArgs, ManifestArgs, help, paths, session::Session};
+use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use base::redact::Redactor;
 use base::{Error, Result};
 use engine::deploy::{self, File};
@@ -29,7 +29,7 @@ pub(super) struct RenderArgs {
     /// Use this state [default: bosh-state.json next to bosh.yml]
     ///
     /// It is only read. A vars store that is not named is next to it.
-    #[arg(long, help_heading = help::heading::STATE, value_name = "FILE|URL",
+    #[arg(long, value_name = "FILE|URL",
           value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 

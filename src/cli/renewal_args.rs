@@ -7,7 +7,7 @@ use clap::Args;
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::{RunContext, Session};
-use super::{AgentArgs, StoppingArgs, duration, help};
+use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::deploy;
 use engine::plan::Strategy;
@@ -25,7 +25,7 @@ pub(super) struct RenewalArgs {
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
-    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "10m",
+    #[arg(long, value_name = "DURATION", default_value = "10m",
           value_parser = duration::parse)]
     boot_timeout: Duration,
 

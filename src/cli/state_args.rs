@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::{duration, help, paths};
+use super::{duration, paths};
 use base::{Error, Result};
 use engine::environment::Environment;
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::STATE)]
 pub struct StateArgs {
     /// Use this state [default: bosh-state.json next to bosh.yml]
     ///

@@ -11,7 +11,7 @@ use super::finish::Finished;
 use super::manifest_args::ManifestFlags;
 use super::session::{RunContext, Session};
 use super::table::Table;
-use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, help, history, paths, reference};
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
@@ -56,7 +56,7 @@ pub(super) struct StatusArgs {
     no_cpi: bool,
 
     /// Wait for the agent at most this long
-    #[arg(long, help_heading = help::heading::AGENT, value_name = "DURATION", default_value = "3s",
+    #[arg(long, value_name = "DURATION", default_value = "3s",
           value_parser = duration::parse)]
     agent_timeout: Duration,
 

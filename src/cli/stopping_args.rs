@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{duration, help};
+use super::duration;
 use engine::deploy::Stopping;
 
 /// Options for stopping jobs.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::AGENT)]
 pub struct StoppingArgs {
     /// Stop jobs without their pre-stop and drain scripts
     #[arg(long)]

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{RunContext, Session};
-use crate::cli::{ConfigArgs, CpiVersionArgs, duration, help, paths};
+use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{Bench, Called, Recorder, Source, Watching};
 use base::files::input;
 use base::{Error, Result};
@@ -20,7 +20,6 @@ use engine::protocol::HIGHEST_API_VERSION;
 
 /// The CPI and the options of its calls.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = help::heading::CPI)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
     flags: ManifestFlags,
@@ -57,7 +56,7 @@ pub(super) struct SourceArgs {
     /// Use this state [default: bosh-state.json next to bosh.yml]
     ///
     /// It is only read.
-    #[arg(long, help_heading = help::heading::STATE, value_name = "FILE|URL",
+    #[arg(long, value_name = "FILE|URL",
           value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
