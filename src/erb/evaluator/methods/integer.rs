@@ -216,7 +216,10 @@ impl Interp {
                     return self.type_error("Integer#pow() 2nd argument not allowed unless all are integers");
                 }
                 let (exponent, modulus) = (to_big(&exponent), to_big(&modulus));
-                if exponent < BigInt::from(0) || modulus == BigInt::from(0) {
+                if exponent < BigInt::from(0)
+                    || modulus == BigInt::from(0)
+                    || modulus == BigInt::from(i64::MIN)
+                {
                     return Err(self.unsupported("Integer#pow with this exponent or modulus"));
                 }
                 let limbs = modulus.bits() / 64 + 1;

@@ -32,6 +32,9 @@ impl Interp {
         if awk {
             let blank = crate::evaluator::stdlib::number::is_space;
             let mut rest = text.trim_start_matches(blank);
+            if rest.is_empty() && !text.is_empty() && limit != 0 {
+                parts.push(String::new());
+            }
             while !rest.is_empty() {
                 if limit_reached(&parts) {
                     break;

@@ -31,7 +31,8 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             match args.get(1) {
                 Some(suffix) => {
                     let suffix = it.string_arg(&suffix.clone())?;
-                    let dot = base.rfind('.').filter(|at| *at > 0);
+                    let dots = base.len() - base.trim_start_matches('.').len();
+                    let dot = base.rfind('.').filter(|at| *at > dots);
                     match (suffix.as_str(), dot) {
                         (".*", Some(at)) => base[..at].to_owned(),
                         (".*", None) => base.to_owned(),

@@ -208,6 +208,7 @@ impl<'s> Translator<'s> {
                 self.skip(name.len() + 3);
                 self.out.push_str(&posix_class(name)?);
             }
+            '[' if self.scope().ignores_case => return Err("a set in a set that ignores case".into()),
             '[' => return self.open_set(),
             ']' => {
                 self.in_class -= 1;
