@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::redact::Redactor;
 use base::secret::Secret;
 use base::timing::Clock;
-use engine::agent::{Agent, Endpoint};
+use engine::agent::{Agent, AgentEndpoint};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::rows::packages;
@@ -88,6 +88,6 @@ fn write(file: &Path, bytes: u64, through: bool) {
 fn agent(mbus: &str, ca: &str) -> Agent {
     let redactor = Redactor::default();
     let mbus = Secret::new(mbus, &redactor);
-    let endpoint = Endpoint::new(&mbus, Some(&std::fs::read_to_string(ca).unwrap()), &redactor).unwrap();
+    let endpoint = AgentEndpoint::new(&mbus, Some(&std::fs::read_to_string(ca).unwrap()), &redactor).unwrap();
     Agent::new(endpoint, "benches", Arc::new(|| None), Clock::start())
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use manifest::variables::{Definitions, Resolver, Sources, syntax};
-use manifest::vars_store::Spec;
+use manifest::vars_store::GeneratorSpec;
 
 fuzz_target!(|input: (&str, &str)| {
     let (manifest, variables) = input;
     for reference in syntax::references(manifest) {
-        assert!(syntax::whole(&manifest[reference.range.clone()]).is_some());
+        assert!(syntax::as_single_reference(&manifest[reference.range.clone()]).is_some());
     }
     let Ok(mut root) = yaml::load(manifest, Path::new("manifest.yml")) else { return };
     let Ok(given) = yaml::load(variables, Path::new("vars.yml")) else { return };
@@ -22,7 +22,7 @@ fuzz_target!(|input: (&str, &str)| {
     }
     let Ok(definitions) = Definitions::of(&root) else { return };
     for definition in definitions.iter() {
-        let _ = Spec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
+        let _ = GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
     }
     let mut resolver = Resolver::new(&sources, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
     if resolver.take_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok() {

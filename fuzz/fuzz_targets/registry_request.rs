@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::redact::Redactor;
 use base::secret::Secret;
-use engine::registry::{Credentials, Registry};
+use engine::registry::{RegistryCredentials, Registry};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,7 +35,7 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
     let password = Secret::new("s3cret", &Redactor::default());
-    let credentials = Credentials { username: "registry".into(), password };
+    let credentials = RegistryCredentials { username: "registry".into(), password };
     let address = "127.0.0.1:0".parse().unwrap();
     let registry = Registry::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
     Served { runtime, registry, file }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::encryption::Encryption;
 use base::events::Reporter;
 use libfuzzer_sys::fuzz_target;
-use manifest::vars::command::{Request, run};
+use manifest::vars::command::{VarsRequest, run};
 use manifest::vars_store::Store;
 use tempfile::TempDir;
 use yaml::{Data, Mapping, Node};
@@ -53,13 +53,13 @@ fn checked(path: &Path) -> Option<Store> {
     let store = Store::open(path, &encryption).ok()?;
     let reporter = Reporter::silent();
     let within = Duration::from_secs(86_400);
-    let check = Request::Check { declared: Vec::new(), within };
-    for request in [Request::List { json: false }, Request::List { json: true }, check] {
+    let check = VarsRequest::Check { declared: Vec::new(), within };
+    for request in [VarsRequest::List { json: false }, VarsRequest::List { json: true }, check] {
         if let Ok(text) = run(path, &encryption, &request, &reporter) {
             assert!(!text.chars().any(|one| one.is_control() && one != '\n'), "{text:?}");
         }
     }
-    let _ = run(path, &encryption, &Request::Finish { name: "pair".into() }, &reporter);
+    let _ = run(path, &encryption, &VarsRequest::Finish { name: "pair".into() }, &reporter);
     Some(store)
 }
 

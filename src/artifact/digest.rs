@@ -327,7 +327,7 @@ mod tests {
                           2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
 
     #[test]
-    fn every_form_is_parsed_and_the_strongest_function_checked() {
+    fn parses_every_form_and_checks_the_strongest_function() {
         for (text, strongest) in [
             (SHA1.to_owned(), Algorithm::Sha1),
             (format!("sha1:{SHA1}"), Algorithm::Sha1),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_digests_are_refused() {
+    fn rejects_invalid_digests() {
         assert_eq!("".parse::<Digest>(), Err(ParseDigestError::Empty));
         assert_eq!(" ; ".parse::<Digest>(), Err(ParseDigestError::Empty));
         assert_eq!("md5:00".parse::<Digest>(), Err(ParseDigestError::UnknownAlgorithm("md5".into())));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matching_sha1_does_not_outweigh_a_wrong_sha256() {
+    fn wrong_sha256_fails_even_if_sha1_matches() {
         let expected: Digest = format!("{SHA1};sha256:{}", "0".repeat(64)).parse().unwrap();
         let actual = Digest::of(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
         let error = expected.check(&actual, "release 'x'").unwrap_err();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_hashes_the_bytes_read() {
+    fn reader_hashes_the_bytes_read() {
         let mut text = String::new();
         let mut reader = HashingReader::new(&b"abc"[..], Hasher::new(&[Algorithm::Sha1]));
         reader.read_to_string(&mut text).unwrap();

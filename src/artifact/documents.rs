@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_taken_unchanged() {
+    fn version_is_read_as_text() {
         for version in ["1.10", "621.0", "0x10", "1e3", "'7'", "0+dev.1", "2_0", "2024-01-01"] {
             let text = format!("name: 12\nversion: {version}\n");
             let manifest: StemcellManifest = decode(text.as_bytes(), "stemcell.MF").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_spec_keeps_order_and_types() {
+    fn job_spec_keeps_order_and_types() {
         let text = b"name: j\ntemplates: {z.erb: bin/z, a.erb: bin/a}\nproperties:\n  z.port: {default: \
                      80}\n  a: {description: d}\n  bare:\n  list: {default: [1, {k: ~}]}\nconsumes: [{name: \
                      db, type: x}]\n";
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_resolved_as_bosh_does() {
+    fn property_defaults_are_typed_as_in_bosh() {
         let text = b"name: j\nproperties:\n  a: {default: yes}\n  b: {default: 'yes'}\n  c: {default: \
                      off}\n  d: {default: 0644}\n  e: {default: 1.10}\n  f: {default: }\n  g.h: {default: \
                      {<<: {x: 1}, k: 2}}\n  1: {default: one}\n";
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_large_documents_are_refused_at_once() {
+    fn rejects_deep_and_large_documents_quickly() {
         let begun = std::time::Instant::now();
         for text in [
             "[".repeat(8 << 20),
@@ -284,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn empty_sections_are_empty() {
+    fn null_sections_are_empty_lists() {
         let spec: JobSpec = decode(b"name: j\ntemplates:\nproperties: {}\npackages: ~\n", "job.MF").unwrap();
         assert!(spec.templates.is_empty() && spec.properties.is_empty() && spec.packages.is_none());
     }
 
     #[test]
-    fn errors_name_the_file_and_the_line() {
+    fn errors_name_file_and_line() {
         let error = decode::<JobSpec>(b"name: j\ntemplates: [a]\n", "job.MF of job 'j'").unwrap_err();
         let text = format!("{error:?}");
         assert!(text.contains("job.MF of job 'j'") && text.contains("line 2"), "{text}");

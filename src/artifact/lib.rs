@@ -37,7 +37,7 @@ mod fetch;
 pub mod inspect;
 pub mod limits;
 mod location;
-mod overlap;
+mod read_ahead;
 pub mod release;
 pub mod rewrite;
 mod source_form;

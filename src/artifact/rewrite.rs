@@ -119,11 +119,11 @@ pub fn redigest_release(
         package.digest = digest(&package.archive)?;
     }
     let license = match &release.license {
-        Some(license) => Some(Part {
+        Some(license) => Some(ManifestEntry {
             version: license.fingerprint.clone(),
             fingerprint: license.fingerprint.clone(),
             sha1: digest(&license.archive)?.to_string(),
-            ..Part::default()
+            ..ManifestEntry::default()
         }),
         None => None,
     };
@@ -139,9 +139,9 @@ pub fn redigest_release(
         version: &release.version,
         commit_hash: &release.commit_hash,
         uncommitted_changes: release.uncommitted_changes,
-        jobs: release.jobs.iter().map(Part::job).collect(),
-        packages: release.packages.iter().map(Part::package).collect(),
-        compiled_packages: release.compiled_packages.iter().map(Part::package).collect(),
+        jobs: release.jobs.iter().map(ManifestEntry::job).collect(),
+        packages: release.packages.iter().map(ManifestEntry::package).collect(),
+        compiled_packages: release.compiled_packages.iter().map(ManifestEntry::package).collect(),
         license,
         no_compression,
     };
@@ -157,19 +157,19 @@ struct Manifest<'a> {
     commit_hash: &'a str,
     uncommitted_changes: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    jobs: Vec<Part>,
+    jobs: Vec<ManifestEntry>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    packages: Vec<Part>,
+    packages: Vec<ManifestEntry>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    compiled_packages: Vec<Part>,
+    compiled_packages: Vec<ManifestEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    license: Option<Part>,
+    license: Option<ManifestEntry>,
     no_compression: bool,
 }
 
 /// A job, a package or the license in `release.MF`.
 #[derive(Default, Serialize)]
-struct Part {
+struct ManifestEntry {
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
     version: String,
@@ -183,27 +183,27 @@ struct Part {
     dependencies: Option<Vec<String>>,
 }
 
-impl Part {
+impl ManifestEntry {
     fn job(job: &release::Job) -> Self {
-        Part {
+        ManifestEntry {
             name: job.name.clone(),
             version: job.version.clone(),
             fingerprint: job.fingerprint.clone(),
             sha1: job.digest.to_string(),
             packages: Some(job.packages.clone()),
-            ..Part::default()
+            ..ManifestEntry::default()
         }
     }
 
     fn package(package: &release::Package) -> Self {
-        Part {
+        ManifestEntry {
             name: package.name.clone(),
             version: package.version.clone(),
             fingerprint: package.fingerprint.clone(),
             sha1: package.digest.to_string(),
             stemcell: package.compiled_for.clone(),
             dependencies: Some(package.dependencies.clone()),
-            ..Part::default()
+            ..ManifestEntry::default()
         }
     }
 }

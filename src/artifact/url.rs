@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirects_are_resolved() {
+    fn redirect_targets_are_resolved() {
         let from = HttpUrl::new("https://u:p@host:8443/d/x.tgz?q=1");
         for (target, expected) in [
             ("/y?z", "https://host:8443/y?z"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_with_host_and_port() {
+    fn credentials_are_sent_to_the_same_host_and_port_only() {
         let from = HttpUrl::new("https://u:p@Host/d/x.tgz");
         for (other, may) in [
             ("https://host/y", true),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_not_shown() {
+    fn display_hides_credentials() {
         let url = HttpUrl::new("https://user:p%40ss@host:8443/d/x.tgz?X-Signature=secret#f");
         assert_eq!(url.to_string(), "https://host:8443/d/x.tgz");
         assert_eq!(format!("{url:?}"), "https://host:8443/d/x.tgz");

@@ -23,7 +23,7 @@ pub fn basic_authorization_of(credentials: &str) -> String {
 }
 
 /// Shortens text to at most `limit` bytes and `…`, for messages from outside that contain whole documents.
-pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     match text.get(..text.floor_char_boundary(limit)) {
         Some(start) if start.len() < text.len() => Cow::Owned(format!("{start}…")),
         _ => Cow::Borrowed(text),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_match_their_standards() {
+    fn encodings_follow_their_rfcs() {
         // The example of RFC 7617.
         assert_eq!(basic_authorization("Aladdin", "open sesame"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
         assert_eq!(rfc3339(OffsetDateTime::UNIX_EPOCH), "1970-01-01T00:00:00Z");

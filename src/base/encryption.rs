@@ -42,9 +42,9 @@ pub enum StoredForm {
     /// Plain text.
     Plain,
     /// Encrypted for recipients that are others than the current ones, or not known.
-    ToOthers,
+    OtherRecipients,
     /// Encrypted for the current recipients.
-    AsWanted,
+    CurrentRecipients,
 }
 
 fn is_encrypted(bytes: &[u8]) -> bool {
@@ -56,17 +56,17 @@ fn is_encrypted(bytes: &[u8]) -> bool {
 ///
 /// age itself does not record recipients. The hash is a stanza of an unknown type, which other programs
 /// ignore.
-struct Mark(String);
+struct RecipientsMark(String);
 
 const MARK: &str = "monopile-recipients";
 
-impl Mark {
+impl RecipientsMark {
     fn of(recipients: &[String]) -> Self {
         // However often and in which order they are named.
         let recipients: BTreeSet<&String> = recipients.iter().collect();
         let digest =
             recipients.iter().fold(Sha256::new(), |digest, one| digest.chain_update(format!("{one}\n")));
-        Mark(hex::encode(digest.finalize()))
+        RecipientsMark(hex::encode(digest.finalize()))
     }
 
     /// Reads the mark of an encrypted document. Returns `None` if it has none, as those of other programs.
@@ -77,12 +77,12 @@ impl Mark {
         let mut lines = file.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
         let beginning = format!("-> {MARK} ");
         lines.find_map(|line| {
-            str::from_utf8(line).ok()?.strip_prefix(&beginning).map(|mark| Mark(mark.to_owned()))
+            str::from_utf8(line).ok()?.strip_prefix(&beginning).map(|mark| RecipientsMark(mark.to_owned()))
         })
     }
 }
 
-impl Recipient for Mark {
+impl Recipient for RecipientsMark {
     fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
         let stanza = Stanza { tag: MARK.to_owned(), args: vec![self.0.clone()], body: Vec::new() };
         Ok((vec![stanza], HashSet::new()))
@@ -118,18 +118,20 @@ impl Encryption {
     }
 
     /// Returns true if documents are written encrypted.
-    pub fn seals(&self) -> bool {
+    pub fn encrypts(&self) -> bool {
         !self.recipients.is_empty()
     }
 
     /// Returns the form of a stored document.
-    pub fn kept(&self, bytes: &[u8]) -> StoredForm {
+    pub fn stored_form(&self, bytes: &[u8]) -> StoredForm {
         match is_encrypted(bytes) {
             false => StoredForm::Plain,
-            true if Mark::read(bytes).is_some_and(|mark| mark.0 == Mark::of(&self.recipients).0) => {
-                StoredForm::AsWanted
+            true if RecipientsMark::read(bytes)
+                .is_some_and(|mark| mark.0 == RecipientsMark::of(&self.recipients).0) =>
+            {
+                StoredForm::CurrentRecipients
             }
-            true => StoredForm::ToOthers,
+            true => StoredForm::OtherRecipients,
         }
     }
 
@@ -139,13 +141,13 @@ impl Encryption {
     }
 
     /// Encrypts a document for the recipients. Returns it unchanged if there are none.
-    pub fn seal(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        if !self.seals() {
+    pub fn encrypt(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        if !self.encrypts() {
             return Ok(bytes.to_vec());
         }
         let recipients = self.recipients.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
         let recipients = recipients.map_err(io::Error::other)?;
-        let mark = Mark::of(&self.recipients);
+        let mark = RecipientsMark::of(&self.recipients);
         let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient).chain([&mark as _]);
         let encryptor = Encryptor::with_recipients(recipients).map_err(io::Error::other)?;
         let armor = ArmoredWriter::wrap_output(Vec::new(), Format::AsciiArmor)?;
@@ -157,7 +159,7 @@ impl Encryption {
     /// Decrypts a document. Returns a plain one unchanged.
     ///
     /// The kind of the error is `InvalidInput` if the header is damaged or if no identity fits.
-    pub fn open(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    pub fn decrypt(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         if !is_encrypted(&bytes) {
             return Ok(bytes);
         }
@@ -227,60 +229,64 @@ mod tests {
     fn only_recipients_can_decrypt() {
         let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
         let to_both = Encryption::new(vec![one, two], Vec::new()).unwrap();
-        let sealed = to_both.seal(b"a secret").unwrap();
+        let sealed = to_both.encrypt(b"a secret").unwrap();
         assert!(sealed.starts_with(BEGINNINGS[0]) && sealed.is_ascii());
-        assert_ne!(to_both.seal(b"a secret").unwrap(), sealed);
+        assert_ne!(to_both.encrypt(b"a secret").unwrap(), sealed);
         for identity in [first, second] {
             let opening = Encryption::new(Vec::new(), vec![identity]).unwrap();
-            assert_eq!(opening.open(sealed.clone()).unwrap(), b"a secret");
+            assert_eq!(opening.decrypt(sealed.clone()).unwrap(), b"a secret");
             assert_eq!(
-                opening.open([&sealed[..], b"\n\n\n"].concat()).unwrap(),
+                opening.decrypt([&sealed[..], b"\n\n\n"].concat()).unwrap(),
                 b"a secret",
                 "more empty lines"
             );
             assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
-            assert_eq!(opening.open(b"plain".to_vec()).unwrap(), b"plain");
+            assert_eq!(opening.decrypt(b"plain".to_vec()).unwrap(), b"plain");
         }
-        let error = Encryption::new(Vec::new(), vec![third]).unwrap().open(sealed.clone()).unwrap_err();
+        let error = Encryption::new(Vec::new(), vec![third]).unwrap().decrypt(sealed.clone()).unwrap_err();
         assert!(error.to_string().contains("not for the identity"), "{error}");
-        let error = to_both.open(sealed).unwrap_err();
+        let error = to_both.decrypt(sealed).unwrap_err();
         assert!(error.to_string().contains("--identity"), "{error}");
-        assert_eq!(Encryption::default().seal(b"x").unwrap(), b"x");
+        assert_eq!(Encryption::default().encrypt(b"x").unwrap(), b"x");
     }
 
     #[test]
-    fn a_change_of_recipients_is_noticed() {
+    fn change_of_recipients_is_noticed() {
         let ((one, _), (two, _)) = (pair(), pair());
         let to = |recipients: &[&String]| {
             Encryption::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
         };
-        let sealed = to(&[&one, &two]).seal(b"a secret").unwrap();
+        let sealed = to(&[&one, &two]).encrypt(b"a secret").unwrap();
         for (encryption, kept) in [
-            (to(&[&one, &two]), StoredForm::AsWanted),
-            (to(&[&two, &one, &two]), StoredForm::AsWanted),
-            (to(&[&one]), StoredForm::ToOthers),
-            (to(&[]), StoredForm::ToOthers),
+            (to(&[&one, &two]), StoredForm::CurrentRecipients),
+            (to(&[&two, &one, &two]), StoredForm::CurrentRecipients),
+            (to(&[&one]), StoredForm::OtherRecipients),
+            (to(&[]), StoredForm::OtherRecipients),
         ] {
-            assert_eq!(encryption.kept(&sealed), kept, "{encryption:?}");
-            assert_eq!(encryption.kept(&[&sealed[..], b"\n"].concat()), kept);
-            assert_eq!(encryption.kept(b"{}"), StoredForm::Plain);
+            assert_eq!(encryption.stored_form(&sealed), kept, "{encryption:?}");
+            assert_eq!(encryption.stored_form(&[&sealed[..], b"\n"].concat()), kept);
+            assert_eq!(encryption.stored_form(b"{}"), StoredForm::Plain);
         }
         let recipient: x25519::Recipient = one.parse().unwrap();
         let foreign = age::encrypt_and_armor(&recipient, b"a secret").unwrap();
-        assert_eq!(to(&[&one]).kept(foreign.as_bytes()), StoredForm::ToOthers, "by another program");
+        assert_eq!(
+            to(&[&one]).stored_form(foreign.as_bytes()),
+            StoredForm::OtherRecipients,
+            "by another program"
+        );
     }
 
     #[test]
-    fn damage_is_an_error() {
+    fn damaged_documents_are_an_error() {
         let (recipient, identity) = pair();
         let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
-        let sealed = encryption.seal(&[b'x'; 500]).unwrap();
+        let sealed = encryption.encrypt(&[b'x'; 500]).unwrap();
         for at in (40..sealed.len() - 40).step_by(37) {
             let mut damaged = sealed.clone();
             damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
-            assert!(encryption.open(damaged).is_err(), "at {at}");
+            assert!(encryption.decrypt(damaged).is_err(), "at {at}");
         }
-        assert!(encryption.open(sealed[..sealed.len() / 2].to_vec()).is_err());
+        assert!(encryption.decrypt(sealed[..sealed.len() / 2].to_vec()).is_err());
     }
 
     #[test]

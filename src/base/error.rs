@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_inside_an_io_error_keeps_kind_and_hints() {
+    fn error_inside_an_io_error_keeps_kind_and_hints() {
         let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_hint("look");
         let failed = Error::io("writing 'x'", io::Error::other(lost)).with_hint("then run it again");
         assert_eq!(failed.kind(), ErrorKind::Locked);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_gets_a_hint_about_the_owner() {
+    fn missing_permission_gets_a_hint_about_the_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing/file");
         let failed =

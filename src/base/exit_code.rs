@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_every_code() {
+    fn table_lists_every_exit_code() {
         let listed: Vec<u8> =
             TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
         let known =

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_known_to_the_redactor_and_never_shown() {
+    fn secret_is_registered_with_the_redactor_and_not_shown() {
         let redactor = Redactor::default();
         let secret = Secret::new("hunter22", &redactor);
         assert_eq!(redactor.apply("it is hunter22"), "it is <redacted>");

@@ -32,7 +32,7 @@ pub enum Lane {
 const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 
 /// The progress of all tasks.
-struct Board {
+struct GraphProgress {
     /// For each task, the number of its dependencies that are not done.
     waits_for: Vec<usize>,
     /// For each lane, priority and number of its ready tasks. Of tasks with the same priority, the lowest
@@ -43,7 +43,7 @@ struct Board {
     problem: Option<Error>,
 }
 
-impl Board {
+impl GraphProgress {
     fn make_ready(&mut self, number: usize, task: &Task) {
         self.ready[task.lane as usize].push((task.priority, std::cmp::Reverse(number)));
     }
@@ -64,7 +64,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         }
     }
     let waits_for: Vec<usize> = tasks.iter().map(|task| task.after.len()).collect();
-    let mut board = Board { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
+    let mut board = GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
     for (number, task) in tasks.iter().enumerate().filter(|(_, task)| task.after.is_empty()) {
         board.make_ready(number, task);
     }
@@ -95,7 +95,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
 }
 
 /// Waits for a ready task of the lane and returns its number. Returns `None` when no more tasks will start.
-fn next(mut board: MutexGuard<'_, Board>, changed: &Condvar, lane: Lane) -> Option<usize> {
+fn next(mut board: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
     loop {
         if board.problem.is_some() || board.left == 0 {
             return None;
@@ -107,7 +107,13 @@ fn next(mut board: MutexGuard<'_, Board>, changed: &Condvar, lane: Lane) -> Opti
     }
 }
 
-fn finish(board: &mut Board, number: usize, outcome: Result<()>, followers: &[Vec<usize>], tasks: &[Task]) {
+fn finish(
+    board: &mut GraphProgress,
+    number: usize,
+    outcome: Result<()>,
+    followers: &[Vec<usize>],
+    tasks: &[Task],
+) {
     board.left -= 1;
     if let Err(error) = outcome {
         board.problem.get_or_insert(error);
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_task_delays_only_its_dependents() {
+    fn slow_task_delays_only_its_dependents() {
         // Task 0 is slow and task 1 depends on it. The chain 2, 3, 4 must not wait for them.
         let tasks = [task(&[], 0), task(&[0], 0), task(&[], 0), task(&[2], 0), task(&[3], 0)];
         let done = Mutex::new(Vec::new());
@@ -174,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_do_not_wait_for_each_other() {
+    fn lanes_run_independently() {
         let slow = Task { lane: Lane::Work, ..Task::default() };
         let tasks = [slow.clone(), slow, Task::default(), Task::default()];
         let done = Mutex::new(Vec::new());
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_graph_succeeds() {
+    fn empty_graph_succeeds() {
         run(&[], 4, &|_| Ok(())).unwrap();
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn words_for_a_shell_are_quoted_if_needed() {
+    fn shell_words_are_quoted_if_needed() {
         assert_eq!(shell_word("/srv/a-b_c.json"), "/srv/a-b_c.json");
         assert_eq!(shell_word("s3://bucket/state.json"), "s3://bucket/state.json");
         assert_eq!(shell_word("/my env/it's.json"), r"'/my env/it'\''s.json'");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_text_cannot_control_the_terminal() {
+    fn clean_removes_terminal_control_sequences() {
         assert_eq!(clean("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(clean("\x1b[2J\x1b[31mred\x1b[0m\x07"), "red");
         assert_eq!(clean("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b\u{9b}31m"), "ab31m");

@@ -28,11 +28,11 @@ const OWN_WORK: usize = ACTIVITIES;
 /// The stopwatch of one run. Cheap to clone; clones share it.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<ActivityTotals>>,
 }
 
 #[derive(Debug)]
-struct Ledger {
+struct ActivityTotals {
     /// The time up to which `spent` is complete.
     settled: Instant,
     /// Number of threads in each activity.
@@ -88,7 +88,7 @@ pub struct Timings {
 
 /// An activity in progress. Dropping it ends the activity.
 #[derive(Debug)]
-pub struct Spending<'c> {
+pub struct ActivityTimer<'c> {
     clock: &'c Clock,
     activity: Activity,
 }
@@ -96,7 +96,7 @@ pub struct Spending<'c> {
 impl Clock {
     /// Starts a clock.
     pub fn start() -> Self {
-        let ledger = Ledger {
+        let ledger = ActivityTotals {
             settled: Instant::now(),
             active: [0; ACTIVITIES],
             spent: [Duration::ZERO; ACTIVITIES + 1],
@@ -106,16 +106,16 @@ impl Clock {
     }
 
     /// Starts an activity, which lasts until the result is dropped.
-    pub fn spend(&self, activity: Activity) -> Spending<'_> {
+    pub fn measure(&self, activity: Activity) -> ActivityTimer<'_> {
         let mut ledger = self.lock();
         ledger.settle(Instant::now());
         ledger.active[activity as usize] += 1;
-        Spending { clock: self, activity }
+        ActivityTimer { clock: self, activity }
     }
 
     /// Sleeps, and counts the time as [`Activity::Waiting`].
     pub fn sleep(&self, duration: Duration) {
-        let _waiting = self.spend(Activity::Waiting);
+        let _waiting = self.measure(Activity::Waiting);
         std::thread::sleep(duration);
     }
 
@@ -133,12 +133,12 @@ impl Clock {
         Timings { total, cpi, agent, agent_task, waiting, own, counts: ledger.counts }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, ActivityTotals> {
         self.ledger.lock()
     }
 }
 
-impl Ledger {
+impl ActivityTotals {
     fn settle(&mut self, now: Instant) {
         let current = self.active.iter().position(|threads| *threads > 0).unwrap_or(OWN_WORK);
         self.spent[current] += now.saturating_duration_since(self.settled);
@@ -146,7 +146,7 @@ impl Ledger {
     }
 }
 
-impl Drop for Spending<'_> {
+impl Drop for ActivityTimer<'_> {
     fn drop(&mut self) {
         let mut ledger = self.clock.lock();
         ledger.settle(Instant::now());
@@ -166,7 +166,7 @@ mod tests {
     const TICK: Duration = Duration::from_millis(20);
 
     #[test]
-    fn every_moment_counts_once() {
+    fn overlapping_activities_are_not_counted_twice() {
         let clock = Clock::start();
         let begun = Instant::now();
         std::thread::scope(|scope| {
@@ -174,7 +174,7 @@ mod tests {
                 scope.spawn(|| clock.sleep(2 * TICK));
             }
             scope.spawn(|| {
-                let _agent = clock.spend(Activity::Agent);
+                let _agent = clock.measure(Activity::Agent);
                 std::thread::sleep(TICK);
             });
         });

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_survives_encoding_and_errors_do_not_quote_it() {
+    fn endpoint_round_trips_and_errors_do_not_quote_it() {
         let endpoint = Client::endpoint("127.0.0.1", 6901, "registry", "p@:/%ss wörd");
         assert!(!endpoint.contains("p@"), "{endpoint}");
         let client = Client::new(&endpoint).unwrap();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::duration;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
-use artifact::cache::{self, Entry, Pruned};
+use artifact::cache::{self, CacheEntry, Pruned};
 use base::Result;
 
 #[derive(Debug, Clone, Args)]
@@ -38,28 +38,30 @@ enum CacheCommand {
 }
 
 impl CacheArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let root = session.cache_dir()?;
         match self.command {
             CacheCommand::List => {
                 let entries = cache::list(&root)?;
                 match session.globals.json() {
-                    true => Finished::json(&entries),
-                    false => Ok(Finished::Output(listed(&entries, &session.layout()).into_bytes())),
+                    true => CommandResult::json(&entries),
+                    false => {
+                        Ok(CommandResult::Output(entries_table(&entries, &session.layout()).into_bytes()))
+                    }
                 }
             }
             CacheCommand::Prune { unused, all } => {
                 let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
                 match session.globals.json() {
-                    true => Finished::json(&pruned),
-                    false => Ok(Finished::Output(pruned_text(pruned).into_bytes())),
+                    true => CommandResult::json(&pruned),
+                    false => Ok(CommandResult::Output(pruned_text(pruned).into_bytes())),
                 }
             }
         }
     }
 }
 
-fn listed(entries: &[Entry], layout: &Layout) -> String {
+fn entries_table(entries: &[CacheEntry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
         let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());

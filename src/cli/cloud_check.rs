@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::duration;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use super::table::{Layout, Table};
@@ -14,7 +14,8 @@ use crate::ui;
 use base::Result;
 use engine::environment::Environment;
 use engine::inspection::{
-    self, Check, Checked, CloudCheck, CloudChecked, FindingStatus, Problem, Repair, Treated,
+    self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, FindingStatus, Problem, Repair,
+    RepairedProblem,
 };
 
 #[derive(Debug, Clone, Args)]
@@ -44,17 +45,17 @@ pub(super) struct CloudCheckArgs {
 }
 
 impl CloudCheckArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
         let (deploy, run_context) = self.renewal.prepare(session)?;
-        let request = CloudCheck { deploy, agent_timeout: self.agent_timeout };
+        let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
         if self.report {
             return report(&request.check(), &run_context.environment, session);
         }
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |problem: &Problem, left: &[Repair]| {
             let asks = || self.choose(session, problem, left, interrupted);
-            let chosen = run_context.environment.paths.state.while_asking(asks)?;
+            let chosen = run_context.environment.paths.state.while_prompting(asks)?;
             if chosen.is_some() {
                 interrupted = "interrupted: the repairs before this question are done";
             }
@@ -62,12 +63,12 @@ impl CloudCheckArgs {
         };
         let checked = inspection::cloud_check(&request, &run_context.environment, choose)?;
         let output = match session.globals.json() {
-            true => Finished::json(&checked.problems)?,
-            false => Finished::Output(shown(&checked, &session.layout()).into_bytes()),
+            true => CommandResult::json(&checked.problems)?,
+            false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
-            Some(error) if session.interactive() => output.but(error),
-            Some(error) => output.but(error.with_hint("--auto makes all repairs that lose no data")),
+            Some(error) if session.interactive() => output.with_problem(error),
+            Some(error) => output.with_problem(error.with_hint("--auto makes all repairs that lose no data")),
             None => output,
         })
     }
@@ -112,19 +113,23 @@ fn described(repair: Repair) -> PossibleValue {
 }
 
 /// Reports everything on record with its actual status.
-pub(super) fn report(request: &Check, environment: &Environment, session: &Session) -> Result<Finished> {
+pub(super) fn report(
+    request: &CheckRequest,
+    environment: &Environment,
+    session: &Session,
+) -> Result<CommandResult> {
     let checked = inspection::report(request, environment)?;
     let output = match session.globals.json() {
-        true => Finished::json(&checked.findings)?,
-        false => Finished::Output(reported(&checked, &session.layout()).into_bytes()),
+        true => CommandResult::json(&checked.findings)?,
+        false => CommandResult::Output(findings_table(&checked, &session.layout()).into_bytes()),
     };
     Ok(match checked.drift() {
-        Some(error) => output.but(error),
+        Some(error) => output.with_problem(error),
         None => output,
     })
 }
 
-fn reported(checked: &Checked, layout: &Layout) -> String {
+fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "CID", "Status", "Details", "Repairs"]);
     for finding in &checked.findings {
         let status = match finding.status {
@@ -141,7 +146,7 @@ fn reported(checked: &Checked, layout: &Layout) -> String {
     table.print(layout)
 }
 
-fn shown(checked: &CloudChecked, layout: &Layout) -> String {
+fn problems_table(checked: &CloudCheckResult, layout: &Layout) -> String {
     if checked.problems.is_empty() {
         return "No problem found with VM, agent and disks.\n".to_owned();
     }
@@ -157,7 +162,7 @@ fn names(repairs: &[Repair]) -> String {
     repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
 }
 
-fn result(treated: &Treated) -> String {
+fn result(treated: &RepairedProblem) -> String {
     let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
     match (treated.solved, tried.is_empty()) {
         (true, true) => "solved without a repair".to_owned(),

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::complete;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use base::Result;
 
 /// A line for each shell that installs its script.
@@ -33,7 +33,7 @@ enum ShellName {
 }
 
 impl CompletionArgs {
-    pub(super) fn run(self) -> Result<Finished> {
+    pub(super) fn run(self) -> Result<CommandResult> {
         let shell = match self.shell {
             ShellName::Bash => "bash",
             ShellName::Zsh => "zsh",
@@ -41,6 +41,6 @@ impl CompletionArgs {
             ShellName::Powershell => "powershell",
             ShellName::Elvish => "elvish",
         };
-        complete::script(shell).map(Finished::Output)
+        complete::script(shell).map(CommandResult::Output)
     }
 }

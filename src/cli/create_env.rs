@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::DeployArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::plan;
 use super::session::Session;
 use base::files::input;
@@ -32,7 +32,7 @@ impl CreateEnvArgs {
         self.dry_run
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.dry_run {
             return plan::plan_report(self.deploy, session)
                 .and_then(|plan_report| plan::show(&plan_report, session));
@@ -46,6 +46,6 @@ impl CreateEnvArgs {
         session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
         let (request, run_context) = self.deploy.prepare(session)?;
-        deploy::create_env(&request, plan.as_ref(), &run_context.environment).map(Finished::Summary)
+        deploy::create_env(&request, plan.as_ref(), &run_context.environment).map(CommandResult::Summary)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::environment_args::EnvironmentArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::Session;
 use super::workdir_args::WorkdirArgs;
@@ -61,7 +61,7 @@ impl DeleteEnvArgs {
         Ok(lines.join("\n"))
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         // The run asks about failed calls itself. A state that cannot be read is an error of the run.
         let storage = session.storage(&self.on.state()?)?;
         let confirmed = !deploy::records_only_failed_calls(&storage).unwrap_or_default();
@@ -72,7 +72,7 @@ impl DeleteEnvArgs {
         session.keep_log("delete-env");
         let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut run_context.environment);
-        let request = deploy::DeleteEnv {
+        let request = deploy::DeleteEnvRequest {
             inputs,
             confirmed,
             stopping: self.stopping.stopping(),
@@ -82,6 +82,6 @@ impl DeleteEnvArgs {
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),
         };
-        deploy::delete_env(&request, &run_context.environment).map(Finished::Summary)
+        deploy::delete_env(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

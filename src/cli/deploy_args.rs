@@ -81,10 +81,10 @@ impl DeployArgs {
     }
 
     /// Prepares the request and its run context.
-    pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
+    pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, RunContext)> {
         let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut run_context.environment);
-        let request = deploy::CreateEnv {
+        let request = deploy::CreateEnvRequest {
             inputs,
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,

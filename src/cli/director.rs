@@ -109,7 +109,7 @@ const RELEASE: [&str; 14] = [
 ];
 
 /// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
-pub(super) fn explained(error: clap::Error, mut grammar: Command) -> clap::Error {
+pub(super) fn explain_director_command(error: clap::Error, mut grammar: Command) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR.contains(&name) {
@@ -129,11 +129,11 @@ mod tests {
 
     fn refused(line: &str) -> String {
         let error = grammar::whole().try_get_matches_from(line.split(' ')).unwrap_err();
-        explained(error, grammar::whole()).to_string()
+        explain_director_command(error, grammar::whole()).to_string()
     }
 
     #[test]
-    fn commands_of_a_director_are_explained() {
+    fn director_commands_get_an_explanation() {
         for name in DIRECTOR {
             let text = refused(&format!("monopile {name} -n"));
             let expected =

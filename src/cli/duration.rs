@@ -40,8 +40,8 @@ fn sum(text: &str) -> Result<Duration, String> {
         let (number, after) = rest.split_at(digits);
         let next = after.find(|character: char| character.is_ascii_digit());
         let (unit, after) = after.split_at(next.unwrap_or(after.len()));
-        let number: u64 = number.parse().map_err(|_| expected())?;
-        let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+        let number: u64 = number.parse().map_err(|_| expected_format())?;
+        let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected_format)?;
         // A sum that is too large for the type is longer than any limit.
         let part = Duration::from_millis(number.saturating_mul(*milliseconds));
         total = total.saturating_add(part);
@@ -52,7 +52,7 @@ fn sum(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn expected() -> String {
+fn expected_format() -> String {
     "expected numbers with the units ms, s, m, h, d or w, such as 90s, 1h30m or 2d".to_owned()
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts() {
+    fn parses_timeouts() {
         let seconds = |text| parse(text).map(|duration| duration.as_secs_f64());
         assert_eq!(seconds("90"), Ok(90.0));
         for long in ["18446744073709551615", "18446744073709551s", "100000h"] {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn parses_ages() {
         let hours = |text| parse_age(text).map(|age| age.as_secs_f64() / 3600.0);
         assert_eq!(hours("30d"), Ok(30.0 * 24.0));
         assert_eq!(hours("12h"), Ok(12.0));

@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::table::Table;
 use super::{paths, session::Session};
 use base::{Error, Result};
@@ -126,7 +126,7 @@ impl ExampleArgs {
         self.name.is_none()
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let Some(name) = self.name else { return list(session) };
         let directory = paths::absolute(&paths::expand(&self.directory, paths::home().as_deref()))?;
         let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
@@ -142,19 +142,19 @@ impl ExampleArgs {
         } else {
             format!(" in '{}'", directory.display())
         };
-        Ok(Finished::Summary(format!("wrote example '{name}'; next{place}: monopile {}", example.next)))
+        Ok(CommandResult::Summary(format!("wrote example '{name}'; next{place}: monopile {}", example.next)))
     }
 }
 
-fn list(session: &Session) -> Result<Finished> {
+fn list(session: &Session) -> Result<CommandResult> {
     if session.globals.json() {
-        return Finished::json(&EXAMPLES);
+        return CommandResult::json(&EXAMPLES);
     }
     let mut table = Table::new(["Example", "Description"]);
     for example in &EXAMPLES {
         table.row([example.name, example.description].map(str::to_owned));
     }
-    Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
+    Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
 /// Writes the files of an example. An existing file with other content is an error and stays as it is.
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_examples_ships() {
+    fn every_example_file_is_embedded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
         let mut found = Vec::new();
         for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {

@@ -13,7 +13,7 @@ use base::timing::Counts;
 use base::{ErrorKind, Result};
 
 /// The result of a command that succeeded.
-pub(super) enum Finished {
+pub(super) enum CommandResult {
     /// A sentence for the end of the run.
     Summary(String),
     /// Output for standard output, as it is.
@@ -26,14 +26,14 @@ pub(super) enum Finished {
     Verdict(Vec<u8>, u8),
 }
 
-impl Finished {
+impl CommandResult {
     /// Adds a problem that the output shows.
-    pub(super) fn but(self, error: base::Error) -> Self {
+    pub(super) fn with_problem(self, error: base::Error) -> Self {
         match self {
-            Finished::Output(bytes) | Finished::Finding(bytes, _) | Finished::Verdict(bytes, _) => {
-                Finished::Finding(bytes, error)
-            }
-            Finished::Summary(_) | Finished::Document => Finished::Finding(Vec::new(), error),
+            CommandResult::Output(bytes)
+            | CommandResult::Finding(bytes, _)
+            | CommandResult::Verdict(bytes, _) => CommandResult::Finding(bytes, error),
+            CommandResult::Summary(_) | CommandResult::Document => CommandResult::Finding(Vec::new(), error),
         }
     }
 
@@ -43,30 +43,30 @@ impl Finished {
             base::Error::environment("encoding the result as JSON failed").with_source(error)
         })?;
         text.push('\n');
-        Ok(Finished::Output(base::text::escape_json(&text).into_owned().into_bytes()))
+        Ok(CommandResult::Output(base::text::escape_json(&text).into_owned().into_bytes()))
     }
 
     /// Adds an exit code to output.
     pub(super) fn with_exit_code(self, exit_code: u8) -> Self {
         match self {
-            Finished::Output(bytes) => Finished::Verdict(bytes, exit_code),
+            CommandResult::Output(bytes) => CommandResult::Verdict(bytes, exit_code),
             other => other,
         }
     }
 }
 
 /// Prints the result and returns the exit code.
-pub(super) fn finish(session: &Session, result: Result<Finished>) -> ExitCode {
+pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCode {
     let timings = session.clock.timings();
     let elapsed = timings.total;
     // Without calls there are no timings.
     let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
     let result = result.and_then(|finished| match finished {
-        Finished::Summary(summary) => Ok((Some(summary), 0)),
-        Finished::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
-        Finished::Document => Ok((Some(String::new()), 0)),
-        Finished::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
-        Finished::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
+        CommandResult::Summary(summary) => Ok((Some(summary), 0)),
+        CommandResult::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
+        CommandResult::Document => Ok((Some(String::new()), 0)),
+        CommandResult::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
+        CommandResult::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ValueHint};
 use super::agent_args::AgentTimeoutArgs;
 use super::paths;
 use base::Result;
-use engine::inspection::{Gateway, Login, Ssh, SshAction, Way};
+use engine::inspection::{Gateway, Login, SshAction, SshRequest, SshRoute};
 use manifest::Inputs;
 
 /// The connection and login for `ssh` and `scp`.
@@ -60,27 +60,27 @@ pub(super) struct GatewayArgs {
 
 impl GatewayArgs {
     /// Returns the request for a session or a copy.
-    pub(super) fn request(&self, inputs: Inputs, action: SshAction) -> Result<Ssh> {
+    pub(super) fn request(&self, inputs: Inputs, action: SshAction) -> Result<SshRequest> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let way = match (given(&self.gw_socks5), given(&self.gw_host)) {
-            _ if self.gw_disable => Way::Direct,
-            (Some(url), _) => Way::Socks5(url),
-            (None, Some(host)) => Way::Gateway(Gateway {
+        let route = match (given(&self.gw_socks5), given(&self.gw_host)) {
+            _ if self.gw_disable => SshRoute::Direct,
+            (Some(url), _) => SshRoute::Socks5(url),
+            (None, Some(host)) => SshRoute::Gateway(Gateway {
                 host,
                 user: given(&self.gw_user),
                 private_key: self.gw_private_key.as_ref().map(absolute).transpose()?,
             }),
-            (None, None) => Way::Direct,
+            (None, None) => SshRoute::Direct,
         };
         let login = self.private_key.as_ref().map(|key| -> Result<Login> {
             Ok(Login { user: self.username.clone(), private_key: absolute(key)? })
         });
-        Ok(Ssh {
+        Ok(SshRequest {
             inputs,
             agent_timeout: self.wait.agent_timeout,
-            way,
+            route,
             login: login.transpose()?,
             options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),
             action,

@@ -12,31 +12,31 @@ use super::{Cli, help};
 
 /// The arguments of a command, described on demand.
 #[derive(Debug)]
-pub(super) struct Later<A>(pub(super) Box<A>);
+pub(super) struct LazyArgs<A>(pub(super) Box<A>);
 
 /// The function that describes the arguments of a command.
 #[derive(Debug, Clone, Copy)]
-struct Description(fn(Command) -> Command);
+struct DescribeArgs(fn(Command) -> Command);
 
-impl CommandExt for Description {}
+impl CommandExt for DescribeArgs {}
 
-impl<A: Args> Args for Later<A> {
+impl<A: Args> Args for LazyArgs<A> {
     fn augment_args(command: Command) -> Command {
-        command.add(Description(A::augment_args))
+        command.add(DescribeArgs(A::augment_args))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        command.add(Description(A::augment_args_for_update))
+        command.add(DescribeArgs(A::augment_args_for_update))
     }
 }
 
-impl<A: FromArgMatches> FromArgMatches for Later<A> {
+impl<A: FromArgMatches> FromArgMatches for LazyArgs<A> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        A::from_arg_matches(matches).map(|args| Later(Box::new(args)))
+        A::from_arg_matches(matches).map(|args| LazyArgs(Box::new(args)))
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        A::from_arg_matches_mut(matches).map(|args| Later(Box::new(args)))
+        A::from_arg_matches_mut(matches).map(|args| LazyArgs(Box::new(args)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -66,8 +66,8 @@ pub(super) fn for_words(words: &[OsString]) -> Command {
 fn describing(wanted: impl Fn(&str) -> bool) -> Command {
     let grammar = Cli::command();
     let template = help::template(&grammar);
-    grammar.help_template(template).mut_subcommands(|command| match command.get::<Description>().copied() {
-        Some(Description(describe))
+    grammar.help_template(template).mut_subcommands(|command| match command.get::<DescribeArgs>().copied() {
+        Some(DescribeArgs(describe))
             if wanted(command.get_name()) || command.get_all_aliases().any(&wanted) =>
         {
             // Flattened groups of arguments must not replace the description.
@@ -92,21 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn the_grammar_is_valid() {
+    fn clap_accepts_the_grammar() {
         whole().args(globals::ignored()).debug_assert();
     }
 
     #[test]
-    fn every_command_is_described_on_demand() {
+    fn every_command_is_described_lazily() {
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
-            assert!(command.get::<Description>().is_some(), "{name} is described without need");
+            assert!(command.get::<DescribeArgs>().is_some(), "{name} is described without need");
             assert!(command.get_about().is_some(), "{name} has no description");
         }
     }
 
     #[test]
-    fn the_version_is_that_of_the_grammar() {
+    fn fast_version_equals_the_version_of_clap() {
         for (flag, is_version) in
             [("-v", true), ("-V", true), ("--version", true), ("-h", false), ("-vv", false)]
         {
@@ -119,7 +119,7 @@ mod tests {
 
     /// Commands that are not described make no difference.
     #[test]
-    fn the_grammar_for_words_parses_them_as_the_whole_does() {
+    fn partial_grammar_parses_like_the_whole() {
         let mut lines: Vec<String> = [
             "",
             "--help",

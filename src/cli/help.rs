@@ -318,7 +318,7 @@ type Examples = &'static [&'static str];
 
 /// The text after the options of a command. The man pages have a section for each part.
 #[derive(Debug, Clone)]
-pub struct Notes {
+pub struct HelpNotes {
     /// Remarks.
     pub remarks: Option<String>,
     /// The exit codes that mean something of their own.
@@ -327,9 +327,9 @@ pub struct Notes {
     pub examples: Examples,
 }
 
-impl CommandExt for Notes {}
+impl CommandExt for HelpNotes {}
 
-impl Notes {
+impl HelpNotes {
     /// Returns the text for `-h`, which has remarks and examples.
     fn short(&self) -> String {
         [self.remarks.clone(), self.shown_examples()].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
@@ -380,7 +380,7 @@ fn exit_codes(codes: &[(&str, &str)]) -> String {
 /// Adds notes to the help of the command at `path` and of those below it.
 pub(super) fn with_notes(command: Command, path: &str) -> Command {
     let command = named(command, path);
-    let notes = Notes {
+    let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
         exit_codes: reference::exit_codes(path),
         examples: EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| *examples),
@@ -399,8 +399,8 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     })
 }
 
-/// Groups options, hides those without effect, and names the kind of volume record that a command is about: connectors
-/// and targets share their commands.
+/// Groups options, hides those without effect, and names the kind of volume record that a command is about:
+/// connectors and targets share their commands.
 fn named(command: Command, path: &str) -> Command {
     // An attribute of clap for the heading of a flattened group would reach to the arguments after it.
     let command = command.mut_args(|arg| {
@@ -427,7 +427,7 @@ fn named(command: Command, path: &str) -> Command {
 }
 
 /// Replaces `monopile help COMMAND` with `monopile COMMAND --help`.
-pub(super) fn expanded(mut words: Vec<OsString>) -> Vec<OsString> {
+pub(super) fn expand_help_command(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.remove(1);
         words.push("--help".into());
@@ -544,10 +544,13 @@ mod tests {
     }
 
     #[test]
-    fn help_with_a_command_is_its_help_flag() {
+    fn help_command_equals_help_flag() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        assert_eq!(expanded(words("monopile help state show")), words("monopile state show --help"));
-        assert_eq!(expanded(words("monopile help")), words("monopile --help"));
-        assert_eq!(expanded(words("monopile state help")), words("monopile state help"));
+        assert_eq!(
+            expand_help_command(words("monopile help state show")),
+            words("monopile state show --help")
+        );
+        assert_eq!(expand_help_command(words("monopile help")), words("monopile --help"));
+        assert_eq!(expand_help_command(words("monopile state help")), words("monopile state help"));
     }
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{PlaceArgs, paths, reference};
+use super::{StateLocationArgs, paths, reference};
 use base::Result;
-use engine::history::{self, Fate, Plan, Run};
+use engine::history::{self, RecordedPlan, RecordedRun, RunOutcome};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StateLocationArgs,
 
     /// List at most the newest N runs
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -27,7 +27,7 @@ pub(super) struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let directory = reference::HISTORY.path()?;
         let state = match self.place.named()? {
             Some(state) => Some(session.storage(&state)?.resolved()?.place()),
@@ -36,26 +36,28 @@ impl HistoryArgs {
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit);
         match session.globals.json() {
-            true => Finished::json(&runs),
-            false if runs.is_empty() => Ok(Finished::Output(none(state.as_deref()).into_bytes())),
+            true => CommandResult::json(&runs),
+            false if runs.is_empty() => {
+                Ok(CommandResult::Output(no_runs_text(state.as_deref()).into_bytes()))
+            }
             false => {
                 let text = match self.steps {
                     true => with_steps(&runs, state.is_none()),
-                    false => shown(&runs, state.is_none(), true, &session.layout()),
+                    false => runs_table(&runs, state.is_none(), true, &session.layout()),
                 };
-                Ok(Finished::Output(text.into_bytes()))
+                Ok(CommandResult::Output(text.into_bytes()))
             }
         }
     }
 }
 
-fn none(state: Option<&Path>) -> String {
+fn no_runs_text(state: Option<&Path>) -> String {
     let of_state = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
     format!("No runs{of_state} are recorded on this machine.\n")
 }
 
 /// Formats runs as a table, optionally with state and plan.
-pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &Layout) -> String {
+pub(super) fn runs_table(runs: &[RecordedRun], with_state: bool, with_plan: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
         header.insert(1, "State");
@@ -68,7 +70,7 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &La
         let mut row =
             vec![record.started.clone(), record.command.clone(), took(run), result(run), details.join("\n")];
         if with_state {
-            row.insert(1, paths::shortened(&record.state));
+            row.insert(1, paths::shorten_home(&record.state));
         }
         table.row(row);
     }
@@ -76,14 +78,14 @@ pub(super) fn shown(runs: &[Run], with_state: bool, with_plan: bool, layout: &La
 }
 
 /// Formats runs with their planned steps and stages, which are too long for a table.
-fn with_steps(runs: &[Run], with_state: bool) -> String {
+fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
     let mut lines = Vec::new();
     for run in runs {
         let record = &run.record;
         let mut head = vec![record.started.clone(), record.command.clone(), took(run), result(run)];
         head.retain(|part| !part.is_empty());
         lines.push(head.join("  "));
-        lines.extend(with_state.then(|| format!("  State: {}", paths::shortened(&record.state))));
+        lines.extend(with_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
         if let Some(plan) = &record.plan {
             lines.push(format!("  {}", planned(plan)));
             let steps = plan.steps.iter().enumerate();
@@ -102,7 +104,7 @@ fn with_steps(runs: &[Run], with_state: bool) -> String {
     lines.join("\n")
 }
 
-fn planned(plan: &Plan) -> String {
+fn planned(plan: &RecordedPlan) -> String {
     format!("Plan: {}", base::text::clean(&plan.headline))
 }
 
@@ -110,30 +112,30 @@ fn duration(milliseconds: u64) -> String {
     base::text::duration(Duration::from_millis(milliseconds))
 }
 
-fn took(run: &Run) -> String {
+fn took(run: &RecordedRun) -> String {
     run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
-fn result(run: &Run) -> String {
+fn result(run: &RecordedRun) -> String {
     let code = run.record.end.as_ref().map_or(0, |end| end.exit_code);
     match run.result {
-        Fate::Running => "running".to_owned(),
-        Fate::Succeeded => "ok".to_owned(),
-        Fate::Failed => format!("failed ({code})"),
-        Fate::Declined => "declined".to_owned(),
-        Fate::Interrupted => format!("interrupted ({code})"),
-        Fate::Killed => "killed".to_owned(),
+        RunOutcome::Running => "running".to_owned(),
+        RunOutcome::Succeeded => "ok".to_owned(),
+        RunOutcome::Failed => format!("failed ({code})"),
+        RunOutcome::Declined => "declined".to_owned(),
+        RunOutcome::Interrupted => format!("interrupted ({code})"),
+        RunOutcome::Killed => "killed".to_owned(),
     }
 }
 
 /// Returns the result of a run in one line. The log has the whole error.
-fn outcome(run: &Run) -> Option<String> {
+fn outcome(run: &RecordedRun) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
             let first = end.summary.lines().next().filter(|line| !line.is_empty());
             first.map(|line| base::text::clean(line).into_owned())
         }
-        (None, Fate::Running) => Some(format!("process {}", run.record.pid)),
+        (None, RunOutcome::Running) => Some(format!("process {}", run.record.pid)),
         (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
     }
 }

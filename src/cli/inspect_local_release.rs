@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::table::Table;
 use super::{paths, session::Session};
 use crate::ui::bosh;
@@ -20,7 +20,7 @@ pub(super) struct InspectLocalReleaseArgs {
 }
 
 impl InspectLocalReleaseArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
         let scratch = session.scratch()?;
         let stage = session.reporter.stage(format!("Reading '{}'", path.display()));
@@ -33,14 +33,14 @@ impl InspectLocalReleaseArgs {
 }
 
 /// Prints the report as tables, or as JSON with `--json`.
-pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<Finished> {
+pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandResult> {
     let tables = [summary(report), jobs(report), packages(report)];
     if let Some(document) = session.document() {
         tables.into_iter().for_each(|table| document.table(table));
-        return Ok(Finished::Document);
+        return Ok(CommandResult::Document);
     }
     if session.globals.json() {
-        return Finished::json(report);
+        return CommandResult::json(report);
     }
     let layout = session.layout();
     let texts = tables.map(|source| {
@@ -48,7 +48,7 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<Finished
         source.rows.into_iter().for_each(|row| table.row(row));
         table.print(&layout)
     });
-    Ok(Finished::Output(texts.join("\n").into_bytes()))
+    Ok(CommandResult::Output(texts.join("\n").into_bytes()))
 }
 
 fn summary(report: &ReleaseReport) -> bosh::Table {

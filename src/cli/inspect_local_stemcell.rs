@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::table::Table;
 use super::{paths, session::Session};
 use crate::ui::bosh;
@@ -22,7 +22,7 @@ pub(super) struct InspectLocalStemcellArgs {
 }
 
 impl InspectLocalStemcellArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
         let source = Source::local(&path)?;
         let cache = Cache::open(&session.cache_dir()?)?;
@@ -41,13 +41,13 @@ impl InspectLocalStemcellArgs {
                     report.hypervisor,
                 ]],
             });
-            return Ok(Finished::Document);
+            return Ok(CommandResult::Document);
         }
         if session.globals.json() {
-            return Finished::json(&report);
+            return CommandResult::json(&report);
         }
         let mut table = Table::new(HEADER);
         table.row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
-        Ok(Finished::Output(table.print(&session.layout()).into_bytes()))
+        Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
     }
 }

@@ -106,7 +106,7 @@ fn run(command: InternalCommand) -> Result<()> {
                 .map_err(|error| Error::io(format!("reading '{}'", proxy.display()), error))?;
             artifact::relay(url.trim(), &host, port, std::io::stdin(), std::io::stdout())
         }
-        InternalCommand::StateKeeper => state::keep(),
+        InternalCommand::StateKeeper => state::run_keeper(),
         InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }

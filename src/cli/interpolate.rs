@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::{ManifestArgs, session::Session};
 use base::Result;
-use manifest::{self, Options};
+use manifest::{self, LoadOptions};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InterpolateArgs {
@@ -26,20 +26,20 @@ pub(super) struct InterpolateArgs {
 }
 
 impl InterpolateArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
-        let options = Options {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        let options = LoadOptions {
             all_found: self.var_errs,
             all_used: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
         };
         let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options, &session.redactor)?;
-        loaded.tell(&session.reporter);
+        loaded.report_messages(&session.reporter);
         // The process ends soon, and freeing a large tree takes time.
         std::mem::forget(loaded);
         if let Some(document) = session.document() {
             document.block(text);
-            return Ok(Finished::Document);
+            return Ok(CommandResult::Document);
         }
-        Ok(Finished::Output(text.into_bytes()))
+        Ok(CommandResult::Output(text.into_bytes()))
     }
 }

@@ -38,15 +38,15 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
         return;
     }
     let target = match reference::LOG_PATH.value().map(PathBuf::from) {
-        None => Target::Renderer(renderer.clone()),
+        None => LogTarget::Renderer(renderer.clone()),
         Some(path) => match open(&path) {
-            Ok(file) => Target::File(Arc::new(file)),
+            Ok(file) => LogTarget::File(Arc::new(file)),
             Err(error) => {
                 renderer.log_line(&format!(
                     "writing the log to '{}' (BOSH_LOG_PATH) failed: {error}",
                     path.display()
                 ));
-                Target::Renderer(renderer.clone())
+                LogTarget::Renderer(renderer.clone())
             }
         },
     };
@@ -56,7 +56,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     let own = own.map(|log| {
         // Third-party crates log nothing about the environment.
         let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
-        lines(LogFormat::Text, writer(Target::Own(log.clone()))).with_filter(ours)
+        lines(LogFormat::Text, writer(LogTarget::Own(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(requested).with(own);
     // Fails only if a subscriber is set, and this runs once per process.
@@ -117,7 +117,7 @@ impl FormatTime for Seconds {
 }
 
 #[derive(Clone)]
-enum Target {
+enum LogTarget {
     Own(RunLog),
     Renderer(Renderer),
     File(Arc<std::fs::File>),
@@ -126,7 +126,7 @@ enum Target {
 /// Collects the text of one event, redacts it, and writes it at once.
 #[derive(Clone)]
 struct LogWriter {
-    target: Target,
+    target: LogTarget,
     redactor: Redactor,
 }
 
@@ -157,13 +157,13 @@ impl Write for LogLine<'_> {
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
-        if let Target::Own(log) = &self.writer.target {
+        if let LogTarget::Own(log) = &self.writer.target {
             return log.write(&text);
         }
         match &self.writer.target {
-            Target::Own(_) => {}
-            Target::Renderer(renderer) => renderer.log_line(text.trim_end()),
-            Target::File(file) => {
+            LogTarget::Own(_) => {}
+            LogTarget::Renderer(renderer) => renderer.log_line(text.trim_end()),
+            LogTarget::File(file) => {
                 let text = self.writer.redactor.show(text.trim_end());
                 // A log that cannot be written must not stop the run.
                 drop(file.as_ref().write_all(format!("{text}\n").as_bytes()));
@@ -177,7 +177,7 @@ mod tests {
     use super::OWN_TARGETS;
 
     #[test]
-    fn the_log_of_a_run_contains_every_crate_of_the_workspace() {
+    fn run_log_covers_every_crate_of_the_workspace() {
         let manifest = include_str!("../../Cargo.toml");
         let members = manifest.lines().find(|line| line.starts_with("members = ")).unwrap();
         let names = members.split('"').skip(1).step_by(2).map(|folder| folder.trim_start_matches("src/"));

@@ -8,12 +8,12 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::agent_args::AgentTimeoutArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::paths;
 use super::session::Session;
 use super::vm_args::VmArgs;
 use base::{Error, Result};
-use engine::inspection::{self, LogKind, Logs};
+use engine::inspection::{self, LogKind, LogsRequest};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct LogsArgs {
@@ -66,9 +66,9 @@ pub(super) struct LogsArgs {
 }
 
 impl LogsArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
-        let request = Logs {
+        let request = LogsRequest {
             inputs,
             agent_timeout: self.wait.agent_timeout,
             kinds: self.kinds(),
@@ -83,8 +83,8 @@ impl LogsArgs {
         if let Some(path) = target {
             let saved = inspection::save_logs(&request, environment, &path)?;
             return match session.globals.json() {
-                true => Finished::json(&saved),
-                false => Ok(Finished::Output(
+                true => CommandResult::json(&saved),
+                false => Ok(CommandResult::Output(
                     format!("{} ({})\n", saved.path.display(), base::text::bytes(saved.bytes)).into_bytes(),
                 )),
             };
@@ -110,7 +110,7 @@ impl LogsArgs {
             Some(kind) => return Err(Error::io("writing to standard output", kind.into())),
             None => printed?,
         }
-        Ok(Finished::Output(Vec::new()))
+        Ok(CommandResult::Output(Vec::new()))
     }
 
     fn kinds(&self) -> Vec<LogKind> {

@@ -92,7 +92,7 @@ impl ManifestFlags {
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {
-            file.beneath(&mut inputs);
+            file.add_below(&mut inputs);
         }
         inputs
     }

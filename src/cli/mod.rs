@@ -40,7 +40,6 @@ mod logs;
 mod manifest_args;
 mod open_calls_args;
 mod paths;
-mod place_args;
 mod plan;
 mod recreate;
 mod redigest_release;
@@ -61,6 +60,7 @@ mod ssh;
 mod start_env;
 mod state;
 mod state_args;
+mod state_location_args;
 mod status;
 mod stop_env;
 mod stopping_args;
@@ -80,20 +80,20 @@ use artifact::Algorithm;
 use base::Result;
 use engine::protocol::ResourceKind;
 use env_file::CommandLine;
-use finish::Finished;
+use finish::CommandResult;
 use globals::{Globals, JsonForm};
-use grammar::Later;
-use resources::View;
+use grammar::LazyArgs;
+use resources::ListView;
 use session::{OutputMode, Session};
 
 pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
-pub use help::{DURATIONS, Notes};
+pub use help::{DURATIONS, HelpNotes};
 pub use manifest_args::ManifestArgs;
-pub use place_args::PlaceArgs;
 pub use state_args::StateArgs;
+pub use state_location_args::StateLocationArgs;
 pub use stopping_args::StoppingArgs;
 
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
@@ -154,12 +154,12 @@ enum Command {
     /// stemcells that are not in use any more are deleted, a replaced disk after its data was copied. The
     /// exception: with --recreate-persistent-disks, a move to another CPI or availability zone deletes the
     /// disk with its data.
-    CreateEnv(Later<create_env::CreateEnvArgs>),
+    CreateEnv(LazyArgs<create_env::CreateEnvArgs>),
     /// Show what create-env would do, and why
     ///
     /// Accepts all options of create-env, and validates all inputs. Makes no CPI call, and changes neither
     /// state nor vars store. Works while another run holds the state.
-    Plan(Later<plan::PlanArgs>),
+    Plan(LazyArgs<plan::PlanArgs>),
     /// Delete an environment: VM, disks, stemcells and state
     ///
     /// Deletes everything on record: the VM, all persistent disks with their data, all snapshots and
@@ -171,18 +171,18 @@ enum Command {
     ///
     /// Drains and stops the jobs first, if the agent answers. Keeps manifest, vars store, cache and history.
     /// What cannot be deleted stays on record: run the same command again.
-    DeleteEnv(Later<delete_env::DeleteEnvArgs>),
+    DeleteEnv(LazyArgs<delete_env::DeleteEnvArgs>),
     /// Stop the jobs of an environment; VM and disks stay
     ///
     /// Runs the pre-stop and drain scripts, then stops the jobs. Deletes nothing. `monopile start-env` starts
     /// the jobs again.
-    StopEnv(Later<stop_env::StopEnvArgs>),
+    StopEnv(LazyArgs<stop_env::StopEnvArgs>),
     /// Start the jobs that stop-env stopped
-    StartEnv(Later<start_env::StartEnvArgs>),
+    StartEnv(LazyArgs<start_env::StartEnvArgs>),
     /// Stop the jobs of an environment and start them again
     ///
     /// Runs the pre-stop and drain scripts before the jobs stop. The VM stays, and nothing is deleted.
-    Restart(Later<restart::RestartArgs>),
+    Restart(LazyArgs<restart::RestartArgs>),
     /// Replace the VM; persistent disks keep their data
     ///
     /// Stops the jobs, deletes the VM with all data outside its persistent disk, creates a new one and
@@ -191,38 +191,38 @@ enum Command {
     ///
     /// On a terminal, shows the plan and asks first. With -n or --json, or without a terminal, goes ahead
     /// without asking.
-    Recreate(Later<recreate::RecreateArgs>),
+    Recreate(LazyArgs<recreate::RecreateArgs>),
     /// Show VM, agent, jobs, disks, certificates, last runs
     ///
     /// Asks the agent for its state, and the CPI whether VM and disks exist. Changes nothing, and works while
     /// another run holds the state.
-    Status(Later<status::StatusArgs>),
+    Status(LazyArgs<status::StatusArgs>),
     /// List the runs on this machine with their results
     ///
     /// Lists every run that could change something, with its plan, result and log. Without an environment on
     /// the command line or in an env file, lists the runs of all environments. Keeps the newest 100 runs of
     /// each environment, also after delete-env.
-    History(Later<history::HistoryArgs>),
+    History(LazyArgs<history::HistoryArgs>),
     /// Print or save the logs of jobs, agent or system
     ///
     /// Needs the agent, but no sshd on the VM; if the agent is dead, try `monopile ssh --private-key`. Works
     /// while another run holds the state.
     ///
     /// Printed lines are redacted. Saved logs are not; only their owner can read them.
-    Logs(Later<logs::LogsArgs>),
+    Logs(LazyArgs<logs::LogsArgs>),
     /// Log in to the VM as a temporary user
     ///
     /// The agent creates the user for the session, and removes it at the end. Runs the `ssh` of this machine,
     /// with the host key that the agent reports. If the agent is dead, log in with --private-key. Works while
     /// another run holds the state.
-    Ssh(Later<ssh::SshArgs>),
+    Ssh(LazyArgs<ssh::SshArgs>),
     /// Copy files to or from the VM
     ///
     /// A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the instance, such as
     /// `bosh/0`, may precede the colon. Write a local path with a colon in its first name as `./a:b`.
     ///
     /// Runs the `scp` of this machine, which replaces existing files without asking.
-    Scp(Later<scp::ScpArgs>),
+    Scp(LazyArgs<scp::ScpArgs>),
     /// Compare the record with CPI and agent, and repair
     ///
     /// Finds VMs, disks and agents that differ from the record, and asks before each repair. With -n or
@@ -233,7 +233,7 @@ enum Command {
     /// forgets a disk that the CPI does not find: the next create-env makes an empty one. `monopile state
     /// backup --restore` brings back a record, but no data.
     #[command(visible_aliases = ["cck", "cloudcheck"])]
-    CloudCheck(Later<cloud_check::CloudCheckArgs>),
+    CloudCheck(LazyArgs<cloud_check::CloudCheckArgs>),
     /// Print a manifest with ops files and variables applied
     ///
     /// Leaves variables without a value as they are; with --var-errs, fails. With --vars-store, generates
@@ -241,57 +241,57 @@ enum Command {
     ///
     /// Prints secrets in plain text.
     #[command(visible_alias = "int")]
-    Interpolate(Later<interpolate::InterpolateArgs>),
+    Interpolate(LazyArgs<interpolate::InterpolateArgs>),
     /// Print, check and rotate the variables of a vars store
     ///
     /// A vars store is the YAML file in which create-env --vars-store keeps generated passwords, keys and
     /// certificates.
-    Vars(Later<vars::VarsArgs>),
+    Vars(LazyArgs<vars::VarsArgs>),
     /// Print the rendered files of a job, without deploying
     ///
     /// Redacts secrets, unless --show-secrets is given. Generates missing variables for the output, and does
     /// not save them.
-    Render(Later<render::RenderArgs>),
+    Render(LazyArgs<render::RenderArgs>),
     /// Render a template with an evaluation context
-    RenderTemplate(Later<render_template::RenderTemplateArgs>),
+    RenderTemplate(LazyArgs<render_template::RenderTemplateArgs>),
     /// Show the jobs and packages of a release
-    InspectLocalRelease(Later<inspect_local_release::InspectLocalReleaseArgs>),
+    InspectLocalRelease(LazyArgs<inspect_local_release::InspectLocalReleaseArgs>),
     /// Show name, version and format of a stemcell
-    InspectLocalStemcell(Later<inspect_local_stemcell::InspectLocalStemcellArgs>),
+    InspectLocalStemcell(LazyArgs<inspect_local_stemcell::InspectLocalStemcellArgs>),
     /// Write a changed copy of a stemcell
     ///
     /// Replaces RESULT if it exists. The original stays as it is.
-    RepackStemcell(Later<repack_stemcell::RepackStemcellArgs>),
+    RepackStemcell(LazyArgs<repack_stemcell::RepackStemcellArgs>),
     /// Convert a release tarball to SHA-1 digests
     ///
     /// Writes a copy with SHA-1 digests, and lists its jobs and packages. Replaces RESULT if it exists.
     #[command(name = "sha1ify-release")]
-    Sha1ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
+    Sha1ifyRelease(LazyArgs<redigest_release::RedigestReleaseArgs>),
     /// Convert a release tarball to SHA-256 digests
     ///
     /// Writes a copy with SHA-256 digests, and lists its jobs and packages. Replaces RESULT if it exists.
     #[command(name = "sha2ify-release")]
-    Sha2ifyRelease(Later<redigest_release::RedigestReleaseArgs>),
+    Sha2ifyRelease(LazyArgs<redigest_release::RedigestReleaseArgs>),
     /// Show, back up, import and repair the state
     ///
     /// The state records which VM, disks, snapshots and stemcells belong to an environment. Keep it: without
     /// it, no command knows what exists.
-    State(Later<state::StateCommandArgs>),
+    State(LazyArgs<state::StateCommandArgs>),
     /// Upload a stemcell and keep it until delete-stemcell
     ///
     /// Uploads to every CPI of the manifest that supports a format of the stemcell. create-env uses the
     /// upload and never deletes it; delete-stemcell and delete-env do.
-    UploadStemcell(Later<resources::UploadStemcellArgs>),
+    UploadStemcell(LazyArgs<resources::UploadStemcellArgs>),
     /// List the stemcells on record
     #[command(hide = true)]
-    Stemcells(Later<resources::ViewArgs>),
+    Stemcells(LazyArgs<resources::ViewArgs>),
     /// Delete a stemcell in every CPI that has it
     ///
     /// Deletes only stemcells on record, and refuses if the VM was created from it. `monopile
     /// upload-stemcell` uploads it again.
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
-    DeleteStemcell(Later<resources::DeleteStemcellArgs>),
+    DeleteStemcell(LazyArgs<resources::DeleteStemcellArgs>),
     /// Delete the VM of the environment, or another by CID
     ///
     /// Deletes the VM at once, without stopping its jobs: run stop-env first. All data outside its persistent
@@ -299,68 +299,68 @@ enum Command {
     /// not on record is deleted in the first CPI that has it.
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
-    DeleteVm(Later<resources::DeleteArgs>),
+    DeleteVm(LazyArgs<resources::DeleteArgs>),
     /// List the disks on record
     #[command(hide = true)]
-    Disks(Later<resources::ViewArgs>),
+    Disks(LazyArgs<resources::ViewArgs>),
     /// Choose the disk that the next create-env attaches
     ///
     /// Only changes the record. The next create-env replaces the VM and attaches the disk. The disk in use
     /// until then keeps its data: attach-disk brings it back, and delete-disk deletes it.
-    AttachDisk(Later<resources::AttachDiskArgs>),
+    AttachDisk(LazyArgs<resources::AttachDiskArgs>),
     /// Delete a disk that is not in use
     ///
     /// Deletes a disk on record with all its data. This cannot be undone. Refuses if the disk is in use;
     /// delete-env deletes all disks.
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
-    DeleteDisk(Later<resources::DeleteArgs>),
+    DeleteDisk(LazyArgs<resources::DeleteArgs>),
     /// List the snapshots on record
     #[command(hide = true)]
-    Snapshots(Later<resources::ViewArgs>),
+    Snapshots(LazyArgs<resources::ViewArgs>),
     /// Take a snapshot of a disk
     ///
     /// The snapshot is as consistent as a disk after a power loss; run stop-env first for a clean one.
     /// delete-env deletes all snapshots.
-    TakeSnapshot(Later<resources::TakeSnapshotArgs>),
+    TakeSnapshot(LazyArgs<resources::TakeSnapshotArgs>),
     /// Delete a snapshot of a disk
     ///
     /// Deletes a snapshot on record. This cannot be undone. The disk stays as it is.
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
-    DeleteSnapshot(Later<resources::DeleteArgs>),
+    DeleteSnapshot(LazyArgs<resources::DeleteArgs>),
     /// Show API version and formats of every CPI
     #[command(hide = true)]
-    Cpis(Later<cpi::ListArgs>),
+    Cpis(LazyArgs<cpi::ListArgs>),
     /// List, call, check and replay CPIs
     ///
     /// For authors of CPIs, and to see what a CPI answers. These commands need no deployed environment.
-    Cpi(Later<cpi::CpiCommandArgs>),
+    Cpi(LazyArgs<cpi::CpiCommandArgs>),
     /// Allow the env file that is found here
     ///
     /// An env file chooses the CPI, the variables and the hosts that they are sent to. monopile uses one that
     /// it finds only after you have allowed it. Prints what the file runs, reads and contacts. A changed file
     /// must be allowed again; `--env-file FILE` needs no trust.
-    Trust(Later<trust::TrustArgs>),
+    Trust(LazyArgs<trust::TrustArgs>),
     /// List and prune the cache
     ///
     /// The cache holds downloads, compiled packages and installed CPIs of all environments, in --cache-dir.
-    Cache(Later<cache::CacheArgs>),
+    Cache(LazyArgs<cache::CacheArgs>),
     /// Show nodes and manage volumes of a standalone Ironic
     ///
     /// Options and variables have the names of `openstack baremetal`.
-    Baremetal(Later<baremetal::BaremetalArgs>),
+    Baremetal(LazyArgs<baremetal::BaremetalArgs>),
     /// Write an example that ships with monopile
     ///
     /// Writes a folder with a manifest and all that it needs, and prints the next command. Keeps existing
     /// files: one with other content is an error.
-    Example(Later<example::ExampleArgs>),
+    Example(LazyArgs<example::ExampleArgs>),
     /// Print the completion script of a shell
-    Completion(Later<completion::CompletionArgs>),
+    Completion(LazyArgs<completion::CompletionArgs>),
 }
 
 impl Command {
-    fn run(self, session: &Session) -> Result<Finished> {
+    fn run(self, session: &Session) -> Result<CommandResult> {
         match self {
             Command::CreateEnv(args) => args.0.run(session),
             Command::Plan(args) => args.0.run(session),
@@ -386,13 +386,13 @@ impl Command {
             Command::Sha2ifyRelease(args) => args.0.run(session, Algorithm::Sha256),
             Command::State(args) => args.0.run(session),
             Command::UploadStemcell(args) => args.0.run(session),
-            Command::Stemcells(args) => args.0.run(session, View::Stemcells),
+            Command::Stemcells(args) => args.0.run(session, ListView::Stemcells),
             Command::DeleteStemcell(args) => args.0.run(session),
             Command::DeleteVm(args) => args.0.run(session, ResourceKind::Vm),
-            Command::Disks(args) => args.0.run(session, View::Disks),
+            Command::Disks(args) => args.0.run(session, ListView::Disks),
             Command::AttachDisk(args) => args.0.run(session),
             Command::DeleteDisk(args) => args.0.run(session, ResourceKind::Disk),
-            Command::Snapshots(args) => args.0.run(session, View::Snapshots),
+            Command::Snapshots(args) => args.0.run(session, ListView::Snapshots),
             Command::TakeSnapshot(args) => args.0.run(session),
             Command::DeleteSnapshot(args) => args.0.run(session, ResourceKind::Snapshot),
             Command::Cpis(args) => args.0.run(session),
@@ -529,7 +529,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let args = help::expanded(std::env::args_os().collect());
+    let args = help::expand_help_command(std::env::args_os().collect());
     // Internal commands come first, before any thread or signal handler.
     if let Some(code) = internal::try_run(&args) {
         return code;
@@ -543,11 +543,11 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut grammar = grammar::for_words(&args).args(globals::ignored());
-    let (cli, remarks) = match env_file::understand(&grammar, &args) {
+    let (cli, remarks) = match env_file::parse_command_line(&grammar, &args) {
         CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, Err(error)),
         CommandLine::Refused(error) => {
-            let error = director::explained(error, grammar);
+            let error = director::explain_director_command(error, grammar);
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::usage(&error, json);
         }

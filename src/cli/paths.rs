@@ -20,7 +20,7 @@ pub(super) fn expand(path: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 /// Formats a path for display, with `~` for the home directory.
-pub(super) fn shortened(path: &Path) -> String {
+pub(super) fn shorten_home(path: &Path) -> String {
     match home().and_then(|home| Some(Path::new("~").join(path.strip_prefix(home).ok()?))) {
         Some(short) => short.display().to_string(),
         None => path.display().to_string(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::DeployArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
 use base::exit_code;
@@ -31,7 +31,7 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let plan_report = plan_report(self.deploy, session)?;
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
@@ -54,9 +54,9 @@ pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanR
 }
 
 /// Formats the plan as output.
-pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finished> {
+pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<CommandResult> {
     if session.globals.json() {
-        return Finished::json(plan_report);
+        return CommandResult::json(plan_report);
     }
     let mut text = format!("Plan for '{}':\n", plan_report.deployment);
     for line in plan_report.summary() {
@@ -64,7 +64,7 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Finish
     }
     let mut text = session.redactor.show(&text);
     if let Some(columns) = session.columns() {
-        text = ui::wrapped(&text, columns);
+        text = ui::wrap(&text, columns);
     }
-    Ok(Finished::Output(text.into_bytes()))
+    Ok(CommandResult::Output(text.into_bytes()))
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
 use base::Result;
@@ -15,9 +15,9 @@ pub(super) struct RecreateArgs {
 }
 
 impl RecreateArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("recreate");
         let (request, run_context) = self.renewal.prepare(session)?;
-        deploy::recreate(&request, &run_context.environment).map(Finished::Summary)
+        deploy::recreate(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

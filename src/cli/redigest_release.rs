@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::{inspect_local_release, paths, session::Session};
 use artifact::inspect::ReleaseReport;
 use artifact::{Algorithm, Source, rewrite};
@@ -22,7 +22,7 @@ pub(super) struct RedigestReleaseArgs {
 }
 
 impl RedigestReleaseArgs {
-    pub(super) fn run(self, session: &Session, algorithm: Algorithm) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session, algorithm: Algorithm) -> Result<CommandResult> {
         let home = paths::home();
         let path = paths::absolute(&paths::expand(&self.path, home.as_deref()))?;
         let destination = paths::absolute(&paths::expand(&self.destination, home.as_deref()))?;

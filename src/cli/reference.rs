@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::env_file::FILE_NAME;
 use super::paths;
 use base::{Error, Result};
-use engine::state::BESIDE;
+use engine::state::COMPANION_FILES;
 
 /// Exit codes with their meanings.
 pub type ExitCodes = &'static [(&'static str, &'static str)];
@@ -183,7 +183,7 @@ static LOCAL: Directory = Directory { name: "local", content: "VMs and disks of 
 /// Returns the state and the files beside it, with their contents. `STATE` stands for the path of the state.
 pub fn state_files() -> Vec<(String, &'static str)> {
     let state = ("NAME-state.json".to_owned(), "The state of the manifest NAME.yml, unless --state is given");
-    let beside = BESIDE.map(|(suffix, content)| (format!("STATE{suffix}"), content));
+    let beside = COMPANION_FILES.map(|(suffix, content)| (format!("STATE{suffix}"), content));
     std::iter::once(state).chain(beside).collect()
 }
 
@@ -208,7 +208,7 @@ mod tests {
     use base::exit_code;
 
     #[test]
-    fn commands_have_no_exit_codes_that_the_program_has_not() {
+    fn exit_codes_of_commands_exist_in_the_program() {
         let known: Vec<&str> = exit_code::TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).collect();
         for (commands, codes) in EXIT_CODES {
             for (code, _) in codes {

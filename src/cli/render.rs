@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::choices::RendererArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::{ConfigArgs, ManifestArgs, paths, session::Session};
 use base::redact::Redactor;
 use base::{Error, Result};
-use engine::deploy::{self, File};
+use engine::deploy::{self, JobFile};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenderArgs {
@@ -46,11 +46,11 @@ pub(super) struct RenderArgs {
 }
 
 impl RenderArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         inputs.discard_generated = true;
-        let request = deploy::RenderJob { inputs, job: self.job, templates: self.templates.into() };
+        let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
         let run_context = session.run_context(state, None, false)?;
         let mut files = deploy::render_job(&request, &run_context.environment)?;
         if !self.show_secrets {
@@ -59,18 +59,18 @@ impl RenderArgs {
             }
         }
         let Some(out) = self.out else {
-            return Ok(Finished::Output(shown(&files)));
+            return Ok(CommandResult::Output(files_with_headers(&files)));
         };
         let out = paths::expand(&out, paths::home().as_deref());
         for file in &files {
             write(&out, file)?;
         }
-        Ok(Finished::Output(Vec::new()))
+        Ok(CommandResult::Output(Vec::new()))
     }
 }
 
 /// Formats files with a header each, as `head` does.
-fn shown(files: &[File]) -> Vec<u8> {
+fn files_with_headers(files: &[JobFile]) -> Vec<u8> {
     let mut output = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
@@ -96,7 +96,7 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
 }
 
 /// Writes a file that only its owner may read, because it may hold credentials.
-fn write(out: &Path, file: &File) -> Result<()> {
+fn write(out: &Path, file: &JobFile) -> Result<()> {
     let path = out.join(&file.target);
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::choices::RendererArgs;
-use super::{finish::Finished, paths};
+use super::{finish::CommandResult, paths};
 use base::files::input;
 use base::{Error, Result};
 use engine::templates;
@@ -29,7 +29,7 @@ pub(super) struct RenderTemplateArgs {
 }
 
 impl RenderTemplateArgs {
-    pub(super) fn run(self) -> Result<Finished> {
+    pub(super) fn run(self) -> Result<CommandResult> {
         let home = paths::home();
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
@@ -46,6 +46,6 @@ impl RenderTemplateArgs {
         let renderer = templates::renderer(self.templates.into(), &paths::environment())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
-        Ok(Finished::Output(rendered.map_err(|error| templates::failure(error, &context))?))
+        Ok(CommandResult::Output(rendered.map_err(|error| templates::failure(error, &context))?))
     }
 }

@@ -35,10 +35,10 @@ pub(super) struct RenewalArgs {
 
 impl RenewalArgs {
     /// Prepares the request and its run context.
-    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnv, RunContext)> {
+    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnvRequest, RunContext)> {
         let (inputs, mut run_context) = self.on.begin(session, false)?;
         self.agent.apply(&mut run_context.environment);
-        let request = deploy::CreateEnv {
+        let request = deploy::CreateEnvRequest {
             inputs,
             recreate: true,
             recreate_persistent_disks: false,

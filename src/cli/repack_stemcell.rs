@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::{paths, session::Session};
 use artifact::Source;
 use artifact::rewrite::{self, StemcellChanges};
@@ -42,7 +42,7 @@ pub(super) struct RepackStemcellArgs {
 }
 
 impl RepackStemcellArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
         let stemcell = paths::absolute(&paths::expand(&self.stemcell, home.as_deref()))?;
         let result = paths::absolute(&paths::expand(&self.result, home.as_deref()))?;
@@ -57,6 +57,6 @@ impl RepackStemcellArgs {
         let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
         rewrite::repack_stemcell(&Source::local(&stemcell)?, &changes, &result, scratch.path(), &stage)?;
         stage.finish();
-        Ok(Finished::Summary(format!("Wrote '{}'", result.display())))
+        Ok(CommandResult::Summary(format!("Wrote '{}'", result.display())))
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::StoppingArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
 use base::Result;
@@ -19,8 +19,8 @@ pub(super) struct RestartArgs {
 }
 
 impl RestartArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.jobs.begin(session, "restart")?;
-        deploy::restart(&on, self.stopping.stopping(), &run_context.environment).map(Finished::Summary)
+        deploy::restart(&on, self.stopping.stopping(), &run_context.environment).map(CommandResult::Summary)
     }
 }

@@ -131,12 +131,12 @@ fn prune(directory: &Path) {
 }
 
 /// A sink that writes events to the log and passes them on.
-pub(super) struct Logged {
+pub(super) struct LoggingSink {
     pub(super) log: RunLog,
     pub(super) next: Arc<dyn Sink>,
 }
 
-impl Sink for Logged {
+impl Sink for LoggingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
         match event {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_may_read_it() {
+    fn log_is_readable_by_its_owner_only() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("monopile/logs");
         let log = begin(&directory);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_becomes_known_later_is_redacted() {
+    fn secrets_learned_later_are_redacted_at_the_end() {
         let base = tempfile::tempdir().unwrap();
         let log = begin(base.path());
         log.write("a hint with hunter22, hun\x1b[1mter22");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_logs_and_those_of_running_runs_are_kept() {
+    fn newest_logs_and_those_of_running_runs_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let at_work = base.path().join("20200101T000000.000Z-create-env-1.log");
         let lock = File::create(&at_work).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_a_largest_size() {
+    fn log_size_is_limited() {
         let base = tempfile::tempdir().unwrap();
         let log = begin(base.path());
         let line = "x".repeat(1 << 20);

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 use base::Result;
 use base::events::AnnouncedStep;
 use base::{
-    events::{Event, Outcome, Report, Sink, StageId, StageTaken, StepTaken},
+    events::{Event, FinishedStage, Outcome, RunReport, Sink, StageId, StartedStep},
     redact::Redactor,
 };
-use engine::history::{self, End, Plan, Running, Step};
+use engine::history::{self, RecordedPlan, RecordedStep, RunEnd, RunningRecord};
 
 /// The deepest recorded stage.
 const DEPTH: usize = 1;
@@ -22,7 +22,7 @@ const STEPS: usize = 500;
 /// The record of this run. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecord {
-    running: Arc<Mutex<Option<Running>>>,
+    running: Arc<Mutex<Option<RunningRecord>>>,
     stages: Arc<Mutex<Stages>>,
     redactor: Redactor,
 }
@@ -32,9 +32,9 @@ struct Stages {
     /// The running stages with their depths.
     open: Vec<(StageId, usize)>,
     /// The recorded stages in the order of their starts.
-    taken: Vec<(StageId, StageTaken)>,
+    taken: Vec<(StageId, FinishedStage)>,
     /// The steps that began.
-    steps: Vec<StepTaken>,
+    steps: Vec<StartedStep>,
     /// The number of planned steps.
     planned: usize,
     /// The place of the state.
@@ -83,12 +83,12 @@ impl RunRecord {
     ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
-        let steps = self.ended().into_iter().map(|stage| Step {
+        let steps = self.ended().into_iter().map(|stage| RecordedStep {
             name: self.hide(&stage.name),
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        running.finish(End {
+        running.finish(RunEnd {
             exit_code,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             summary: self.hide(summary),
@@ -98,14 +98,14 @@ impl RunRecord {
     }
 
     /// Returns the finished stages.
-    fn ended(&self) -> Vec<StageTaken> {
+    fn ended(&self) -> Vec<FinishedStage> {
         let stages = self.stages();
         let on = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
         stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
     /// Reports the steps and stages up to now. `failed` marks the last step.
-    pub(super) fn report(&self, failed: bool) -> Option<Report> {
+    pub(super) fn report(&self, failed: bool) -> Option<RunReport> {
         let stages = self.ended();
         let recorded = self.stages();
         let state = Some(recorded.state.clone()?);
@@ -114,7 +114,7 @@ impl RunRecord {
             last.done = false;
         }
         let steps_left = recorded.planned.saturating_sub(steps.len());
-        Some(Report { steps, steps_left, stages, state })
+        Some(RunReport { steps, steps_left, stages, state })
     }
 
     fn hide(&self, text: &str) -> String {
@@ -128,7 +128,7 @@ impl RunRecord {
             what: self.hide(&announced.what),
             reason: self.hide(&announced.reason),
         };
-        let plan = Plan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
+        let plan = RecordedPlan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
         if let Some(running) = self.running().as_mut() {
             let _ = running.planned(plan);
         }
@@ -145,7 +145,7 @@ impl RunRecord {
                 let depth = above.map_or(0, |(_, depth)| depth + 1);
                 stages.open.push((*id, depth));
                 if depth <= DEPTH && stages.taken.len() < STEPS {
-                    let taken = StageTaken {
+                    let taken = FinishedStage {
                         name: name.clone(),
                         depth,
                         outcome: Outcome::Failed.word(),
@@ -167,13 +167,13 @@ impl RunRecord {
             }
             Event::StepBegun { count, what, reason, .. } => {
                 stages.planned = *count;
-                stages.steps.push(StepTaken { what: what.clone(), reason: reason.clone(), done: true });
+                stages.steps.push(StartedStep { what: what.clone(), reason: reason.clone(), done: true });
             }
             _ => {}
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+    fn running(&self) -> MutexGuard<'_, Option<RunningRecord>> {
         self.running.lock()
     }
 
@@ -183,12 +183,12 @@ impl RunRecord {
 }
 
 /// A sink that records plan, steps and stages, and passes events on.
-pub(super) struct Recorded {
+pub(super) struct RecordingSink {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,
 }
 
-impl Sink for Recorded {
+impl Sink for RecordingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
         self.record.note(event);

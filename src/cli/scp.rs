@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
@@ -29,12 +29,12 @@ pub(super) struct ScpArgs {
 }
 
 impl ScpArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, action(&self.places, self.recursive)?)?;
         let run_context = self.vm.run_context(session, state)?;
         let code = inspection::ssh(&request, &run_context.environment)?;
-        Ok(Finished::Output(Vec::new()).with_exit_code(code))
+        Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_with_a_colon_is_on_the_vm() {
+    fn paths_with_a_leading_colon_are_on_the_vm() {
         let there =
             |text: &str, path: &str| assert_eq!(place(text).unwrap(), CopyPath::There(path.into()), "{text}");
         let here = |text: &str| assert_eq!(place(text).unwrap(), CopyPath::Here(text.into()), "{text}");

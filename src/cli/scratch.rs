@@ -93,7 +93,7 @@ impl Drop for Scratch {
 fn sweep(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && abandoned(&entry.path()) {
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \
                 killed");
             if let Err(error) = files::remove_tree(&entry.path()) {
@@ -104,7 +104,7 @@ fn sweep(base: &Path) {
     }
 }
 
-fn abandoned(directory: &Path) -> bool {
+fn is_abandoned(directory: &Path) -> bool {
     let Ok(lock) = File::open(directory.join(LOCK)).map(Locked::from) else { return false };
     lock.try_lock().is_ok() && !scratch::is_claimed(directory)
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_removes_its_directory() {
+    fn run_removes_its_directory() {
         let base = tempfile::tempdir().unwrap();
         let scratch = Scratch::below(base.path()).unwrap();
         std::fs::write(scratch.path().join("image"), "x").unwrap();
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_directory_stays() {
+    fn kept_directory_stays() {
         let base = tempfile::tempdir().unwrap();
         let mut scratch = Scratch::below(base.path()).unwrap();
         scratch.keep();
         let path = scratch.path().to_owned();
         drop(scratch);
-        assert!(path.is_dir() && !abandoned(&path));
+        assert!(path.is_dir() && !is_abandoned(&path));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::env_file::Remark;
 use super::globals::{Globals, JsonForm};
 use super::reference::{self, Variable};
-use super::run_log::{Logged, RunLog};
-use super::run_record::{Recorded, RunRecord};
+use super::run_log::{LoggingSink, RunLog};
+use super::run_record::{RecordingSink, RunRecord};
 use super::scratch::Scratch;
 use super::table::Layout;
 use super::{duration, encryption_args, logging, paths, signals};
@@ -22,8 +22,8 @@ use artifact::{Cache, Interrupted};
 use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
-use engine::environment::{Ask, Confirm, Environment, Paths, interruption};
-use engine::state::{Address, Shared, Storage};
+use engine::environment::{AskSecret, Confirm, Environment, Paths, interruption};
+use engine::state::{Address, BucketSettings, Storage};
 
 /// The output of a command.
 #[derive(Debug, Clone, Copy)]
@@ -98,11 +98,11 @@ impl Session {
         let log = output_mode.keeps_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let shown = match &log {
-            Some(log) => Arc::new(Logged { log: log.clone(), next: renderer.sink() }),
+            Some(log) => Arc::new(LoggingSink { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
         };
         let record = RunRecord::new(redactor.clone());
-        let sink = Arc::new(Recorded { record: record.clone(), next: shown });
+        let sink = Arc::new(RecordingSink { record: record.clone(), next: shown });
         Session {
             globals: globals.clone(),
             reporter: Reporter::new(sink),
@@ -174,7 +174,7 @@ impl Session {
 
     /// Reports the steps and stages of a run with a log and without output of its own. `failed` marks the
     /// last step.
-    pub(super) fn report(&self, failed: bool) -> Option<base::events::Report> {
+    pub(super) fn report(&self, failed: bool) -> Option<base::events::RunReport> {
         self.log().filter(|_| !self.stdout_reserved)?;
         let mut report = self.record.report(failed)?;
         // A successful delete-env has removed its state, unless the CPI left doubts.
@@ -224,11 +224,11 @@ impl Session {
         let environment = Environment {
             paths,
             reporter: self.reporter.clone(),
-            ask_secret: self.interactive().then(|| -> Ask {
-                Arc::new(move |question: &str| asks.while_asking(|| ui::prompt::secret(question)))
+            ask_secret: self.interactive().then(|| -> AskSecret {
+                Arc::new(move |question: &str| asks.while_prompting(|| ui::prompt::secret(question)))
             }),
             confirm: self.interactive().then(|| -> Confirm {
-                Arc::new(move |question: &str| confirms.while_asking(|| ui::prompt::confirm(question)))
+                Arc::new(move |question: &str| confirms.while_prompting(|| ui::prompt::confirm(question)))
             }),
             redactor: self.redactor.clone(),
             signals,
@@ -260,10 +260,10 @@ impl Session {
             reference::CALLS.path().map(|calls| calls.join(name))
         };
         let Some(address) = Address::parse(&text)? else {
-            return Ok(Storage::from(state).sealed(encryption, calls(&text)?));
+            return Ok(Storage::from(state).encrypted(encryption, calls(&text)?));
         };
         let mut shared =
-            Shared::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
+            BucketSettings::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = reference::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
                 Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueHint};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::gateway_args::GatewayArgs;
 use super::session::Session;
 use super::vm_args::VmArgs;
@@ -24,11 +24,11 @@ pub(super) struct SshArgs {
 }
 
 impl SshArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, SshAction::Run(self.command))?;
         let run_context = self.vm.run_context(session, state)?;
         let code = inspection::ssh(&request, &run_context.environment)?;
-        Ok(Finished::Output(Vec::new()).with_exit_code(code))
+        Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }

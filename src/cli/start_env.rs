@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::jobs_args::JobsArgs;
 use super::session::Session;
 use base::Result;
@@ -15,8 +15,8 @@ pub(super) struct StartEnvArgs {
 }
 
 impl StartEnvArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.jobs.begin(session, "start-env")?;
-        deploy::start_env(&on, &run_context.environment).map(Finished::Summary)
+        deploy::start_env(&on, &run_context.environment).map(CommandResult::Summary)
     }
 }

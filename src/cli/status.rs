@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::Value;
 
 use super::choices::RendererArgs;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::manifest_args::ManifestFlags;
 use super::session::{RunContext, Session};
 use super::table::Table;
@@ -15,8 +15,10 @@ use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths,
 use crate::ui;
 use base::events::Reporter;
 use base::{Error, Result};
-use engine::history::Record;
-use engine::inspection::{Answering, Status, StatusCollector, StatusOf, StatusSources, There};
+use engine::history::RecordFile;
+use engine::inspection::{
+    AgentAnswers, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
+};
 use engine::state::{State, Storage};
 
 /// The remaining days from which a certificate is marked.
@@ -68,7 +70,7 @@ pub(super) struct StatusArgs {
 }
 
 impl StatusArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
             true => (paths::state(Some(&self.path), Path::new(""))?, None),
             false => {
@@ -78,7 +80,7 @@ impl StatusArgs {
                 (state, Some(inputs))
             }
         };
-        let request = StatusOf {
+        let request = StatusRequest {
             inputs,
             ask_cpi: !self.no_cpi,
             templates: self.templates.into(),
@@ -94,13 +96,13 @@ impl StatusArgs {
         if self.watch {
             return self.watch(session, &run_context, &mut collector);
         }
-        let status = collector.look(&run_context.environment.reporter)?;
+        let status = collector.collect(&run_context.environment.reporter)?;
         let output = match session.globals.json() {
-            true => Finished::json(&status)?,
-            false => Finished::Output(text(session, &status).into_bytes()),
+            true => CommandResult::json(&status)?,
+            false => CommandResult::Output(text(session, &status).into_bytes()),
         };
         Ok(match status.problem() {
-            Some(error) => output.but(error),
+            Some(error) => output.with_problem(error),
             None => output,
         })
     }
@@ -111,12 +113,12 @@ impl StatusArgs {
         session: &Session,
         run_context: &RunContext,
         collector: &mut StatusCollector<'_>,
-    ) -> Result<Finished> {
+    ) -> Result<CommandResult> {
         let silent = Reporter::silent();
         let environment = &run_context.environment;
-        let mut screen = ui::Screenful::open(session.globals.json());
+        let mut screen = ui::FullScreen::open(session.globals.json());
         while environment.interrupted().is_none() {
-            let frame = match collector.look(&silent) {
+            let frame = match collector.collect(&silent) {
                 Ok(status) if session.globals.json() => json_line(&status)?,
                 Ok(status) => text(session, &status),
                 Err(_) if environment.interrupted().is_some() => break,
@@ -130,7 +132,7 @@ impl StatusArgs {
                 break;
             }
         }
-        Ok(Finished::Output(screen.close().into_bytes()))
+        Ok(CommandResult::Output(screen.close().into_bytes()))
     }
 }
 
@@ -151,7 +153,7 @@ fn text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(run) = status.running() {
-        let Record { command, started, pid, .. } = &run.record;
+        let RecordFile { command, started, pid, .. } = &run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
@@ -179,7 +181,7 @@ fn text(session: &Session, status: &Status) -> String {
     let tables = [processes(status), disks(status), networks(status), certificates(status)];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
-        sections.push(history::shown(&status.runs, false, false, layout));
+        sections.push(history::runs_table(&status.runs, false, false, layout));
     }
     sections.join("\n")
 }
@@ -192,10 +194,10 @@ fn vm(status: &Status) -> String {
         vm.handle.cid,
         of(vm.handle.cpi()),
         match vm.exists {
-            There::Yes => "  exists",
-            There::No => "  DOES NOT EXIST",
-            There::Unknown => "  the CPI cannot confirm that it exists",
-            There::NotAsked => "",
+            PresenceStatus::Yes => "  exists",
+            PresenceStatus::No => "  DOES NOT EXIST",
+            PresenceStatus::Unknown => "  the CPI cannot confirm that it exists",
+            PresenceStatus::NotAsked => "",
         }
     )
 }
@@ -211,11 +213,11 @@ fn agent(status: &Status) -> String {
     let at = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
-        Answering::Yes => format!("answers{at}{id}"),
-        Answering::No => format!("NOT USABLE: {problem}"),
-        Answering::Stranger => format!("NOT USABLE{at}: {problem}"),
-        Answering::NotAsked if status.vm.is_none() => "none".to_owned(),
-        Answering::NotAsked => format!("not asked: only the manifest has its address{id}"),
+        AgentAnswers::Yes => format!("answers{at}{id}"),
+        AgentAnswers::No => format!("NOT USABLE: {problem}"),
+        AgentAnswers::Stranger => format!("NOT USABLE{at}: {problem}"),
+        AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),
+        AgentAnswers::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }
 }
 
@@ -253,7 +255,7 @@ fn processes(status: &Status) -> Option<Table> {
             format!("{}{share}", base::text::bytes(kb.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
-        let state = marked(process.state == "running", &process.state);
+        let state = mark_problem(process.state == "running", &process.state);
         let or_none = Option::unwrap_or_default;
         table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
     }
@@ -264,12 +266,12 @@ fn disks(status: &Status) -> Option<Table> {
     let mut table = Table::new(["Disk", "Size", "Used by the VM", "State", "Full", "Hint"]);
     for disk in &status.disks {
         let state = match (disk.exists, disk.mounted) {
-            (There::No, _) => "DOES NOT EXIST",
+            (PresenceStatus::No, _) => "DOES NOT EXIST",
             (_, Some(true)) => "mounted",
             (_, Some(false)) if disk.in_use => "NOT MOUNTED",
-            (There::Yes, _) => "exists",
-            (There::Unknown, _) => "not confirmed by the CPI",
-            (There::NotAsked, _) => "",
+            (PresenceStatus::Yes, _) => "exists",
+            (PresenceStatus::Unknown, _) => "not confirmed by the CPI",
+            (PresenceStatus::NotAsked, _) => "",
         };
         let yes = if disk.in_use { "yes" } else { "no" };
         let full = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
@@ -314,6 +316,6 @@ fn certificates(status: &Status) -> Option<Table> {
 }
 
 /// Prints problems in capitals, which stand out without colours.
-fn marked(good: bool, text: &str) -> String {
+fn mark_problem(good: bool, text: &str) -> String {
     if good { text.to_owned() } else { text.to_uppercase() }
 }

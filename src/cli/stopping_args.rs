@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use engine::deploy::Stopping;
+use engine::deploy::StopOptions;
 
 /// Options for stopping jobs.
 #[derive(Debug, Clone, Args)]
@@ -21,7 +21,7 @@ pub struct StoppingArgs {
 
 impl StoppingArgs {
     /// Converts the options for the engine.
-    pub(super) fn stopping(&self) -> Stopping {
-        Stopping { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout }
+    pub(super) fn stopping(&self) -> StopOptions {
+        StopOptions { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout }
     }
 }

@@ -56,7 +56,7 @@ impl Layout {
             Form::Tabs => {
                 cells.iter().map(|(label, lines)| format!("{label}\t{}\n", lines.join(", "))).collect()
             }
-            Form::Columns(limit) => labelled(&cells, indent(facts.iter().map(|(label, _)| *label)), limit),
+            Form::Columns(limit) => label_lines(&cells, indent(facts.iter().map(|(label, _)| *label)), limit),
         }
     }
 
@@ -89,7 +89,7 @@ impl Table {
                 let header: Vec<Vec<String>> = self.header.iter().map(|name| vec![name.clone()]).collect();
                 let all: Vec<&Vec<Vec<String>>> = std::iter::once(&header).chain(&rows).collect();
                 match widths(&all, count, limit) {
-                    Some(widths) => all.iter().map(|row| aligned(row, &widths)).collect(),
+                    Some(widths) => all.iter().map(|row| align_row(row, &widths)).collect(),
                     None => self.stacked(&rows, limit),
                 }
             }
@@ -106,7 +106,7 @@ impl Table {
                 .zip(row.iter().cloned())
                 .filter(|(_, lines)| lines.iter().any(|line| line != EMPTY))
                 .collect();
-            labelled(&cells, indent, limit)
+            label_lines(&cells, indent, limit)
         };
         rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
@@ -137,8 +137,9 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<
     Some(widths)
 }
 
-fn aligned(row: &[Vec<String>], widths: &[usize]) -> String {
-    let cells: Vec<Vec<String>> = row.iter().zip(widths).map(|(cell, width)| fitted(cell, *width)).collect();
+fn align_row(row: &[Vec<String>], widths: &[usize]) -> String {
+    let cells: Vec<Vec<String>> =
+        row.iter().zip(widths).map(|(cell, width)| fit_lines(cell, *width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let line = |index: usize| {
         let mut line = String::new();
@@ -153,8 +154,8 @@ fn aligned(row: &[Vec<String>], widths: &[usize]) -> String {
 }
 
 /// Breaks the lines of a cell to `width` columns.
-fn fitted(lines: &[String], width: usize) -> Vec<String> {
-    lines.iter().flat_map(|line| ui::fitted(line, width)).collect()
+fn fit_lines(lines: &[String], width: usize) -> Vec<String> {
+    lines.iter().flat_map(|line| ui::fit(line, width)).collect()
 }
 
 /// Returns the column in which values beside these labels begin.
@@ -163,11 +164,11 @@ fn indent<'l>(labels: impl Iterator<Item = &'l str>) -> usize {
 }
 
 /// Formats values beside their labels, wrapped to `limit` columns.
-fn labelled(cells: &[(&str, Vec<String>)], indent: usize, limit: usize) -> String {
+fn label_lines(cells: &[(&str, Vec<String>)], indent: usize, limit: usize) -> String {
     let room = limit.saturating_sub(indent).max(LEAST_ROOM);
     let mut text = String::new();
     for (label, lines) in cells {
-        for (index, line) in fitted(lines, room).iter().enumerate() {
+        for (index, line) in fit_lines(lines, room).iter().enumerate() {
             let label = if index == 0 { label } else { "" };
             text.push_str(label);
             text.push_str(&" ".repeat(indent - ui::width(label)));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_a_row_per_line() {
+    fn pipe_gets_a_row_per_line() {
         let pipe = Layout::new(None, Redactor::default());
         assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
         assert_eq!(pipe.facts(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_wrap_behind_their_labels() {
+    fn labelled_values_wrap_beside_their_labels() {
         let facts = [("VM", "vm-1  there".to_owned()), ("Agent", "answers at some address".to_owned())];
         assert_eq!(
             on_terminal(22).facts(&facts),

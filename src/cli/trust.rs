@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::env_file;
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use base::{Result, text};
 
@@ -21,7 +21,7 @@ pub(super) struct TrustArgs {
 }
 
 impl TrustArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (path, trusted, text) = if self.revoke {
             let (path, revoked) = env_file::revoke(self.file.as_deref())?;
             let text = match revoked {
@@ -35,11 +35,11 @@ impl TrustArgs {
             (path, true, text)
         };
         if session.globals.json() {
-            return Finished::json(&serde_json::json!({
+            return CommandResult::json(&serde_json::json!({
                 "path": path.display().to_string(),
                 "trusted": trusted,
             }));
         }
-        Ok(Finished::Output(text::clean(&text).into_owned().into_bytes()))
+        Ok(CommandResult::Output(text::clean(&text).into_owned().into_bytes()))
     }
 }

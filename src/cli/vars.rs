@@ -7,11 +7,11 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::duration;
 use super::env_file::{EnvFile, EnvFileArgs};
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::{encryption_args, paths, session::Session};
 use base::Result;
 use manifest::Inputs;
-use manifest::vars::command::{self, Request};
+use manifest::vars::command::{self, VarsRequest};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct VarsArgs {
@@ -117,7 +117,7 @@ impl DeclaredArgs {
                 ..Inputs::default()
             };
             if let Some(file) = env_file {
-                file.beneath(&mut inputs);
+                file.add_below(&mut inputs);
             }
             inputs
         };
@@ -126,22 +126,22 @@ impl DeclaredArgs {
 }
 
 impl VarsArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (store, request) = match self.command {
-            VarsCommand::List { store } => (store, Request::List { json: session.globals.json() }),
-            VarsCommand::Get { store, path } => (store, Request::Get { path }),
+            VarsCommand::List { store } => (store, VarsRequest::List { json: session.globals.json() }),
+            VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
             VarsCommand::Check { store, declared, within } => {
                 let declared = declared.inputs(store.env_file.file());
-                (store, Request::Check { declared, within })
+                (store, VarsRequest::Check { declared, within })
             }
             VarsCommand::Rotate { store, name, declared, finish: false } => {
                 let declared = declared.inputs(store.env_file.file());
-                (store, Request::Rotate { declared, name })
+                (store, VarsRequest::Rotate { declared, name })
             }
-            VarsCommand::Rotate { store, name, .. } => (store, Request::Finish { name }),
+            VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
         let store = paths::expand(&store.store, paths::home().as_deref());
         command::run(&store, &encryption_args::current(), &request, &session.reporter)
-            .map(|text| Finished::Output(text.into_bytes()))
+            .map(|text| CommandResult::Output(text.into_bytes()))
     }
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Versions};
-use super::exchange::{Ended, Exchange, Watching};
+use super::cpi_under_test::{CpiUnderTest, Versions};
+use super::exchange::{Exchange, ExchangeObserver, ProcessEnd};
 use super::redacted;
-use super::reply::{self, Content};
+use super::reply::{self, ReplyBody};
 use base::Result;
-use engine::cpi::{Answer, CpiErrorKind, Info, Method, Reading};
+use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Info, Method};
 use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
 
 /// A finished call without secrets.
 #[derive(Debug, Clone, Serialize)]
-pub struct Called {
+pub struct FinishedCall {
     /// The request.
     pub request: Value,
     /// Standard output. Bytes that are not UTF-8 are replaced.
@@ -52,35 +52,41 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
 }
 
 /// Calls `info`.
-pub fn info(bench: &Bench, watching: &Watching<'_>) -> Result<Called> {
+pub fn info(bench: &CpiUnderTest, watching: &ExchangeObserver<'_>) -> Result<FinishedCall> {
     let request = bench.request(Method::Info.name(), &[], Versions::default());
     let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
-    Ok(called(bench, &request, &exchange, Method::Info.name(), Versions::default()))
+    Ok(finish_call(bench, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
 /// Calls a method, known or unknown.
 pub fn call(
-    bench: &Bench,
+    bench: &CpiUnderTest,
     method: &str,
     arguments: &[Value],
     versions: Versions,
-    watching: &Watching<'_>,
-) -> Result<Called> {
+    watching: &ExchangeObserver<'_>,
+) -> Result<FinishedCall> {
     let request = bench.request(method, arguments, versions);
     let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
-    Ok(called(bench, &request, &exchange, method, versions))
+    Ok(finish_call(bench, &request, &exchange, method, versions))
 }
 
-fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, versions: Versions) -> Called {
+fn finish_call(
+    bench: &CpiUnderTest,
+    request: &Value,
+    exchange: &Exchange,
+    method: &str,
+    versions: Versions,
+) -> FinishedCall {
     let reply = reply::read(exchange);
     let mut problems = reply.not_promised;
     problems.extend(reply.problems);
     let (mut success, mut info, mut error) = (false, None, None);
     match &reply.content {
-        Content::Result(result) => {
+        ReplyBody::Result(result) => {
             success = true;
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
-            match method.parse::<Method>().map(|method| Reading::of(method, terms, result)) {
+            match method.parse::<Method>().map(|method| CheckedAnswer::of(method, terms, result)) {
                 Ok(Ok(reading)) => {
                     problems.extend(reading.remark);
                     if let Answer::Info(answered) = reading.answer {
@@ -94,7 +100,7 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
                 Err(_unknown) => {}
             }
         }
-        Content::Error(refusal) => {
+        ReplyBody::Error(refusal) => {
             // A CPI without `info` speaks version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
                 success = true;
@@ -102,18 +108,18 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
             }
             error = Some(refusal.text());
         }
-        Content::Unusable => {}
+        ReplyBody::Unusable => {}
     }
     let hide = |text: &str| redacted::text(&bench.redactor, text);
-    Called {
+    FinishedCall {
         request: redacted::value(&bench.redactor, request),
         answer: hide(&String::from_utf8_lossy(&exchange.stdout)),
         stderr: hide(&String::from_utf8_lossy(&exchange.stderr)),
         ended: match exchange.ended {
-            Ended::Exited(status) => format!("exit status {status}"),
-            Ended::Signalled(signal) => format!("killed by signal {signal}"),
-            Ended::TimedOut => "killed after the timeout".to_owned(),
-            Ended::Abandoned => "still running".to_owned(),
+            ProcessEnd::Exited(status) => format!("exit status {status}"),
+            ProcessEnd::Signalled(signal) => format!("killed by signal {signal}"),
+            ProcessEnd::TimedOut => "killed after the timeout".to_owned(),
+            ProcessEnd::Abandoned => "still running".to_owned(),
         },
         duration: exchange.duration,
         problems: problems.iter().map(|problem| hide(problem)).collect(),
@@ -123,7 +129,7 @@ fn called(bench: &Bench, request: &Value, exchange: &Exchange, method: &str, ver
     }
 }
 
-impl Called {
+impl FinishedCall {
     /// Returns the contract that `info` implies for a stemcell of this version.
     pub fn contract(&self, stemcell: u32) -> Option<Contract> {
         self.info.as_ref().map(|info| Contract::negotiate(info.api_version, stemcell))
@@ -142,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_converted_to_the_arguments_of_the_method() {
+    fn command_line_words_become_method_arguments() {
         for (method, position, word, value) in [
             ("has_vm", 0, "12345", json!("12345")),
             ("has_vm", 0, "vm-1", json!("vm-1")),

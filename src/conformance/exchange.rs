@@ -31,7 +31,7 @@ pub struct Exchange {
     /// Standard error, or the end of a long one.
     pub stderr: Vec<u8>,
     /// The end of the process.
-    pub ended: Ended,
+    pub ended: ProcessEnd,
     /// The duration of the process.
     pub duration: Duration,
     /// True if another process held standard output open after the end.
@@ -40,7 +40,7 @@ pub struct Exchange {
 
 /// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProcessEnd {
     /// It exited with this status.
     Exited(i32),
     /// This signal killed it.
@@ -52,7 +52,7 @@ pub enum Ended {
 }
 
 /// The caller's view of a running process, and its patience.
-pub struct Watching<'a> {
+pub struct ExchangeObserver<'a> {
     /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
     /// Returns true to stop waiting.
@@ -65,7 +65,7 @@ pub struct Watching<'a> {
 pub(super) fn exchange(
     executable: &Executable,
     input: &[u8],
-    watching: &Watching<'_>,
+    watching: &ExchangeObserver<'_>,
 ) -> Result<Exchange, CpiError> {
     let begun = Instant::now();
     let mut child = Command::new(&executable.program)
@@ -97,8 +97,8 @@ pub(super) fn exchange(
         show_lines(&log, watching.on_log);
         match waited {
             Ok(status) => break ended_with(status),
-            Err(mpsc::RecvTimeoutError::Disconnected) => break Ended::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if (watching.give_up)() => break Ended::Abandoned,
+            Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
+            Err(mpsc::RecvTimeoutError::Timeout) if (watching.give_up)() => break ProcessEnd::Abandoned,
             Err(mpsc::RecvTimeoutError::Timeout) if begun.elapsed() >= watching.limit => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
@@ -107,13 +107,13 @@ pub(super) fn exchange(
                         let _ = end.recv_timeout(KILL_GRACE);
                     }
                 }
-                break Ended::TimedOut;
+                break ProcessEnd::TimedOut;
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     };
     let duration = begun.elapsed();
-    let over = how_it_ended != Ended::Abandoned;
+    let over = how_it_ended != ProcessEnd::Abandoned;
     let held_open = over && answer_over.recv_timeout(HELD_OPEN_LIMIT).is_err();
     if over && !held_open {
         // A service that the CPI started may hold standard error open for good.
@@ -130,13 +130,13 @@ pub(super) fn exchange(
     })
 }
 
-fn ended_with(status: std::io::Result<ExitStatus>) -> Ended {
+fn ended_with(status: std::io::Result<ExitStatus>) -> ProcessEnd {
     match status {
         Ok(status) => match status.code() {
-            Some(code) => Ended::Exited(code),
-            None => Ended::Signalled(status.signal().unwrap_or_default()),
+            Some(code) => ProcessEnd::Exited(code),
+            None => ProcessEnd::Signalled(status.signal().unwrap_or_default()),
         },
-        Err(_) => Ended::Abandoned,
+        Err(_) => ProcessEnd::Abandoned,
     }
 }
 
@@ -219,7 +219,8 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
-        exchange(&executable, input, &Watching { on_log: &|_| {}, give_up: &|| false, limit }).unwrap()
+        exchange(&executable, input, &ExchangeObserver { on_log: &|_| {}, give_up: &|| false, limit })
+            .unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -228,26 +229,26 @@ mod tests {
     fn output_streams_and_exit_status_are_separate() {
         let seen = run("cat; echo log >&2; exit 3", b"in", LONG);
         assert_eq!((seen.stdout.as_slice(), seen.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
-        assert_eq!((seen.ended, seen.held_open), (Ended::Exited(3), false));
-        assert_eq!(run("kill -9 $$", b"", LONG).ended, Ended::Signalled(9));
+        assert_eq!((seen.ended, seen.held_open), (ProcessEnd::Exited(3), false));
+        assert_eq!(run("kill -9 $$", b"", LONG).ended, ProcessEnd::Signalled(9));
     }
 
     #[test]
-    fn a_process_need_not_read_its_input() {
+    fn process_may_ignore_its_input() {
         let seen = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG);
         assert_eq!(seen.stdout, b"x\n");
     }
 
     #[test]
-    fn a_child_that_holds_the_answer_open_is_noticed() {
+    fn child_that_keeps_stdout_open_is_reported() {
         let seen = run("sleep 3 & echo x", b"", LONG);
         assert!(seen.held_open && seen.duration < Duration::from_secs(1));
         assert_eq!(seen.stdout, b"x\n");
     }
 
     #[test]
-    fn a_process_is_killed_after_its_time_limit() {
+    fn process_is_killed_after_its_time_limit() {
         let seen = run("sleep 60", b"", Duration::from_millis(100));
-        assert_eq!((seen.ended, seen.held_open), (Ended::TimedOut, false));
+        assert_eq!((seen.ended, seen.held_open), (ProcessEnd::TimedOut, false));
     }
 }

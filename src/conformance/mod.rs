@@ -1,25 +1,25 @@
 //! Tools for CPI authors: single calls, conformance runs, and transcripts.
 //!
-//! A [`Bench`] calls an executable or a transcript ([`Source`]). [`info`] and [`call`] make one call,
-//! [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one request
-//! from a transcript.
+//! A [`CpiUnderTest`] calls an executable or a transcript ([`AnswerSource`]). [`info`] and [`call`] make one
+//! call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one
+//! request from a transcript.
 //!
 //! The protocol is that of `cpi-api-rpc.md` and the method pages of the BOSH documentation.
 //! [`engine::cpi::Method`] lists the methods.
 
-mod bench;
 mod call;
 pub mod check;
+mod cpi_under_test;
 mod exchange;
-mod player;
 mod redacted;
+mod replay;
 mod reply;
 mod transcript;
 
-pub use bench::{Bench, Source, Versions};
-pub use call::{Called, call, info, plain_or_json};
+pub use call::{FinishedCall, call, info, plain_or_json};
 pub use check::check;
-pub use exchange::{Ended, Exchange, Watching};
-pub use player::{play_once, rewind};
-pub use reply::{Content, Refusal, Reply};
+pub use cpi_under_test::{AnswerSource, CpiUnderTest, Versions};
+pub use exchange::{Exchange, ExchangeObserver, ProcessEnd};
+pub use replay::{play_once, rewind};
+pub use reply::{Refusal, Reply, ReplyBody};
 pub use transcript::Recorder;

@@ -41,7 +41,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_redacted_document_stays_json() {
+    fn redacted_document_stays_json() {
         let redactor = Redactor::default();
         redactor.add("12345");
         redactor.add("s3cret");

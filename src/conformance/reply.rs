@@ -6,14 +6,14 @@
 
 use serde_json::{Map, Value};
 
-use super::exchange::{Ended, Exchange};
+use super::exchange::{Exchange, ProcessEnd};
 use engine::cpi::{ANSWER_LIMIT, CpiErrorKind};
 
 /// A reply with the problems of its form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// The content.
-    pub content: Content,
+    pub content: ReplyBody,
     /// A result beside an error, where none is allowed.
     pub beside: Option<Value>,
     /// Problems of the form.
@@ -24,7 +24,7 @@ pub struct Reply {
 
 /// The content of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum ReplyBody {
     /// The result of a call that succeeded.
     Result(Value),
     /// The error of a call that failed.
@@ -62,15 +62,15 @@ impl Refusal {
 pub(super) fn read(exchange: &Exchange) -> Reply {
     let (mut problems, mut not_promised) = (Vec::new(), Vec::new());
     match exchange.ended {
-        Ended::Exited(0) => {}
-        Ended::Exited(status) => not_promised.push(format!(
+        ProcessEnd::Exited(0) => {}
+        ProcessEnd::Exited(status) => not_promised.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
-        Ended::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
-        Ended::TimedOut => {
+        ProcessEnd::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
+        ProcessEnd::TimedOut => {
             problems.push(format!("killed after {} s, because it did not end", exchange.duration.as_secs()))
         }
-        Ended::Abandoned => problems.push("still running".to_owned()),
+        ProcessEnd::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.held_open {
         not_promised.push(
@@ -80,7 +80,7 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
     }
     let document = document(&exchange.stdout, &mut problems);
     let (content, beside) =
-        document.map_or((Content::Unusable, None), |document| content(document, &mut problems));
+        document.map_or((ReplyBody::Unusable, None), |document| content(document, &mut problems));
     Reply { content, beside, problems, not_promised }
 }
 
@@ -151,7 +151,7 @@ fn start_of(text: &str) -> String {
 }
 
 /// Reads an answer by the rules of `cpi-api-rpc.md`, "Response".
-fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Content, Option<Value>) {
+fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (ReplyBody, Option<Value>) {
     for key in ["result", "error"] {
         if !document.contains_key(key) {
             problems.push(format!("the answer lacks `{key}`"));
@@ -162,7 +162,7 @@ fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Con
     }
     let result = document.remove("result").unwrap_or_default();
     let error = match document.remove("error").unwrap_or_default() {
-        Value::Null => return (Content::Result(result), None),
+        Value::Null => return (ReplyBody::Result(result), None),
         Value::Object(error) => error,
         other => {
             problems.push(format!("`error` must be null or an object, not {other}"));
@@ -188,7 +188,7 @@ fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Con
     }
     let kind = CpiErrorKind::of(&error_type, &message);
     let ok_to_retry = ok_to_retry.unwrap_or_default();
-    (Content::Error(Refusal { kind, error_type, message, ok_to_retry }), beside)
+    (ReplyBody::Error(Refusal { kind, error_type, message, ok_to_retry }), beside)
 }
 
 #[cfg(test)]
@@ -202,27 +202,27 @@ mod tests {
             input: Vec::new(),
             stdout: stdout.as_bytes().to_vec(),
             stderr: Vec::new(),
-            ended: Ended::Exited(0),
+            ended: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
             held_open: false,
         })
     }
 
     #[test]
-    fn a_good_answer_has_no_problems() {
+    fn good_answer_has_no_problems() {
         let answer = reply(r#" {"result": 7, "error": null, "log": ""} "#);
-        assert_eq!((answer.content, answer.problems), (Content::Result(json!(7)), Vec::<String>::new()));
+        assert_eq!((answer.content, answer.problems), (ReplyBody::Result(json!(7)), Vec::<String>::new()));
         let answer = reply(
             r#"{"result":null,"error":{"type":"Bosh::Clouds::VMNotFound","message":"m","ok_to_retry":false},"log":""}"#,
         );
         assert!(
-            matches!(&answer.content, Content::Error(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
+            matches!(&answer.content, ReplyBody::Error(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
         );
         assert_eq!(answer.problems, Vec::<String>::new());
     }
 
     #[test]
-    fn a_result_is_found_in_a_malformed_answer() {
+    fn result_is_found_in_a_malformed_answer() {
         for text in [
             "connecting…\n{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}\n",
             "{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}\nbye",
@@ -230,7 +230,7 @@ mod tests {
             "{ {{ }\n{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}",
         ] {
             let answer = reply(text);
-            assert_eq!(answer.content, Content::Result(json!("vm-1")), "{text}");
+            assert_eq!(answer.content, ReplyBody::Result(json!("vm-1")), "{text}");
             assert_eq!(answer.problems.len(), 1, "{:?}", answer.problems);
         }
         let answer = reply(r#"{"result": "disk-1", "error": {"type": "X"}, "log": ""}"#);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_braces_are_read_in_bounded_time() {
-        assert_eq!(reply(&"{".repeat(1 << 20)).content, Content::Unusable);
+    fn text_with_many_braces_takes_bounded_time() {
+        assert_eq!(reply(&"{".repeat(1 << 20)).content, ReplyBody::Unusable);
     }
 }

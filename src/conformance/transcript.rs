@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::exchange::{Ended, Exchange};
+use super::exchange::{Exchange, ProcessEnd};
 use super::redacted;
 use base::files::input;
 use base::redact::Redactor;
@@ -115,9 +115,9 @@ impl Entry {
             ..Entry::default()
         };
         match exchange.ended {
-            Ended::Exited(status) => entry.exit_status = Some(status),
-            Ended::Signalled(signal) => entry.signal = Some(signal),
-            Ended::TimedOut | Ended::Abandoned => entry.timed_out = true,
+            ProcessEnd::Exited(status) => entry.exit_status = Some(status),
+            ProcessEnd::Signalled(signal) => entry.signal = Some(signal),
+            ProcessEnd::TimedOut | ProcessEnd::Abandoned => entry.timed_out = true,
         }
         entry
     }
@@ -139,9 +139,9 @@ impl Entry {
             stdout: self.answer(),
             stderr: self.stderr.as_bytes().to_vec(),
             ended: match (self.signal, self.timed_out) {
-                (_, true) => Ended::TimedOut,
-                (Some(signal), false) => Ended::Signalled(signal),
-                (None, false) => Ended::Exited(self.exit_status.unwrap_or_default()),
+                (_, true) => ProcessEnd::TimedOut,
+                (Some(signal), false) => ProcessEnd::Signalled(signal),
+                (None, false) => ProcessEnd::Exited(self.exit_status.unwrap_or_default()),
             },
             duration: Duration::try_from_secs_f64(self.duration_ms / 1e3).unwrap_or_default(),
             held_open: self.held_open,
@@ -261,14 +261,14 @@ mod tests {
             input: input.to_vec(),
             stdout: stdout.to_vec(),
             stderr: b"token s3cret\n".to_vec(),
-            ended: Ended::Exited(3),
+            ended: ProcessEnd::Exited(3),
             duration: Duration::from_millis(5),
             held_open: false,
         }
     }
 
     #[test]
-    fn a_transcript_is_read_back_without_secrets() {
+    fn transcript_is_read_back_without_secrets() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.jsonl");
         std::fs::write(&path, "old").unwrap();
@@ -290,12 +290,12 @@ mod tests {
         let [first, second] = transcript.entries.as_slice() else { panic!() };
         assert_eq!(first.request.as_ref().unwrap()["arguments"], json!(["<redacted>"]));
         let again = first.exchange(request);
-        assert_eq!((again.stdout, again.ended), (exchanges[0].stdout.clone(), Ended::Exited(3)));
+        assert_eq!((again.stdout, again.ended), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
     }
 
     #[test]
-    fn a_full_disk_is_reported_at_the_end() {
+    fn full_disk_is_reported_at_the_end() {
         let recorder = Recorder::create(Path::new("/dev/full"), &Redactor::default()).unwrap();
         assert_ne!(std::fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o600);
         assert!(recorder.begin(&json!({})).is_err());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line_and_a_partial_last_line_is_ignored() {
+    fn errors_name_the_line_and_partial_last_lines_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.jsonl");
         for (text, line) in [

@@ -30,7 +30,7 @@ const NAME: &[BorrowedFormatItem<'_>] =
 
 /// The record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RecordFile {
     /// The command, such as `create-env`.
     pub command: String,
     /// The place of its state.
@@ -45,15 +45,15 @@ pub struct Record {
     pub log: Option<PathBuf>,
     /// Its plan; none if the command has no plan or ended before it.
     #[serde(default)]
-    pub plan: Option<Plan>,
+    pub plan: Option<RecordedPlan>,
     /// Its end, if it ended in order.
     #[serde(default)]
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
 }
 
 /// The plan of a run, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct RecordedPlan {
     /// A summary of the steps in one sentence.
     pub headline: String,
     /// The steps in order.
@@ -62,7 +62,7 @@ pub struct Plan {
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct RunEnd {
     /// Its exit code.
     pub exit_code: u8,
     /// Its duration in milliseconds.
@@ -71,7 +71,7 @@ pub struct End {
     pub summary: String,
     /// The steps it took, in the order in which they began.
     #[serde(default)]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecordedStep>,
     /// True if the operator answered a question of the run with no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
@@ -79,7 +79,7 @@ pub struct End {
 
 /// A step of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct RecordedStep {
     /// Its description, such as `Creating VM …`.
     pub name: String,
     /// `done`, `skipped` or `failed`.
@@ -91,7 +91,7 @@ pub struct Step {
 /// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RunOutcome {
     /// The run still goes on.
     Running,
     /// The run succeeded.
@@ -108,30 +108,30 @@ pub enum Fate {
 
 /// A run with its outcome.
 #[derive(Debug, Clone, Serialize)]
-pub struct Run {
+pub struct RecordedRun {
     /// The outcome.
-    pub result: Fate,
+    pub result: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]
-    pub record: Record,
+    pub record: RecordFile,
 }
 
 /// The record of the present run.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningRecord {
     path: PathBuf,
-    record: Record,
+    record: RecordFile,
     /// The locked record; the lock ends with the run.
     held: Locked,
 }
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
-pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<Running> {
+pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<RunningRecord> {
     let failed = |error| Error::io(format!("recording the run in '{}'", directory.display()), error);
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     let now = OffsetDateTime::now_utc();
-    let state = &real(state)?;
-    let record = Record {
+    let state = &canonical_path(state)?;
+    let record = RecordFile {
         command: command.to_owned(),
         state: state.clone(),
         started: encoding::rfc3339(now),
@@ -144,27 +144,27 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let name =
         format!("{}-{}.{EXTENSION}", now.format(NAME).unwrap_or_default(), uuid::Uuid::new_v4().simple());
     let path = directory.join(name);
-    let held = put(&path, &record)?;
+    let held = write_record(&path, &record)?;
     prune(directory, state);
-    Ok(Running { path, record, held })
+    Ok(RunningRecord { path, record, held })
 }
 
-impl Running {
+impl RunningRecord {
     /// Records the plan of the run.
-    pub fn planned(&mut self, plan: Plan) -> Result<()> {
+    pub fn planned(&mut self, plan: RecordedPlan) -> Result<()> {
         self.record.plan = Some(plan);
-        self.held = put(&self.path, &self.record)?;
+        self.held = write_record(&self.path, &self.record)?;
         Ok(())
     }
 
     /// Records the end of the run.
-    pub fn finish(&self, end: End) -> Result<()> {
-        put(&self.path, &Record { end: Some(end), ..self.record.clone() }).map(drop)
+    pub fn finish(&self, end: RunEnd) -> Result<()> {
+        write_record(&self.path, &RecordFile { end: Some(end), ..self.record.clone() }).map(drop)
     }
 }
 
 /// Writes a record. The returned guard holds the lock on it.
-fn put(path: &Path, record: &Record) -> Result<Locked> {
+fn write_record(path: &Path, record: &RecordFile) -> Result<Locked> {
     let bytes = text(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
@@ -178,11 +178,11 @@ fn put(path: &Path, record: &Record) -> Result<Locked> {
 }
 
 /// Returns the recorded runs, newest first, or only those of one state. Skips files that are no records.
-pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
+pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> {
     let mut runs = Vec::new();
-    let state = state.map(real).transpose()?;
+    let state = state.map(canonical_path).transpose()?;
     for path in paths(directory)? {
-        let is_wanted = |run: &Run| state.as_ref().is_none_or(|state| run.record.state == *state);
+        let is_wanted = |run: &RecordedRun| state.as_ref().is_none_or(|state| run.record.state == *state);
         if let Some(run) = read(&path).filter(is_wanted) {
             runs.push(run);
         }
@@ -191,7 +191,7 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<Run>> {
 }
 
 /// Returns the canonical path of a state file: links and `..` lead to the same one.
-fn real(state: &Path) -> Result<PathBuf> {
+fn canonical_path(state: &Path) -> Result<PathBuf> {
     let path = Storage::from(state).resolved()?.place();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
@@ -201,7 +201,7 @@ fn real(state: &Path) -> Result<PathBuf> {
     })
 }
 
-fn text(record: &Record) -> Result<Vec<u8>> {
+fn text(record: &RecordFile) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(record)
         .map_err(|error| Error::environment("encoding the record of a run failed").with_source(error))
 }
@@ -213,26 +213,26 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
     })
 }
 
-fn read(path: &Path) -> Option<Run> {
+fn read(path: &Path) -> Option<RecordedRun> {
     let (record, held) = record(path)?;
-    let fate = |record: &Record| match &record.end {
-        Some(end) if end.declined => Fate::Declined,
-        Some(End { exit_code: 0, .. }) => Fate::Succeeded,
-        Some(End { exit_code: 129.., .. }) => Fate::Interrupted,
-        Some(_) => Fate::Failed,
-        None if held => Fate::Running,
-        None => Fate::Killed,
+    let fate = |record: &RecordFile| match &record.end {
+        Some(end) if end.declined => RunOutcome::Declined,
+        Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
+        Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
+        Some(_) => RunOutcome::Failed,
+        None if held => RunOutcome::Running,
+        None => RunOutcome::Killed,
     };
-    if fate(&record) != Fate::Killed {
-        return Some(Run { result: fate(&record), record });
+    if fate(&record) != RunOutcome::Killed {
+        return Some(RecordedRun { result: fate(&record), record });
     }
     // The run may have ended, and replaced the file, since it was opened.
     let record = self::record(path).map_or(record, |(record, _)| record);
-    Some(Run { result: fate(&record), record })
+    Some(RecordedRun { result: fate(&record), record })
 }
 
 /// Reads a record, and returns true with it if its run still goes on.
-fn record(path: &Path) -> Option<(Record, bool)> {
+fn record(path: &Path) -> Option<(RecordFile, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     (&file).take(LIMIT).read_to_end(&mut bytes).ok()?;
@@ -253,16 +253,16 @@ fn prune(directory: &Path, state: &Path) {
 mod tests {
     use super::*;
 
-    fn ended(exit_code: u8) -> End {
-        End { exit_code, elapsed_ms: 0, summary: String::new(), steps: Vec::new(), declined: false }
+    fn ended(exit_code: u8) -> RunEnd {
+        RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), steps: Vec::new(), declined: false }
     }
 
-    fn begin_at(directory: &Path, state: &str) -> Running {
+    fn begin_at(directory: &Path, state: &str) -> RunningRecord {
         begin(directory, "create-env", Path::new(state), None).unwrap()
     }
 
     #[test]
-    fn a_run_is_running_then_ended_or_killed() {
+    fn run_status_is_running_ended_or_killed() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("history");
         let state = Path::new("/x/state.json");
@@ -270,18 +270,18 @@ mod tests {
         let mut run = begin_at(&directory, "/x/state.json");
         let fates =
             || list(&directory, Some(state)).unwrap().iter().map(|run| run.result).collect::<Vec<_>>();
-        assert_eq!(fates(), [Fate::Running]);
-        let told =
+        assert_eq!(fates(), [RunOutcome::Running]);
+        let announced =
             AnnouncedStep { step: "create_vm".into(), what: "Create the VM".into(), reason: "none".into() };
-        let plan = Plan { headline: "Create a VM".into(), steps: vec![told] };
+        let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.planned(plan.clone()).unwrap();
-        assert_eq!(fates(), [Fate::Running], "it lets go of its record");
-        let steps = vec![Step { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];
+        assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");
+        let steps = vec![RecordedStep { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];
         let summary = "Deployed".to_owned();
-        run.finish(End { elapsed_ms: 1500, summary, steps: steps.clone(), ..ended(0) }).unwrap();
+        run.finish(RunEnd { elapsed_ms: 1500, summary, steps: steps.clone(), ..ended(0) }).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
-        assert_eq!(runs[0].result, Fate::Succeeded);
+        assert_eq!(runs[0].result, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.steps), (1500, "Deployed", steps));
@@ -289,9 +289,13 @@ mod tests {
         // Dropping the value releases the lock, as the end of the process would.
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
-        assert_eq!(fates(), [Fate::Killed, Fate::Succeeded]);
-        let declined = End { declined: true, ..ended(2) };
-        let ends = [(ended(5), Fate::Failed), (ended(130), Fate::Interrupted), (declined, Fate::Declined)];
+        assert_eq!(fates(), [RunOutcome::Killed, RunOutcome::Succeeded]);
+        let declined = RunEnd { declined: true, ..ended(2) };
+        let ends = [
+            (ended(5), RunOutcome::Failed),
+            (ended(130), RunOutcome::Interrupted),
+            (declined, RunOutcome::Declined),
+        ];
         for (end, fate) in ends {
             std::thread::sleep(std::time::Duration::from_millis(2));
             begin_at(&directory, "/x/state.json").finish(end).unwrap();
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn all_paths_to_a_state_are_equal() {
+    fn paths_to_the_same_state_are_equivalent() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("history");
         let deployments = base.path().join("deployments");
@@ -325,13 +329,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_each_state_are_kept() {
+    fn newest_records_of_each_state_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let other = begin_at(base.path(), "/other");
         fs::write(base.path().join("19990101T000000.000Z-notes.json"), "{}").unwrap();
         for number in 0..KEPT + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
-            let record = Record { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
+            let record =
+                RecordFile { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
             fs::write(base.path().join(name), text(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");

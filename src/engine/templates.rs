@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_property_suggests_the_nearest() {
+    fn missing_property_suggests_the_nearest_name() {
         let json = serde_json::json!({
             "job": {"name": "web"}, "job_properties": {"nats": {"user": "u"}, "port": 80},
             "default_properties": {"nats.user": null, "port": 8080}

@@ -192,7 +192,7 @@ mod tests {
     use super::{Context, ContextError};
 
     #[test]
-    fn integers_beyond_64_bits_are_refused() {
+    fn rejects_integers_beyond_64_bits() {
         let fine = [
             r#"{"a": 18446744073709551615}"#,
             "[-9223372036854775808, 1e400]",

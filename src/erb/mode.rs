@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ruby_that_does_not_start_is_logged_with_its_cause() {
+    fn failed_start_of_ruby_is_logged_with_its_cause() {
         let missing = StartError::Missing(std::io::ErrorKind::NotFound.into());
         assert_eq!(with_cause(&missing), "cannot run 'ruby' to render templates: entity not found");
         assert_eq!(with_cause(&StartError::Silent("killed".into())), "Ruby did not start: killed");

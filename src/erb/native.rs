@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_property_is_named() {
+    fn missing_property_is_named() {
         let RenderError::Template(error) = render("a\n<%= p('nats.usr') %>").unwrap_err() else { panic!() };
         assert_eq!(error.line, Some(2));
         assert_eq!(error.expression.as_deref(), Some("p('nats.usr')"));
@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_with_many_matches_is_read_once() {
+    fn text_with_many_matches_is_read_once() {
         assert_eq!(render("<%= (\"a\\n\" * 50_000).split(/\\n/).size %>").unwrap(), "50000");
         assert_eq!(render("<%= ('éA' * 20_000).gsub(/a/i, 'b').count('b') %>").unwrap(), "20000");
     }
 
     #[test]
-    fn memory_that_is_no_longer_in_use_does_not_count() {
+    fn freed_memory_does_not_count() {
         let limits = Limits { memory: 512 << 10, ..Limits::default() };
         let source = "<% 100.times { 'a' * 100_000 } %><% 10_000.times { [1, 'b', { c: 1 }] } %>ok";
         assert_eq!(NativeRenderer::with_limits(limits).render("a.erb", source, &context()).unwrap(), b"ok");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_a_rendering() {
+    fn signal_ends_a_rendering() {
         let begun = Instant::now();
         let interrupted = move || (begun.elapsed() > Duration::from_millis(50)).then_some(2);
         let renderer = NativeRenderer::new().interrupted_by(Arc::new(interrupted));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_matches_otherwise_than_ruby_is_unsupported() {
+    fn regexps_that_match_differently_than_ruby_are_unsupported() {
         for source in [
             "<%= 'a' =~ /a{1,2}+/ %>",
             "<%= 'a' =~ /(?<x>a)|(?<x>b)/ %>",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_without_code_is_its_own_output() {
+    fn template_without_code_is_its_own_output() {
         assert_eq!(render("a %> b").unwrap(), "a %> b");
     }
 }

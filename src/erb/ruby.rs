@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_exits_fails_and_the_next_one_renders() {
+    fn template_that_exits_fails_and_the_next_one_renders() {
         let ruby = ruby();
         assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
         assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
@@ -324,7 +324,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_signal_ends_a_rendering_and_the_process_of_the_template() {
+    fn signal_ends_a_rendering_and_the_process_of_the_template() {
         let interrupted = Arc::new(AtomicBool::new(false));
         let is_interrupted = Arc::clone(&interrupted);
         let ends = move || is_interrupted.load(Ordering::SeqCst).then_some(15);

@@ -177,7 +177,7 @@ mod tests {
     use super::scan;
 
     #[test]
-    fn code_and_text_are_joined_as_in_rubys_erb() {
+    fn compiles_code_and_text_like_ruby_erb() {
         let scanned = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
         assert_eq!(
             scanned.ruby,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trimming_tag_removes_the_blanks_before_it() {
+    fn trimming_tag_removes_the_blanks_before_it() {
         assert_eq!(scan("x\n  <%- 1 -%>\ny").texts, ["x\n", "y"]);
         assert_eq!(scan("x  <%- 1 %>").texts, ["x  "]);
     }

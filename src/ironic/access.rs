@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_that_are_present_decide_the_authentication() {
+    fn authentication_follows_the_given_settings() {
         let auth = |value| settings(value).unwrap().auth;
         let endpoint = "http://h:6385/v1/";
         assert!(matches!(auth(serde_json::json!({"endpoint": endpoint})), Auth::None));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_stripped_from_the_endpoint() {
+    fn version_is_stripped_from_the_endpoint() {
         for text in ["http://h:6385", "http://h:6385/", "http://h:6385/v1", "http://h:6385/v1/"] {
             let access = settings(serde_json::json!({"endpoint": text})).unwrap();
             assert_eq!(access.endpoint.unwrap(), "http://h:6385");

@@ -61,8 +61,8 @@ impl Client {
 
     /// Sets the time to retry while a node is locked. Default: 60 s.
     #[must_use]
-    pub fn lock_patience(mut self, patience: Duration) -> Self {
-        self.lock_patience = patience;
+    pub fn lock_patience(mut self, timeout: Duration) -> Self {
+        self.lock_patience = timeout;
         self
     }
 
@@ -70,8 +70,8 @@ impl Client {
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
-    pub fn set_outage_patience(&mut self, patience: Duration) {
-        self.outage_patience = patience;
+    pub fn set_outage_patience(&mut self, timeout: Duration) {
+        self.outage_patience = timeout;
     }
 
     /// Returns the API version in use.
@@ -130,16 +130,16 @@ impl Client {
                 Err(error) => error,
             };
             let not_begun = matches!(error, IronicError::Refused { status: 503, .. });
-            let patience = match error.refusal() {
+            let timeout = match error.refusal() {
                 Some(Refusal::Locked) => self.lock_patience,
                 _ if error.is_transient() && (not_begun || *method == Method::GET) => self.outage_patience,
                 _ => return Err(error),
             };
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= timeout {
                 return Err(error);
             }
             tracing::info!(%error, "request to Ironic failed, retrying");
-            std::thread::sleep(self.pause.min(patience));
+            std::thread::sleep(self.pause.min(timeout));
         }
     }
 

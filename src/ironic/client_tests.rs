@@ -37,7 +37,7 @@ fn ok(body: serde_json::Value) -> Vec<u8> {
 }
 
 #[test]
-fn requests_use_the_newest_version_that_client_and_server_support() {
+fn requests_use_the_newest_common_version() {
     let server = server(|_, _| ok(json!({"targets": []})));
     let client = connect(settings(&server)).unwrap();
     assert_eq!(client.version().to_string(), "1.58");
@@ -51,7 +51,7 @@ fn requests_use_the_newest_version_that_client_and_server_support() {
 }
 
 #[test]
-fn a_configured_version_is_used_and_requests_that_it_lacks_are_not_sent() {
+fn unsupported_requests_fail_with_a_pinned_version() {
     let server = server(|_, _| ok(json!({})));
     let with =
         |version: &str| connect(AccessSettings { api_version: Some(version.into()), ..settings(&server) });
@@ -65,7 +65,7 @@ fn a_configured_version_is_used_and_requests_that_it_lacks_are_not_sent() {
 }
 
 #[test]
-fn changing_requests_are_retried_only_while_the_node_is_locked() {
+fn changes_are_retried_only_while_the_node_is_locked() {
     let locked = "Node 1 is locked by host ci, please retry after the current operation is completed.";
     let server = server(move |_, number| match number {
         0 => fault("409 Conflict", locked),
@@ -85,7 +85,7 @@ fn changing_requests_are_retried_only_while_the_node_is_locked() {
 }
 
 #[test]
-fn requests_to_a_failing_server_are_retried_if_that_is_safe() {
+fn safe_requests_are_retried_on_server_errors() {
     let broken = |reason| fault("500 Internal Server Error", reason);
     let server = server(move |_, number| match number {
         // A reading request is always safe to retry.
@@ -117,7 +117,7 @@ fn requests_to_a_failing_server_are_retried_if_that_is_safe() {
 }
 
 #[test]
-fn a_list_that_repeats_its_page_is_an_error() {
+fn list_that_repeats_its_page_is_an_error() {
     let page = |request: &Request, _: usize| {
         assert!(request.path().contains("node=n1"), "{}", request.path());
         ok(json!({"targets": [{"uuid": "1"}], "next": "http://elsewhere/"}))
@@ -156,7 +156,7 @@ fn passwords_that_a_server_shows_are_masked() {
 }
 
 #[test]
-fn the_token_comes_from_keystone_and_is_renewed_when_it_expires() {
+fn token_is_fetched_from_keystone_and_renewed() {
     let ironic = server(|request, _| match request.header("x-auth-token") {
         Some("second") => ok(json!({"targets": []})),
         _ => answer("401 Unauthorized", &[], b"expired"),
@@ -198,7 +198,7 @@ fn the_token_comes_from_keystone_and_is_renewed_when_it_expires() {
 }
 
 #[test]
-fn the_error_for_a_wrong_password_does_not_quote_it() {
+fn error_for_a_wrong_password_does_not_quote_it() {
     let body =
         br#"{"error": {"code": 401, "message": "The request you have made requires authentication."}}"#;
     let keystone = Server::start(|_, _| answer("401 Unauthorized", &[], body));
@@ -216,7 +216,7 @@ fn the_error_for_a_wrong_password_does_not_quote_it() {
 }
 
 #[test]
-fn a_server_is_trusted_only_through_the_given_authority() {
+fn server_certificate_is_checked_against_the_given_ca() {
     let (server, pem) = Server::start_tls(|_, _| answer("200 OK", &VERSIONS, b"{}"));
     let with = |cacert| connect(AccessSettings { cacert, ..settings(&server) });
     assert!(with(Some(pem)).is_ok());
@@ -225,7 +225,7 @@ fn a_server_is_trusted_only_through_the_given_authority() {
 }
 
 #[test]
-fn a_server_that_is_no_ironic_is_an_error() {
+fn server_other_than_ironic_is_an_error() {
     let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
     let error = connect(settings(&server)).err().unwrap().to_string();
     assert!(error.contains("is this Ironic?"), "{error}");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_decides_the_cause_of_a_refusal() {
+    fn refusals_are_classified_by_their_reason() {
         let refusal = |status, reason: &str| {
             let (request, reason) = (String::new(), reason.to_owned());
             IronicError::Refused { request, status, reason }.refusal().unwrap()

@@ -90,12 +90,12 @@ impl Client {
         }
     }
 
-    /// Changes the power state and waits at most `patience` until the node has reached it. Returns the node.
-    pub fn power(&self, node: &str, power: Power, patience: Duration) -> Result<Object, IronicError> {
+    /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
+    pub fn power(&self, node: &str, power: Power, timeout: Duration) -> Result<Object, IronicError> {
         let path = format!("{}/states/power", one(Collection::Nodes, node));
         self.call(&Method::PUT, &path, Some(&json!({"target": power.target()})), NAMES)?;
         let state = if power == Power::Off { "power off" } else { "power on" };
-        self.wait(node, patience, &format!("'{state}'"), |node| {
+        self.wait(node, timeout, &format!("'{state}'"), |node| {
             if text(node, "target_power_state").is_some() {
                 return Ok(false);
             }
@@ -106,12 +106,12 @@ impl Client {
         })
     }
 
-    /// Changes the provision state and waits at most `patience` until the node has reached it. Returns the
+    /// Changes the provision state and waits at most `timeout` until the node has reached it. Returns the
     /// node.
-    pub fn provision(&self, node: &str, to: Provision, patience: Duration) -> Result<Object, IronicError> {
+    pub fn provision(&self, node: &str, to: Provision, timeout: Duration) -> Result<Object, IronicError> {
         let path = format!("{}/states/provision", one(Collection::Nodes, node));
         self.call(&Method::PUT, &path, Some(&json!({"target": to.target()})), NAMES)?;
-        self.wait(node, patience, &format!("'{}'", to.state()), |node| {
+        self.wait(node, timeout, &format!("'{}'", to.state()), |node| {
             let state = text(node, "provision_state").unwrap_or_default();
             if state == to.state() && text(node, "target_provision_state").is_none() {
                 return Ok(true);
@@ -127,13 +127,13 @@ impl Client {
         })
     }
 
-    /// Polls the node until `done` returns true or an error, or `patience` is over. Returns the node.
+    /// Polls the node until `done` returns true or an error, or `timeout` is over. Returns the node.
     ///
     /// `state` names the awaited state in the error after a timeout: "node N is not STATE after 60 s".
     pub fn wait(
         &self,
         node: &str,
-        patience: Duration,
+        timeout: Duration,
         state: &str,
         done: impl Fn(&Object) -> Result<bool, String>,
     ) -> Result<Object, IronicError> {
@@ -144,10 +144,10 @@ impl Client {
             if done(&seen).map_err(failed)? {
                 return Ok(seen);
             }
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= timeout {
                 let provision = text(&seen, "provision_state").unwrap_or_default();
                 let power = text(&seen, "power_state").unwrap_or("unknown");
-                let seconds = patience.as_secs();
+                let seconds = timeout.as_secs();
                 return Err(failed(format!(
                     "is not {state} after {seconds} s: provision state '{provision}', power state '{power}'"
                 )));

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_cannot_leave_its_collection() {
+    fn ids_cannot_escape_their_collection() {
         assert_eq!(one(Collection::Targets, "a/../b?c#d"), "/v1/volume/targets/a%2F..%2Fb%3Fc%23d");
         for dots in ["", ".", ".."] {
             assert_eq!(one(Collection::Nodes, dots), "/v1/nodes/%00");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_for_the_next_page_keeps_the_filter() {
+    fn request_for_the_next_page_keeps_the_filter() {
         let filter = Filter {
             arguments: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],

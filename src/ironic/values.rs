@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn control_characters_and_masks_are_refused_and_the_error_does_not_quote_them() {
+    fn rejects_control_characters_and_masks_without_quoting_them() {
         for (value, place) in [
             (json!({"properties": {"target_iqn": "iqn.x\nchain http://evil"}}), "`properties.target_iqn`"),
             (json!({"properties": {"portals": ["a", "b\u{7f}"]}}), "`properties.portals`"),

@@ -89,12 +89,12 @@ impl CpiConfig {
         Error::invalid(format!("{who} CPI '{name}', which the CPI config does not have")).with_nearest(
             name,
             self.names(),
-            || Some(format!("its CPIs are: {}", listed(self.names()))),
+            || Some(format!("its CPIs are: {}", join_names(self.names()))),
         )
     }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_as_the_director_takes_it() {
+    fn parses_a_director_cpi_config() {
         let config = parse(
             "cpis:\n- {name: a, type: openstack, properties: {api_key: s3cret}}\n\
              - {name: b, type: local, exec_path: bin/cpi, migrated_from: [{name: c}, {name: \"\"}]}\n",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_its_place() {
+    fn rejects_invalid_entries_with_their_position() {
         for (text, problem) in [
             ("{}", "`cpis` must be provided"),
             ("cpis: 7", "`cpis` must be a list"),

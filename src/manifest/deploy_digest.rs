@@ -3,12 +3,12 @@
 //! A CPI config is not part of it, because changed credentials and renamed CPIs need no deploy. The
 //! availability zone's CPI is compared with the state instead.
 
-use super::{Deployment, Loaded};
+use super::{Deployment, LoadedManifest};
 use base::Result;
 use yaml::{self, Data, Node};
 
 /// Returns the text whose digest the state records.
-pub fn deploy_digest(loaded: &Loaded) -> Result<String> {
+pub fn deploy_digest(loaded: &LoadedManifest) -> Result<String> {
     let mut root = loaded.root.clone();
     if loaded.has_cpi_config()
         && let Data::Map(map) = &mut root.data
@@ -43,7 +43,7 @@ mod tests {
 
     fn text(manifest: &str, cpi_config: Option<&str>, cloud_config: Option<&str>) -> String {
         let node = |text: &str| yaml::load(text, Path::new("x.yml")).unwrap();
-        let loaded = Loaded {
+        let loaded = LoadedManifest {
             root: node(manifest),
             cpi_config: cpi_config.map(node),
             cloud_config: cloud_config.map(node),
@@ -62,7 +62,7 @@ mod tests {
     const GROUP: &str = "instance_groups: [{name: g, azs: [z1]}]\n";
 
     #[test]
-    fn credentials_and_names_of_cpis_decide_nothing() {
+    fn digest_ignores_cpi_names_and_credentials() {
         let manifest = |cpis: &str, cpi: &str, key: &str| {
             format!("{GROUP}azs: [{{name: z1, cpi: {cpi}, cloud_properties: {{zone: {key}}}}}]\n{cpis}")
         };
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cloud_config_the_zone_in_use_decides() {
+    fn digest_covers_only_the_zone_in_use() {
         let config = |zone: &str, other: &str| {
             let zones = format!(
                 "azs: [{{name: z1, cpi: a, cloud_properties: {{zone: {zone}}}}}, {{name: z2{other}}}]\n"

@@ -13,7 +13,7 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
 
 /// Reads a file as text like [`read`], and decrypts it if it is encrypted.
 pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -> Result<String> {
-    let bytes = encryption.open(read_bytes(path, what)?).map_err(|error| {
+    let bytes = encryption.decrypt(read_bytes(path, what)?).map_err(|error| {
         Error::invalid(format!("{what} '{}' cannot be read", path.display())).with_source(error)
     })?;
     text(bytes, path, what)

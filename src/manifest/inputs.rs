@@ -26,7 +26,7 @@ pub struct Inputs {
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
     /// Variables of the env file. They have the lowest precedence.
-    pub preset: Preset,
+    pub preset: EnvFileVariables,
     /// The environment variables among which `vars_env` selects.
     pub environment: Vec<(String, String)>,
     /// `--vars-store PATH`: the file with generated values.
@@ -45,7 +45,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Returns true if the vars store must be named, and is not.
-    pub(crate) fn names_no_store(&self) -> bool {
+    pub(crate) fn lacks_vars_store_name(&self) -> bool {
         self.shared_state && self.vars_store.is_none()
     }
 }
@@ -53,7 +53,7 @@ impl Inputs {
 /// Variables of an env file. A variable that [`Inputs`] sets itself takes precedence, and the kinds here have
 /// the same order as there.
 #[derive(Debug, Clone, Default)]
-pub struct Preset {
+pub struct EnvFileVariables {
     /// Values by variable name.
     pub vars: Vec<(String, Node)>,
     /// Files by variable name; the file's text is the value.

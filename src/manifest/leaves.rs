@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_by_their_names_where_these_are_unique() {
+    fn items_with_unique_names_are_selected_by_name() {
         let found = of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
         assert_eq!(
             found,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_leads_back_to_its_leaf() {
+    fn every_leaf_path_finds_its_leaf() {
         let text = "a: {b/c: 1, 'd:e': [x, [y, z]], 5: ~}\nlist:\n- {name: 'n/m', v: 1.5}\n";
         let root = yaml::load(text, std::path::Path::new("m.yml")).unwrap();
         for leaf in leaves(&root) {

@@ -3,8 +3,8 @@
 //! This crate reads the files that it is given and writes the vars store. It does no other I/O.
 //!
 //! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
-//! [`Loaded::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for operations
-//! on a vars store.
+//! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for
+//! operations on a vars store.
 
 pub mod cpi_config;
 mod deploy_digest;
@@ -13,6 +13,7 @@ mod files;
 mod inputs;
 mod leaves;
 mod load;
+mod node_kind;
 pub mod ops;
 mod reader;
 mod secrets;
@@ -20,19 +21,19 @@ mod unknown_keys;
 pub mod variables;
 pub mod vars;
 pub mod vars_store;
-mod words;
 
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
 pub use deploy_digest::deploy_digest;
 pub use deployment::Deployment;
 pub use files::read as read_text;
-pub use inputs::{Inputs, Preset};
+pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::{Leaf, leaves};
 pub use load::{
-    Loaded, Options, certificates, interpolate, learn_secrets, load, load_checked, load_with, outline,
+    LoadOptions, LoadedManifest, certificates, interpolate, learn_secrets, load, load_checked, load_with,
+    outline,
 };
+pub use node_kind::kind_with_article;
 pub use secrets::{learn_named, learn_properties, learn_url};
 pub use unknown_keys::unknown_keys;
 pub use variables::VariableValue;
 pub use vars_store::expiry::{date as day, describe as describe_certificates};
-pub use words::a_kind;

@@ -6,12 +6,12 @@ use std::thread;
 use time::OffsetDateTime;
 
 use super::deployment::{Az, CloudProvider, PreviousAgent};
+use super::node_kind::kind_with_article;
 use super::ops::{self, Ops};
-use super::secrets::Known;
+use super::secrets::KnownInputs;
 use super::variables::Declared;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
 use super::vars_store::{Store, expiry, previous};
-use super::words::a_kind;
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
@@ -29,7 +29,7 @@ const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 
 /// An interpolated manifest with its configs.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedManifest {
     /// The manifest's tree. A value that came from a variable has the position of its reference.
     pub root: Node,
     /// The CPI config of `--cpi-config`.
@@ -54,7 +54,7 @@ pub struct Loaded {
     pub(crate) previous_mbus: Vec<PreviousMbus>,
 }
 
-impl Loaded {
+impl LoadedManifest {
     /// Returns true if there is a CPI config, in a file or in the manifest.
     pub fn has_cpi_config(&self) -> bool {
         self.cpi_config.is_some() || self.own_cpis().is_some()
@@ -112,7 +112,7 @@ impl Loaded {
     }
 
     /// Reports notes and warnings to the operator.
-    pub fn tell(&self, reporter: &Reporter) {
+    pub fn report_messages(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
         self.warnings.iter().for_each(|warning| reporter.warn(warning));
     }
@@ -120,7 +120,7 @@ impl Loaded {
 
 /// Options of [`load_with`].
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct LoadOptions {
     /// `--var-errs`: fail if a variable has no value. Otherwise the reference stays.
     pub all_found: bool,
     /// `--var-errs-unused`: fail if a given or stored variable is not used.
@@ -133,7 +133,7 @@ pub struct Options {
 /// there is a vars store.
 ///
 /// The redactor knows all secrets afterwards, even after an error.
-pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<Loaded> {
+pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<LoadedManifest> {
     load_checked(inputs, redactor, &|_| Ok(()))
 }
 
@@ -143,8 +143,8 @@ pub fn load_checked(
     inputs: &Inputs,
     redactor: &Redactor,
     check: &dyn Fn(&[VariableValue]) -> Result<()>,
-) -> Result<Loaded> {
-    let options = Options { all_found: true, ..Options::default() };
+) -> Result<LoadedManifest> {
+    let options = LoadOptions { all_found: true, ..LoadOptions::default() };
     load_and_check(inputs, &options, redactor, check)
 }
 
@@ -152,25 +152,25 @@ pub fn load_checked(
 type ValuesCheck<'a> = dyn Fn(&[VariableValue]) -> Result<()> + 'a;
 
 /// Loads a manifest with the options of `interpolate`; otherwise like [`load`].
-pub fn load_with(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<Loaded> {
+pub fn load_with(inputs: &Inputs, options: &LoadOptions, redactor: &Redactor) -> Result<LoadedManifest> {
     load_and_check(inputs, options, redactor, &|_| Ok(()))
 }
 
 fn load_and_check(
     inputs: &Inputs,
-    options: &Options,
+    options: &LoadOptions,
     redactor: &Redactor,
     check: &ValuesCheck<'_>,
-) -> Result<Loaded> {
+) -> Result<LoadedManifest> {
     // Checks arguments before it reads files and generates values.
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
-    let mut draft = Draft::default();
+    let mut draft = PartialInputs::default();
     let outcome = draft.fill(inputs, options, now, check);
     draft.learn(redactor);
     outcome?;
-    let Draft { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
+    let PartialInputs { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
     let previous_mbus = draft.previous_mbus;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
@@ -181,7 +181,7 @@ fn load_and_check(
     let stored = store.iter().flat_map(Store::iter);
     let stored_certificates =
         stored.filter_map(|(name, value)| Some((name.to_owned(), certificate(value)?))).collect();
-    Ok(Loaded {
+    Ok(LoadedManifest {
         root,
         cpi_config,
         cloud_config,
@@ -200,7 +200,7 @@ fn load_and_check(
 /// Generates and writes nothing.
 pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     keep_paths(inputs, redactor);
-    let mut draft = Draft::default();
+    let mut draft = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
     let _ = draft.sources.fill(inputs);
     let _ = read_outline(inputs, &mut draft.root);
@@ -215,7 +215,7 @@ pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
 }
 
 /// The inputs read so far.
-struct Draft {
+struct PartialInputs {
     sources: Sources,
     definitions: Definitions,
     store: Option<Store>,
@@ -228,9 +228,9 @@ struct Draft {
     previous_mbus: Vec<PreviousMbus>,
 }
 
-impl Default for Draft {
+impl Default for PartialInputs {
     fn default() -> Self {
-        Draft {
+        PartialInputs {
             sources: Sources::default(),
             definitions: Definitions::default(),
             store: None,
@@ -244,12 +244,12 @@ impl Default for Draft {
     }
 }
 
-impl Draft {
+impl PartialInputs {
     /// Reads everything. After an error, `self` keeps what was read before it.
     fn fill(
         &mut self,
         inputs: &Inputs,
-        options: &Options,
+        options: &LoadOptions,
         now: OffsetDateTime,
         check: &ValuesCheck<'_>,
     ) -> Result<()> {
@@ -258,7 +258,7 @@ impl Draft {
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
         self.store = match open_store(inputs, &self.sources, &self.definitions) {
-            Err(error) if inputs.names_no_store() => {
+            Err(error) if inputs.lacks_vars_store_name() => {
                 // The check can say which one is meant.
                 check(&values(&self.definitions, &self.sources, None))?;
                 return Err(error);
@@ -279,7 +279,7 @@ impl Draft {
         }
         if let Some(path) = &inputs.cloud_config {
             let config = self.cloud_config.insert(read_config(path, CLOUD_CONFIG)?);
-            self.notes.extend(leave_zones(config));
+            self.notes.extend(keep_only_azs(config));
             resolver.interpolate(config)?;
         }
         self.notes.extend(resolver.take_notes());
@@ -319,7 +319,7 @@ impl Draft {
         let variables = self.sources.iter().chain(self.store.iter().flat_map(Store::iter));
         let previous =
             self.store.as_ref().and_then(Store::previous).into_iter().chain(self.sources.previous());
-        let known = Known {
+        let known = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
             passwords: passwords.map(|one| one.name.as_str()).collect(),
@@ -342,7 +342,7 @@ fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
 }
 
 /// Returns the certificates of a manifest and its vars store, in order of expiry.
-pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
+pub fn certificates(loaded: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
     let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.encryption).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
     let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
@@ -350,7 +350,11 @@ pub fn certificates(loaded: &Loaded) -> Vec<expiry::Dated> {
 }
 
 /// Returns the output of `interpolate`: the tree as YAML, or the plain text if `--path` selects a string.
-pub fn interpolate(inputs: &Inputs, options: &Options, redactor: &Redactor) -> Result<(String, Loaded)> {
+pub fn interpolate(
+    inputs: &Inputs,
+    options: &LoadOptions,
+    redactor: &Redactor,
+) -> Result<(String, LoadedManifest)> {
     let loaded = load_with(inputs, options, redactor)?;
     let text = if options.path.is_some() { print_value(&loaded.root) } else { yaml::emit(&loaded.root) };
     Ok((text, loaded))
@@ -371,7 +375,7 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
 }
 
 /// Returns the declarations of manifests, for commands that inspect a vars store.
-pub(super) fn declared(manifests: &[Inputs]) -> Result<Declared> {
+pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declared> {
     let mut declared = Declared::default();
     for inputs in manifests {
         declared.sources = Sources::read(inputs)?;
@@ -391,13 +395,13 @@ fn read_config(path: &Path, what: &str) -> Result<Node> {
         None => Err(Error::invalid(format!(
             "{}: a {what} must be a mapping, not {}",
             config.position.describe(),
-            a_kind(&config)
+            kind_with_article(&config)
         ))),
     }
 }
 
 /// Removes everything but `azs` from a cloud config, and returns a note about the removed keys.
-fn leave_zones(config: &mut Node) -> Option<String> {
+fn keep_only_azs(config: &mut Node) -> Option<String> {
     let Data::Map(map) = &mut config.data else { return None };
     let others: Vec<String> = map
         .iter()
@@ -458,7 +462,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
     match &inputs.default_vars_store {
         Some(path) if needed() => open(path),
-        None if inputs.names_no_store() && needed() => Err(Error::invalid(
+        None if inputs.lacks_vars_store_name() && needed() => Err(Error::invalid(
             "the manifest declares variables to generate, but no vars store is given to keep them",
         )
         .with_hint(
@@ -510,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_although_loading_fails() {
+    fn secrets_are_registered_even_if_loading_fails() {
         let directory = tempfile::tempdir().unwrap();
         let manifest = "name: env\nhost_password: in-the-manifest\nx: ((given)) ((absent))\n";
         let missing_path = "- {type: replace, path: /no/where, value: 1}\n";
@@ -530,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_generated_is_secret_and_paths_stay_whole() {
+    fn generated_values_are_secret_and_paths_are_not() {
         let directory = tempfile::tempdir().unwrap();
         let manifest =
             "name: env\nx: ((pin))\nvariables:\n- {name: pin, type: password, options: {length: 6}}\n";
@@ -548,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_values_are_secret_without_loading_the_manifest() {
+    fn learn_secrets_finds_the_same_values_as_loading() {
         let directory = tempfile::tempdir().unwrap();
         let manifest = "name: env\nx: {mode: ((mode)), password: ((pin)), absent: ((absent))}\n\
                         cloud_provider: {mbus: 'https://mbus:((word))@10.0.0.6:6868'}\n";

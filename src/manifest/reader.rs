@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use yaml::{Data, Node};
 
 /// The problems found so far.
@@ -76,7 +76,7 @@ impl<'a> Field<'a> {
 
     /// Adds the problem that this field is not `wanted`.
     pub(super) fn wrong(&self, wanted: &str, problems: &mut Problems) {
-        self.problem(problems, format!("must be {wanted}, not {}", a_kind(self.node)));
+        self.problem(problems, format!("must be {wanted}, not {}", kind_with_article(self.node)));
     }
 
     /// Returns true if the field is a mapping. Anything else is a problem.

@@ -31,7 +31,7 @@ const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// The manifest and its inputs, as far as they have been read.
 #[derive(Default)]
-pub(crate) struct Known<'d> {
+pub(crate) struct KnownInputs<'d> {
     /// The manifest, the CPI config and the cloud config.
     pub(crate) documents: Vec<&'d Node>,
     /// Variables that are given or in the vars store.
@@ -43,8 +43,8 @@ pub(crate) struct Known<'d> {
 }
 
 /// Adds all secrets to the redactor by the rules of the module.
-pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
-    let mut found = Found::new(redactor);
+pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
+    let mut found = SecretTexts::new(redactor);
     for document in &known.documents {
         names_on_record(document, &mut found.visible);
         found.walk(document, Naming::Plain, true);
@@ -54,7 +54,7 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
         let naming = own.max(found.names.naming(name));
         found.walk(value, naming, false);
     }
-    found.tell(redactor);
+    found.add_to_redactor(redactor);
     known.urls.iter().for_each(|url| redactor.keep(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
@@ -80,15 +80,15 @@ pub(crate) fn learn(known: &Known<'_>, redactor: &Redactor) {
 pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
     let entry = Map::from_iter([("properties".to_owned(), Value::Object(properties.clone()))]);
     let config = Node::from_json(&serde_json::json!({ "cpis": [entry] }));
-    learn(&Known { documents: vec![&config], ..Known::default() }, redactor);
+    learn(&KnownInputs { documents: vec![&config], ..KnownInputs::default() }, redactor);
 }
 
 /// Adds what is always secret in a document that a program wrote, such as a disk hint, to the redactor.
 pub fn learn_named(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
-    let mut found = Found::new(redactor);
+    let mut found = SecretTexts::new(redactor);
     found.walk(&node, Naming::Plain, false);
-    found.tell(redactor);
+    found.add_to_redactor(redactor);
 }
 
 /// Adds the credentials in a URL to the redactor.
@@ -97,14 +97,14 @@ pub fn learn_url(url: &str, redactor: &Redactor) {
 }
 
 /// Cached judgements about key names, because the same few keys repeat throughout a manifest.
-struct Names<'n> {
+struct NamingCache<'n> {
     redactor: Redactor,
     known: HashMap<&'n str, Naming, RandomState>,
 }
 
-impl<'n> Names<'n> {
+impl<'n> NamingCache<'n> {
     fn new(redactor: &Redactor) -> Self {
-        Names { redactor: redactor.clone(), known: HashMap::default() }
+        NamingCache { redactor: redactor.clone(), known: HashMap::default() }
     }
 
     fn naming(&mut self, name: &'n str) -> Naming {
@@ -118,17 +118,21 @@ impl<'n> Names<'n> {
 }
 
 /// The texts of manifest and variables whose treatment does not depend on others.
-struct Found<'n> {
-    names: Names<'n>,
+struct SecretTexts<'n> {
+    names: NamingCache<'n>,
     /// Values that are always secret.
     secret: BTreeSet<String>,
     /// Texts that stay visible: names on record, short texts under plainly named keys, paths of key files.
     visible: HashSet<&'n str, RandomState>,
 }
 
-impl<'n> Found<'n> {
+impl<'n> SecretTexts<'n> {
     fn new(redactor: &Redactor) -> Self {
-        Found { names: Names::new(redactor), secret: BTreeSet::new(), visible: HashSet::default() }
+        SecretTexts {
+            names: NamingCache::new(redactor),
+            secret: BTreeSet::new(),
+            visible: HashSet::default(),
+        }
     }
 
     /// Adds the texts of a node. Only the texts of a document can stay visible, not those of a variable.
@@ -141,7 +145,7 @@ impl<'n> Found<'n> {
                     Naming::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
                     Naming::Key => !is_public(text) && !is_path(text),
                     Naming::Secret => !is_public(text),
-                    Naming::Asked => true,
+                    Naming::Requested => true,
                 };
                 // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
@@ -151,7 +155,7 @@ impl<'n> Found<'n> {
                 let is_visible = match naming {
                     Naming::Plain => text.chars().nth(SHORTEST - 1).is_none(),
                     Naming::Key => is_path(text),
-                    Naming::Secret | Naming::Asked => false,
+                    Naming::Secret | Naming::Requested => false,
                 };
                 if is_document && is_visible {
                     self.visible.insert(text);
@@ -172,7 +176,7 @@ impl<'n> Found<'n> {
     }
 
     fn number(&mut self, number: Option<String>, naming: Naming) {
-        self.secret.extend(number.filter(|number| naming == Naming::Asked || !is_place(number)));
+        self.secret.extend(number.filter(|number| naming == Naming::Requested || !is_place(number)));
     }
 
     fn add(&mut self, text: &str) {
@@ -186,7 +190,7 @@ impl<'n> Found<'n> {
         }
     }
 
-    fn tell(&self, redactor: &Redactor) {
+    fn add_to_redactor(&self, redactor: &Redactor) {
         self.secret.iter().for_each(|secret| redactor.add(secret));
     }
 }
@@ -324,7 +328,7 @@ mod tests {
     fn with(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
         let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
         let urls = literal_urls(&manifest);
-        let known = Known {
+        let known = KnownInputs {
             documents: vec![&manifest],
             variables: variables.as_map().map(|map| entries(map).collect()).unwrap_or_default(),
             passwords: HashSet::from(["pin"]),
@@ -335,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn names_on_record_are_no_secrets() {
+    fn recorded_names_are_not_secret() {
         let manifest = json!({
             "name": "production", "releases": [{"name": "openstack-cpi", "url": "file:///x"}],
             "networks": [{"name": "privately"}], "azs": [{"name": "zone-east"}],
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_value_is_secret_by_where_it_stands() {
+    fn short_values_are_secret_depending_on_their_key() {
         let manifest = json!({
             "name": "env", "instance_groups": [{"name": "bosh", "properties": {
                 "default_key_name": "bosh", "mode": "quick", "listed": ["fifty"], "secret": "hush1",
@@ -386,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_keys_and_variables_tell_what_is_always_secret() {
+    fn secret_key_and_variable_names_mark_their_values() {
         let manifest = json!({
             "cloud_provider": {
                 "cpi": {"builtin": "local", "properties": {"root": "/var/lib/cloud", "api_key": "k-e-y"}},
@@ -436,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_before_a_referenced_password_stays_visible() {
+    fn url_user_stays_visible_if_its_password_is_a_variable() {
         // Secrets are learned before interpolation as well, when the password is still a reference.
         let manifest = json!({"cloud_provider": {"mbus": "https://mbus:((password))@10.0.0.6:6868"}});
         let text = "state import bosh.yml -v mbus_port=6868 -v password=<redacted>";
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_calls_secret_is() {
+    fn names_given_with_redact_mark_secrets() {
         let manifest =
             json!({"name": "prod", "properties": {"zone_code": 4711, "colour": "blue", "list": ["x-ray"]}});
         let redactor = Redactor::default();
@@ -456,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_properties_of_cpis_hold_is_secret() {
+    fn all_cpi_properties_are_secret() {
         let manifest = json!({
             "cpis": [
                 {"name": "east", "type": "openstack", "properties": {
@@ -488,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_urls_stay_whole_and_others_do_not() {
+    fn literal_urls_are_not_redacted() {
         let manifest = json!({
             "releases": [
                 {"url": "https://bosh.io/d/github.com/cloudfoundry/bosh?v=1"},
@@ -509,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_by_their_names() {
+    fn disk_hints_are_redacted_by_key_name() {
         let redactor = Redactor::default();
         let hint = json!({
             "path": "/dev/sdb", "Private-Key": "k-e-y", "private_key_path": "/home/me/key",
@@ -524,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_secret_as_a_whole_and_line_by_line_and_certificates_and_places_are_not() {
+    fn keys_are_secret_but_certificates_and_addresses_are_not() {
         let variables = json!({
             "any": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabcd\n-----END RSA PRIVATE KEY-----\n",
             "tls_key": "-----BEGIN CERTIFICATE-----\nTUlJRQ==\n-----END CERTIFICATE-----\n",

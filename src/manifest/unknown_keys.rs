@@ -1,7 +1,7 @@
 //! Warns of unknown keys. They are ignored as in upstream, but most of them are misspelt.
 
 use crate::deployment::did_you_mean;
-use crate::load::Loaded;
+use crate::load::LoadedManifest;
 use yaml::Node;
 
 const CLOUD_PROVIDER: &[&str] = &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates"];
@@ -9,7 +9,7 @@ const CPI: &[&str] = &["args", "arguments", "builtin", "path", "properties"];
 const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type"];
 
 /// Returns a warning for each unknown key of `cloud_provider`, its `cpi` and the CPIs of the CPI config.
-pub fn unknown_keys(loaded: &Loaded) -> Vec<String> {
+pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     let provider = loaded.root.get("cloud_provider");
     if let Some(provider) = provider {

@@ -26,22 +26,22 @@ use base::text::duration;
 pub const SLICE: Duration = Duration::from_millis(100);
 
 /// Returns true when the run was interrupted and must not wait any longer.
-pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Creates an HTTP client that connects directly, without proxies. `config` says the limits of its requests.
-pub fn client(config: Config, stopped: Stopped) -> ureq::Agent {
-    ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), Unresolved)
+pub fn client(config: Config, stopped: IsInterrupted) -> ureq::Agent {
+    ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), DummyResolver)
 }
 
 /// Like [`client`], for HTTPS with these TLS settings instead of those of `config`.
-pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, stopped: Stopped) -> ureq::Agent {
-    ureq::Agent::with_parts(config, Dialer { stopped }.chain(TlsConnector(tls)), Unresolved)
+pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, stopped: IsInterrupted) -> ureq::Agent {
+    ureq::Agent::with_parts(config, Dialer { stopped }.chain(TlsConnector(tls)), DummyResolver)
 }
 
 /// The host name of a URL has no address. Comes inside an [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct NoAddress(io::Error);
+pub struct UnresolvedHost(io::Error);
 
 /// Resolves `host` and connects to one of its addresses, within `limit` in all.
 ///
@@ -64,7 +64,7 @@ pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) 
         match outcome.recv_timeout(left.min(SLICE)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
             Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if stopped() => return Err(interrupted()),
+            Err(RecvTimeoutError::Timeout) if stopped() => return Err(interrupted_error()),
             Err(RecvTimeoutError::Timeout) if begun.elapsed() < limit => {}
             Err(RecvTimeoutError::Timeout) => return Err(too_late()),
             Err(RecvTimeoutError::Disconnected) => {
@@ -76,7 +76,7 @@ pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) 
 
 /// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
 fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result<TcpStream> {
-    let no_address = |error| io::Error::other(NoAddress(error));
+    let no_address = |error| io::Error::other(UnresolvedHost(error));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(no_address)?.collect();
     let mut failed = no_address(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
@@ -96,13 +96,13 @@ fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result
 }
 
 /// The error of a wait that a signal ended. The caller reports the signal in its place.
-pub fn interrupted() -> io::Error {
+pub fn interrupted_error() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted")
 }
 
 /// Opens direct connections for ureq.
 struct Dialer {
-    stopped: Stopped,
+    stopped: IsInterrupted,
 }
 
 impl fmt::Debug for Dialer {
@@ -112,9 +112,13 @@ impl fmt::Debug for Dialer {
 }
 
 impl Connector<()> for Dialer {
-    type Out = Wire;
+    type Out = BufferedConnection;
 
-    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Wire>, ureq::Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<BufferedConnection>, ureq::Error> {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
@@ -123,18 +127,18 @@ impl Connector<()> for Dialer {
         stream.set_write_timeout(Some(SLICE))?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(Wire { stream, buffers, stopped: Arc::clone(&self.stopped) }))
+        Ok(Some(BufferedConnection { stream, buffers, stopped: Arc::clone(&self.stopped) }))
     }
 }
 
 /// A connection with ureq's buffers. Its socket has [`SLICE`] as timeout.
-struct Wire {
+struct BufferedConnection {
     stream: TcpStream,
     buffers: LazyBuffers,
-    stopped: Stopped,
+    stopped: IsInterrupted,
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for BufferedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Wire")
     }
@@ -171,7 +175,7 @@ pub fn must_wait(error: &io::Error) -> bool {
     }
 }
 
-impl Transport for Wire {
+impl Transport for BufferedConnection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -182,7 +186,7 @@ impl Transport for Wire {
         let mut next = Limit::of(&timeout.for_write());
         while !output.is_empty() {
             if (self.stopped)() {
-                return Err(interrupted().into());
+                return Err(interrupted_error().into());
             }
             whole.check()?;
             next.check()?;
@@ -204,7 +208,7 @@ impl Transport for Wire {
         let input = self.buffers.input_append_buf();
         let amount = loop {
             if (self.stopped)() {
-                return Err(interrupted().into());
+                return Err(interrupted_error().into());
             }
             limit.check()?;
             match self.stream.read(input) {
@@ -231,9 +235,9 @@ impl Transport for Wire {
 
 /// A resolver that returns a dummy address: [`dial`] resolves the host.
 #[derive(Debug)]
-pub struct Unresolved;
+pub struct DummyResolver;
 
-impl Resolver for Unresolved {
+impl Resolver for DummyResolver {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let mut addresses = self.empty();
         addresses.push(std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_left_at_the_limit() {
+    fn request_to_a_silent_server_times_out() {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let begun = Instant::now();
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_the_wait_for_a_silent_server() {
+    fn signal_ends_the_wait_for_a_silent_server() {
         let (_listener, url) = silent();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -281,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_drips_is_left_at_the_limit() {
+    fn request_to_a_slow_server_times_out() {
         let (listener, url) = silent();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_does_not_come_about_ends_at_the_limit_or_at_a_signal() {
+    fn connecting_ends_at_the_timeout_or_a_signal() {
         // With a full queue, the system ignores further connections.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

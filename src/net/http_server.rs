@@ -13,17 +13,17 @@ use tokio::time::timeout;
 
 /// The SHA-256 of the accepted `Authorization` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Login(#[serde(with = "base64_text")] [u8; 32]);
+pub struct AuthorizationDigest(#[serde(with = "base64_text")] [u8; 32]);
 
-impl Login {
+impl AuthorizationDigest {
     /// Creates a login from the value of the header, as [`base::encoding::basic_authorization`] returns it.
     pub fn new(authorization: &str) -> Self {
-        Login(Sha256::digest(authorization).into())
+        AuthorizationDigest(Sha256::digest(authorization).into())
     }
 
     /// Returns true if a request has the accepted header. Comparing digests in constant time reveals neither
     /// the matching part of a guess nor the length of the password.
-    pub fn is_in(&self, headers: &HeaderMap) -> bool {
+    pub fn matches(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(given)).is_ok()
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_reaches_a_client_that_is_still_sending() {
+    fn response_reaches_a_client_that_is_still_sending() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();

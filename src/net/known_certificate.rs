@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_expired_certificates_only_a_known_one_is_accepted() {
+    fn accepts_only_known_expired_certificates() {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

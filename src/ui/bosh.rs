@@ -31,14 +31,14 @@ pub struct Table {
 /// The document of a run, printed at its end. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Document {
-    content: Arc<Mutex<Content>>,
+    content: Arc<Mutex<DocumentContent>>,
     /// True if stages and notes are no lines, because the command has output of its own.
     has_output: bool,
     lines: Lines,
 }
 
 #[derive(Default)]
-struct Content {
+struct DocumentContent {
     tables: Vec<Table>,
     blocks: Vec<String>,
     lines: Vec<String>,
@@ -121,7 +121,7 @@ impl Sink for Document {
                 self.print();
             }
             Event::RunFinished { success: false, errors, hints, exit_code, .. } => {
-                self.line(nested(errors));
+                self.line(format_causes(errors));
                 hints.iter().for_each(|hint| self.line(format!("Hint: {hint}")));
                 self.line(format!("Exit code {exit_code}"));
                 self.print();
@@ -140,7 +140,7 @@ impl Sink for Document {
 
 impl Screen for Document {
     fn log_line(&self, line: &str) {
-        self.lines.trouble(line);
+        self.lines.print_err(line);
     }
 }
 
@@ -150,7 +150,7 @@ fn uncapitalized(text: &str) -> String {
 }
 
 /// Formats an error with its causes, each on a line of its own and deeper than the one before.
-fn nested(errors: &[String]) -> String {
+fn format_causes(errors: &[String]) -> String {
     let lines = errors.iter().enumerate().map(|(depth, error)| format!("{}{error}", "  ".repeat(depth)));
     lines.collect::<Vec<_>>().join(":\n")
 }
@@ -167,7 +167,7 @@ fn key(title: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-impl Content {
+impl DocumentContent {
     fn encode(&self) -> String {
         let mut json = Json::default();
         json.members(
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_the_words_of_titles() {
+    fn column_keys_are_lowercase_titles() {
         for (title, expected) in
             [("Commit Hash", "commit_hash"), ("OS", "os"), ("Header & ( foo )  1 ", "header_foo_1")]
         {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_escaped_as_by_go() {
+    fn strings_are_escaped_like_go_json() {
         let document = document(true);
         document.block("\"a\\b\"\t<&>\u{2028}\u{1}\u{7f}é\u{8}\n".to_owned());
         let expected = "{\n    \"Tables\": null,\n    \"Blocks\": [\n        \
@@ -378,6 +378,6 @@ mod tests {
                 "Failed validating (00:00:02)\n",
             ]
         );
-        assert_eq!(nested(&["a".into(), "b".into(), "c".into()]), "a:\n  b:\n    c");
+        assert_eq!(format_causes(&["a".into(), "b".into(), "c".into()]), "a:\n  b:\n    c");
     }
 }

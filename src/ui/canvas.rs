@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cursor_rests_at_the_first_line() {
+    fn cursor_rests_at_the_first_line() {
         let lines = |count: usize| vec!["x".to_owned(); count];
         assert_eq!(redrawn(&lines(1), false), "\x1b[?7l\rx\x1b[J\r\x1b[?7h");
         assert_eq!(redrawn(&lines(3), true), "\x1b[?7l\rx\x1b[K\r\nx\x1b[K\r\nx\x1b[J\x1b[2A\r\x1b[?7h");

@@ -21,7 +21,7 @@ const SPIN: u128 = 100;
 
 /// The terminal to draw on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Space {
+pub(super) struct TerminalSpace {
     pub(super) columns: usize,
     pub(super) rows: usize,
     pub(super) colors: bool,
@@ -30,14 +30,19 @@ pub(super) struct Space {
 
 /// The current step of the plan.
 #[derive(Debug, Clone)]
-pub(super) struct StepOn {
+pub(super) struct CurrentStep {
     pub(super) number: usize,
     pub(super) count: usize,
     pub(super) what: String,
 }
 
 /// Returns the lines of the live part.
-pub(super) fn lines(tree: &StageTree, step: Option<&StepOn>, space: Space, now: Instant) -> Vec<String> {
+pub(super) fn lines(
+    tree: &StageTree,
+    step: Option<&CurrentStep>,
+    space: TerminalSpace,
+    now: Instant,
+) -> Vec<String> {
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
     // The outermost stage is the last line, below its children.
     let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
@@ -76,7 +81,7 @@ fn log(stage: &Running, now: Instant) -> Option<&str> {
     stage.log.as_deref().filter(|log| long && !log.trim().is_empty())
 }
 
-impl Space {
+impl TerminalSpace {
     fn wide(self) -> bool {
         self.columns >= WIDE
     }
@@ -147,10 +152,10 @@ impl Space {
     }
 
     /// Returns the line of the whole run.
-    fn whole(self, stage: &Running, step: Option<&StepOn>, now: Instant) -> Styled {
+    fn whole(self, stage: &Running, step: Option<&CurrentStep>, now: Instant) -> Styled {
         let first = self.spinner(stage, now).and(self.clock(stage, now));
         let first = first.colored(Color::Bold, stage.name.as_str());
-        let step = step.map(|StepOn { number, count, what }| format!(" {number}/{count}: {what}"));
+        let step = step.map(|CurrentStep { number, count, what }| format!(" {number}/{count}: {what}"));
         self.named(first, &step.unwrap_or_default(), self.usual(stage, now))
     }
 }
@@ -189,9 +194,10 @@ mod tests {
     }
 
     fn shown(columns: usize, rows: usize, unicode: bool) -> String {
-        let step = StepOn { number: 5, count: 6, what: "Bring the jobs of 'hello/0' to the VM".to_owned() };
+        let step =
+            CurrentStep { number: 5, count: 6, what: "Bring the jobs of 'hello/0' to the VM".to_owned() };
         let now = Instant::now();
-        let space = Space { columns, rows, colors: false, unicode };
+        let space = TerminalSpace { columns, rows, colors: false, unicode };
         let lines = lines(&tree(now), Some(&step), space, now);
         assert!(lines.len() < rows, "{lines:?}");
         assert!(lines.iter().all(|line| line.width() < columns), "{lines:?}");
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_terminals_show_all() {
+    fn wide_terminals_show_everything() {
         insta::assert_snapshot!(shown(132, 24, true), @r"
           ⠋  0:10 ━━━━━━────────────── Uploading package 'golang/0123456789ab'  12.0 MiB of 40.0 MiB, 3.0 MiB/s
           ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
@@ -217,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_terminals_show_the_most_important() {
+    fn narrow_terminals_drop_the_least_important_parts() {
         insta::assert_snapshot!(shown(40, 24, true), @r"
           ⠋  0:10  30% Uploading package 'gola…
           ⠋ 0:42/5:00 Compiling package 'ruby/…
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn low_terminals_leave_out_logs_and_then_stages() {
+    fn short_terminals_drop_logs_then_stages() {
         insta::assert_snapshot!(shown(40, 5, true), @r"
           ⠋  0:10  30% Uploading package 'gola…
           ⠋ 0:42/5:00 Compiling package 'ruby/…

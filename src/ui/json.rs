@@ -31,14 +31,14 @@ impl Json {
 impl Sink for Json {
     fn emit(&self, event: &Event) {
         if let Ok(line) = serde_json::to_string(&Line { v: VERSION, time: text::now_milliseconds(), event }) {
-            self.lines.news(&base::text::escape_json(&line));
+            self.lines.print_out(&base::text::escape_json(&line));
         }
     }
 }
 
 impl Screen for Json {
     fn log_line(&self, line: &str) {
-        self.lines.trouble(line);
+        self.lines.print_err(line);
     }
 }
 

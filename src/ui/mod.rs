@@ -4,19 +4,19 @@
 pub mod bosh;
 mod canvas;
 mod frame;
+mod full_screen;
 mod json;
 mod plain;
 mod progress;
 pub mod prompt;
 mod renderer;
-mod screenful;
 mod stage_tree;
 mod styled;
 mod summary;
 mod text;
 
 pub use canvas::{can_redraw, columns};
+pub use full_screen::FullScreen;
 pub use renderer::{Format, Options, Renderer, renderer};
-pub use screenful::Screenful;
-pub use styled::{fitted, longest_word, width, wrapped};
+pub use styled::{fit, longest_word, width, wrap};
 pub use text::for_terminal;

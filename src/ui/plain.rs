@@ -10,7 +10,7 @@ use super::renderer::{Options, Screen};
 use super::stage_tree::StageTree;
 use super::summary;
 use super::text::{self, Color, Lines, paint};
-use base::events::{Event, Outcome, Report, Sink};
+use base::events::{Event, Outcome, RunReport, Sink};
 
 /// The longest silence of a running stage.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Inner {
     /// Prints the line of a stage, unless standard output is reserved and `--verbose` is not set.
     fn stage_line(&self, depth: usize, text: &str) {
         if !self.lines.stdout_reserved || self.options.verbose {
-            self.lines.news(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
+            self.lines.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
     }
 
@@ -119,17 +119,17 @@ impl Inner {
             Event::Planned { steps, .. } => state.plan_is_empty = steps.is_empty(),
             Event::StepBegun { .. } => {}
             Event::Note { text } => {
-                self.lines.news(&format!("{}note: {}", self.time(), base::text::clean(text)));
+                self.lines.print_out(&format!("{}note: {}", self.time(), base::text::clean(text)));
             }
             Event::Warning { text } => {
                 let label = paint(color, Color::Yellow, "warning:");
-                self.lines.trouble(&format!("{}{label} {}", self.time(), base::text::clean(text)));
+                self.lines.print_err(&format!("{}{label} {}", self.time(), base::text::clean(text)));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
-                self.lines.news(&format!(
+                self.lines.print_out(&format!(
                     "{}{label} in {}: {summary}",
                     self.time(),
                     base::text::duration(*elapsed)
@@ -139,16 +139,16 @@ impl Inner {
                 self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
                 let lines: Vec<String> =
                     text::failure(errors, hints).iter().map(|line| line.whole(color)).collect();
-                self.lines.trouble(&format!("{}{}", self.time(), lines.join("\n")));
+                self.lines.print_err(&format!("{}{}", self.time(), lines.join("\n")));
             }
         }
     }
 
     /// Prints the summary before the result, which is the last line.
-    fn report(&self, report: Option<&Report>, log: Option<&str>, exit_code: u8, plan_is_empty: bool) {
+    fn report(&self, report: Option<&RunReport>, log: Option<&str>, exit_code: u8, plan_is_empty: bool) {
         let lines = report.map(|report| summary::lines(report, log, exit_code, plan_is_empty));
         for (line, _) in lines.unwrap_or_default() {
-            self.lines.news(&line.whole(self.options.color));
+            self.lines.print_out(&line.whole(self.options.color));
         }
     }
 
@@ -194,7 +194,7 @@ impl Sink for Plain {
 
 impl Screen for Plain {
     fn log_line(&self, line: &str) {
-        self.inner.lines.trouble(&base::text::clean(line));
+        self.inner.lines.print_err(&base::text::clean(line));
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stage_prints_a_heartbeat() {
+    fn long_stage_prints_a_heartbeat() {
         let mut tree = StageTree::default();
         tree.start(1, None, "deploying", None);
         tree.start(2, Some(1), "uploading", Some(Duration::from_secs(75)));

@@ -11,10 +11,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
 use super::canvas::{self, Canvas};
-use super::frame::{self, Space, StepOn};
+use super::frame::{self, CurrentStep, TerminalSpace};
 use super::renderer::{Options, Screen};
 use super::stage_tree::StageTree;
-use super::styled::{Styled, TIE};
+use super::styled::{NO_BREAK_SPACE, Styled};
 use super::summary;
 use super::text::{self, Color, Lines};
 use base::events::{Event, Outcome, Sink, StageId};
@@ -39,7 +39,7 @@ pub(super) struct Progress {
 #[derive(Default)]
 struct State {
     tree: StageTree,
-    step: Option<StepOn>,
+    step: Option<CurrentStep>,
     /// True if the latest plan has no step.
     plan_is_empty: bool,
     /// The stage of the last heading. Lines of other stages name their parent.
@@ -64,7 +64,7 @@ impl Progress {
         let shown = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let (columns, rows) = canvas::size();
-            let space = Space {
+            let space = TerminalSpace {
                 columns: columns.into(),
                 rows: rows.into(),
                 colors: options.color,
@@ -107,7 +107,7 @@ impl Progress {
                     false => vec![line.whole(color)],
                 };
                 for line in lines {
-                    if trouble { self.lines.trouble(&line) } else { self.lines.news(&line) }
+                    if trouble { self.lines.print_err(&line) } else { self.lines.print_out(&line) }
                 }
             }
         });
@@ -158,7 +158,7 @@ impl Progress {
             Outcome::Done | Outcome::Failed => {
                 let bytes =
                     stage.bytes().map(|done| format!("{}, ", base::text::bytes(done))).unwrap_or_default();
-                format!("{bytes}{}", base::text::duration(elapsed)).replace(' ', &TIE.to_string())
+                format!("{bytes}{}", base::text::duration(elapsed)).replace(' ', &NO_BREAK_SPACE.to_string())
             }
         };
         let line = Styled::plain("  ".repeat(stage.depth))
@@ -170,7 +170,7 @@ impl Progress {
 
     /// Splits a text into lasting lines.
     fn text(&self, text: &str) -> KeptLines {
-        base::text::clean(text).lines().map(|line| (Styled::plain(line), hang(line))).collect()
+        base::text::clean(text).lines().map(|line| (Styled::plain(line), continuation_indent(line))).collect()
     }
 
     fn finish_run(&self, event: &Event) {
@@ -202,7 +202,7 @@ impl Progress {
 }
 
 /// Returns the indentation of the continuations of a line.
-fn hang(line: &str) -> usize {
+fn continuation_indent(line: &str) -> usize {
     line.len() - line.trim_start().len() + 2
 }
 
@@ -235,7 +235,7 @@ impl Sink for Progress {
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepBegun { number, count, what, .. } => {
                 state.step =
-                    Some(StepOn { number: *number, count: *count, what: base::text::clean_line(what) });
+                    Some(CurrentStep { number: *number, count: *count, what: base::text::clean_line(what) });
                 KeptLines::new()
             }
             Event::Planned { steps, .. } => {
@@ -265,7 +265,7 @@ impl Sink for Progress {
 impl Screen for Progress {
     fn log_line(&self, line: &str) {
         let _order = self.order.lock();
-        self.bar.suspend(|| self.lines.trouble(&base::text::clean(line)));
+        self.bar.suspend(|| self.lines.print_err(&base::text::clean(line)));
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn lasting_lines_are_a_tree() {
+    fn finished_stages_are_printed_as_a_tree() {
         insta::assert_snapshot!(kept(true), @r"
         out ✓ validating N s
         out ▸ compiling
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_without_unicode_get_words() {
+    fn terminals_without_unicode_get_words_for_symbols() {
         insta::assert_snapshot!(kept(false), @r"
         out ok validating N s
         out > compiling

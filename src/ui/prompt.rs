@@ -33,7 +33,7 @@ fn ask<T>(
     let answer = prompt();
     #[cfg(unix)]
     guard.release();
-    let answer = answer.map_err(|error| failed(error, action, interrupted));
+    let answer = answer.map_err(|error| prompt_error(error, action, interrupted));
     let ends_run = answer.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Interrupted(_)));
     ASKING.store(ends_run, Ordering::SeqCst);
     answer
@@ -48,7 +48,7 @@ pub fn confirm(question: &str) -> Result<bool> {
 /// Works as [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
-    let lines = super::wrapped(&question, super::columns().saturating_sub(ANSWER));
+    let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     ask("asking for confirmation", interrupted, || {
         if !before.is_empty() {
@@ -68,7 +68,7 @@ pub fn secret(question: &str) -> Result<String> {
     })
 }
 
-fn failed(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {
+fn prompt_error(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {
     show_cursor();
     match error.kind() {
         std::io::ErrorKind::Interrupted => Error::new(ErrorKind::Interrupted(2), interrupted),

@@ -8,7 +8,7 @@ use super::plain::Plain;
 use super::progress::Progress;
 use super::text::Lines;
 use base::events::AnnouncedStep;
-use base::events::{Event, Outcome, Report, Sink, StageTaken, StepTaken};
+use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep};
 use base::redact::Redactor;
 
 /// The format of the output.
@@ -75,7 +75,7 @@ impl Renderer {
 
 impl Sink for Renderer {
     fn emit(&self, event: &Event) {
-        self.screen.emit(&redacted(event, &self.redactor));
+        self.screen.emit(&redact_event(event, &self.redactor));
     }
 }
 
@@ -94,7 +94,7 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
 
 /// Cleans and redacts every text of an event. Redaction comes before rendering, so that a secret such as
 /// `event` or a digit cannot garble the format.
-fn redacted(event: &Event, redactor: &Redactor) -> Event {
+fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.show(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
     match event {
@@ -142,12 +142,15 @@ fn redacted(event: &Event, redactor: &Redactor) -> Event {
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and stays.
-fn hidden(report: &Report, hide: &dyn Fn(&String) -> String) -> Report {
-    let Report { steps, steps_left, stages, state } = report;
-    let step =
-        |step: &StepTaken| StepTaken { what: hide(&step.what), reason: hide(&step.reason), done: step.done };
-    let stage = |stage: &StageTaken| StageTaken { name: hide(&stage.name), ..stage.clone() };
-    Report {
+fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
+    let RunReport { steps, steps_left, stages, state } = report;
+    let step = |step: &StartedStep| StartedStep {
+        what: hide(&step.what),
+        reason: hide(&step.reason),
+        done: step.done,
+    };
+    let stage = |stage: &FinishedStage| FinishedStage { name: hide(&stage.name), ..stage.clone() };
+    RunReport {
         steps: steps.iter().map(step).collect(),
         steps_left: *steps_left,
         stages: stages.iter().map(stage).collect(),
@@ -189,30 +192,30 @@ mod tests {
                 exit_code: 1,
                 timings: None,
                 log: None,
-                report: Some(Box::new(Report {
-                    steps: vec![StepTaken { what: secret(), reason: secret(), done: true }],
-                    stages: vec![StageTaken {
+                report: Some(Box::new(RunReport {
+                    steps: vec![StartedStep { what: secret(), reason: secret(), done: true }],
+                    stages: vec![FinishedStage {
                         name: secret(),
                         depth: 0,
                         outcome: "done",
                         elapsed: Duration::ZERO,
                         usual: None,
                     }],
-                    ..Report::default()
+                    ..RunReport::default()
                 })),
             },
         ];
         for event in events {
-            let shown = serde_json::to_string(&redacted(&event, &redactor)).unwrap();
+            let shown = serde_json::to_string(&redact_event(&event, &redactor)).unwrap();
             assert!(shown.contains("x <redacted> y") && !shown.contains("hunter22"), "{shown}");
         }
     }
 
     #[test]
-    fn an_escape_sequence_does_not_hide_a_secret() {
+    fn escape_sequence_does_not_hide_a_secret() {
         let redactor = Redactor::default();
         redactor.add("hunter22");
         let event = Event::Note { text: "x hun\x1b[0mter22 y".to_owned() };
-        assert!(matches!(redacted(&event, &redactor), Event::Note { text } if text == "x <redacted> y"));
+        assert!(matches!(redact_event(&event, &redactor), Event::Note { text } if text == "x <redacted> y"));
     }
 }

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_the_last_seconds() {
+    fn rate_covers_the_last_seconds() {
         let mut tree = StageTree::default();
         let begun = tree.start(1, None, "uploading", None).started;
         let stage = tree.get_mut(1).unwrap();

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthChar;
 use super::text::{Color, paint};
 
 /// A blank that does not break a line.
-pub(super) const TIE: char = '\u{a0}';
+pub(super) const NO_BREAK_SPACE: char = '\u{a0}';
 
 /// A line of coloured text.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +106,7 @@ impl Styled {
 
 /// Breaks the lines of a text between words, to at most `columns`. Continuations are indented by two more
 /// than their line.
-pub fn wrapped(text: &str, columns: usize) -> String {
+pub fn wrap(text: &str, columns: usize) -> String {
     let lines = text.lines().flat_map(|line| {
         let indentation = line.len() - line.trim_start_matches(' ').len();
         Styled::plain(line).wrapped(columns, indentation + 2, false)
@@ -115,11 +115,11 @@ pub fn wrapped(text: &str, columns: usize) -> String {
 }
 
 /// Breaks a line between words, to at most `columns`. Words that are wider are cut.
-pub fn fitted(line: &str, columns: usize) -> Vec<String> {
+pub fn fit(line: &str, columns: usize) -> Vec<String> {
     Styled::plain(line).broken(columns, 0, false, Overlong::Cut)
 }
 
-/// Returns the width of the longest word of a line, as [`fitted`] breaks it.
+/// Returns the width of the longest word of a line, as [`fit`] breaks it.
 pub fn longest_word(line: &str) -> usize {
     let words = words(line, Overlong::Cut);
     words.iter().map(|word| width(word.trim_end_matches(' '))).max().unwrap_or(0)
@@ -163,7 +163,7 @@ fn words(text: &str, overlong: Overlong) -> Vec<&str> {
 }
 
 fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
-    let text = text.replace(TIE, " ");
+    let text = text.replace(NO_BREAK_SPACE, " ");
     match color {
         Some(color) => paint(colors, color, &text).into_owned(),
         None => text,
@@ -192,27 +192,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_broken_between_words() {
+    fn text_wraps_between_words() {
         assert_eq!(
-            wrapped("Plan:\n  one two three\n  /a/long/path\n", 9),
+            wrap("Plan:\n  one two three\n  /a/long/path\n", 9),
             "Plan:\n  one two\n    three\n  /a/long/path\n"
         );
     }
 
     #[test]
-    fn words_that_do_not_fit_are_cut() {
+    fn overlong_words_are_cut() {
         assert_eq!(
-            fitted("one  two /a/long/path `monopile state show`", 8),
+            fit("one  two /a/long/path `monopile state show`", 8),
             ["one  two", "/a/long…", "`monopi…", "state", "show`"]
         );
         // Blanks that do not break, and characters that some terminals join.
-        assert_eq!(fitted("took 6.3\u{a0}s", 6), ["took", "6.3 s"]);
-        assert_eq!(fitted("👩\u{200d}🚀 b", 4), ["👩\u{200d}🚀", "b"]);
+        assert_eq!(fit("took 6.3\u{a0}s", 6), ["took", "6.3 s"]);
+        assert_eq!(fit("👩\u{200d}🚀 b", 4), ["👩\u{200d}🚀", "b"]);
         assert_eq!(longest_word("a 6.3\u{a0}s b"), 5);
     }
 
     #[test]
-    fn a_cut_line_fits() {
+    fn cut_lines_fit_the_width() {
         let line = Styled::plain("ab").colored(Color::Dim, "cdef");
         assert_eq!(line.cut(6, false, "…"), "abcdef");
         assert_eq!(line.cut(5, false, "…"), "abcd…");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_paths_stay_whole() {
+    fn lines_wrap_between_words_and_paths_stay_whole() {
         let line = Styled::plain("  ").colored(Color::Green, "✓").and(" one two /a/very/long/path end");
         assert_eq!(line.wrapped(80, 4, false), ["  ✓ one two /a/very/long/path end"]);
         assert_eq!(line.wrapped(9, 4, false), ["  ✓ one", "    two /a/very/long/path", "    end"]);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::styled::{Styled, TIE};
+use super::styled::{NO_BREAK_SPACE, Styled};
 use super::text::Color;
 use base::ErrorKind;
-use base::events::{Report, StageTaken};
+use base::events::{FinishedStage, RunReport};
 
 /// The most stages to list: the longest ones.
 const STAGES: usize = 12;
@@ -19,7 +19,7 @@ type Line = (Styled, usize);
 
 /// Returns the lines for a run that ended with this exit code: none if it changed nothing, as far as is
 /// known.
-pub(super) fn lines(report: &Report, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
+pub(super) fn lines(report: &RunReport, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
     let nothing_done = report.steps.is_empty();
     if nothing_done && (exit_code != 0 || plan_is_empty || report.stages.is_empty()) {
         return Vec::new();
@@ -53,7 +53,7 @@ fn heading(text: &str) -> Line {
 }
 
 /// Returns the steps. A reason is printed once for consecutive steps.
-fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
+fn steps<'r>(report: &'r RunReport, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
         let text = format!("  {}. {}", number + 1, base::text::clean_line(&step.what));
@@ -75,7 +75,7 @@ fn steps<'r>(report: &'r Report, undone: &'static str) -> impl Iterator<Item = L
 }
 
 /// Returns the longest stages in their order, and the total of the others.
-fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
+fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
@@ -92,14 +92,15 @@ fn stages(stages: &[StageTaken], undone: &str) -> Vec<Line> {
     lines
 }
 
-fn line(stage: &StageTaken, undone: &str) -> Line {
+fn line(stage: &FinishedStage, undone: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
     let took = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
     let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
     let line = match stage.usual.filter(|usual| *usual >= SHORT) {
         Some(usual) => {
-            let usual = format!("(usually {})", base::text::duration(usual)).replace(' ', &TIE.to_string());
+            let usual = format!("(usually {})", base::text::duration(usual))
+                .replace(' ', &NO_BREAK_SPACE.to_string());
             line.and(" ").colored(Color::Dim, usual)
         }
         None => line,
@@ -115,13 +116,13 @@ fn line(stage: &StageTaken, undone: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::events::StepTaken;
+    use base::events::StartedStep;
 
     #[test]
-    fn a_failed_run_lists_its_steps() {
+    fn failed_run_lists_its_steps() {
         let step =
-            |what: &str, reason: &str, done| StepTaken { what: what.into(), reason: reason.into(), done };
-        let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| StageTaken {
+            |what: &str, reason: &str, done| StartedStep { what: what.into(), reason: reason.into(), done };
+        let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
             name: name.into(),
             depth,
             outcome,
@@ -137,7 +138,7 @@ mod tests {
         stages.extend(
             (0..30).map(|number| stage(1, &format!("Uploading package '{number}'"), "done", 1, None)),
         );
-        let report = Report {
+        let report = RunReport {
             steps: vec![
                 step("Stop the jobs on VM vm-1", "--recreate", true),
                 step("Delete VM vm-1", "--recreate", true),
@@ -183,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_did_nothing_has_no_summary() {
-        let stage = StageTaken {
+    fn unchanged_run_has_no_summary() {
+        let stage = FinishedStage {
             name: "Validating".into(),
             depth: 0,
             outcome: "done",
@@ -192,10 +193,10 @@ mod tests {
             usual: None,
         };
         let state = Some("/env/state.json".to_owned());
-        let report = Report { stages: vec![stage], state, ..Report::default() };
+        let report = RunReport { stages: vec![stage], state, ..RunReport::default() };
         assert!(lines(&report, Some("/log"), 1, false).is_empty(), "it failed before its first step");
         assert!(lines(&report, Some("/log"), 0, true).is_empty(), "nothing had to be done");
         assert!(!lines(&report, Some("/log"), 0, false).is_empty(), "its command has no plan");
-        assert!(lines(&Report::default(), Some("/log"), 0, false).is_empty());
+        assert!(lines(&RunReport::default(), Some("/log"), 0, false).is_empty());
     }
 }

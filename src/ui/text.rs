@@ -93,9 +93,9 @@ impl Lines {
     }
 
     /// Prints an ordinary line.
-    pub(super) fn news(&self, line: &str) {
+    pub(super) fn print_out(&self, line: &str) {
         if self.stdout_reserved {
-            return self.trouble(line);
+            return self.print_err(line);
         }
         #[cfg(test)]
         if self.capture("out", line) {
@@ -106,7 +106,7 @@ impl Lines {
     }
 
     /// Prints a warning, an error or a log line.
-    pub(super) fn trouble(&self, line: &str) {
+    pub(super) fn print_err(&self, line: &str) {
         #[cfg(test)]
         if self.capture("err", line) {
             return;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_causes_and_hints() {
+    fn failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
         let shown = |colors, hints: &[String]| -> Vec<String> {
             failure(&errors, hints).iter().map(|line| line.whole(colors)).collect()

@@ -4,7 +4,7 @@
 //! Lines are folded after column 80. The rules for plain, quoted and literal scalars are upstream's.
 
 use super::order;
-use super::scalar::{self, Plain};
+use super::scalar::{self, ResolvedScalar};
 use super::{Data, Mapping, Node};
 
 /// The number of characters after which a line is folded at the next space.
@@ -349,7 +349,7 @@ fn is_simple_key(key: &Node) -> bool {
 fn style(text: &str, context: Context) -> Style {
     let traits = Traits::of(text);
     let simple_key = context == Context::SimpleKey;
-    let resolves = scalar::resolve(text) != Plain::Text || scalar::is_base60(text);
+    let resolves = scalar::resolve(text) != ResolvedScalar::Text || scalar::is_base60(text);
     let preferred = if text.contains('\n') {
         Style::Literal
     } else if resolves {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::node::Key;
 use super::position::LineColumn;
-use super::scalar::{self, Plain};
+use super::scalar::{self, ResolvedScalar};
 use super::syntax_tree::{self, Id, MAX_DEPTH, Raw, RawKind, SyntaxTree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
@@ -316,7 +316,7 @@ impl<'a> Decoder<'a> {
         let string = || Data::String(text.to_owned());
         let Some(tag) = tag else {
             return Ok(match scalar::resolve(text) {
-                Plain::Value(data) if plain => data,
+                ResolvedScalar::Value(data) if plain => data,
                 _ => string(),
             });
         };
@@ -338,21 +338,21 @@ impl<'a> Decoder<'a> {
                 })
             }
             Some("bool") => match scalar::resolve_typed(text) {
-                Plain::Value(data @ Data::Bool(_)) => Ok(data),
+                ResolvedScalar::Value(data @ Data::Bool(_)) => Ok(data),
                 _ => mismatch("a boolean"),
             },
             Some("int") => match scalar::resolve_typed(text) {
-                Plain::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
+                ResolvedScalar::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
                 _ => mismatch("an integer"),
             },
             #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
             Some("float") => match scalar::resolve_typed(text) {
-                Plain::Value(data @ Data::Float(_)) => Ok(data),
-                Plain::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
+                ResolvedScalar::Value(data @ Data::Float(_)) => Ok(data),
+                ResolvedScalar::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
                 _ => mismatch("a float"),
             },
             Some("null") => match scalar::resolve_typed(text) {
-                Plain::Value(Data::Null) => Ok(Data::Null),
+                ResolvedScalar::Value(Data::Null) => Ok(Data::Null),
                 _ => mismatch("null"),
             },
             Some("timestamp") if !scalar::is_timestamp(text) => mismatch("a timestamp"),

@@ -10,7 +10,7 @@ use super::Data;
 
 /// The result of resolving a plain scalar.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Plain {
+pub(super) enum ResolvedScalar {
     /// A value other than a string.
     Value(Data),
     /// A date or a date and time. It is loaded as a string, and emitted in quotes.
@@ -20,24 +20,24 @@ pub(super) enum Plain {
 }
 
 /// Resolves an untagged plain scalar.
-pub(super) fn resolve(text: &str) -> Plain {
+pub(super) fn resolve(text: &str) -> ResolvedScalar {
     match resolve_typed(text) {
-        Plain::Text if is_timestamp(text) => Plain::Timestamp,
+        ResolvedScalar::Text if is_timestamp(text) => ResolvedScalar::Timestamp,
         plain => plain,
     }
 }
 
 /// Resolves a scalar that cannot be a timestamp, because its tag demands another type.
-pub(super) fn resolve_typed(text: &str) -> Plain {
+pub(super) fn resolve_typed(text: &str) -> ResolvedScalar {
     if let Some(data) = keyword(text) {
-        return Plain::Value(data);
+        return ResolvedScalar::Value(data);
     }
     let number = match text.as_bytes().first() {
         Some(b'.') => float(text, true),
         Some(b'+' | b'-' | b'0'..=b'9') => number(text),
         _ => None,
     };
-    number.map_or(Plain::Text, Plain::Value)
+    number.map_or(ResolvedScalar::Text, ResolvedScalar::Value)
 }
 
 /// Returns the value of a reserved word, such as `yes`, `~` or `.inf`.
@@ -282,8 +282,8 @@ pub(super) fn format_float(float: f64) -> String {
 pub fn resettle(data: &Data) -> Data {
     match data {
         Data::Float(float) => match resolve(&format_float(*float)) {
-            Plain::Value(data) => data,
-            Plain::Timestamp | Plain::Text => Data::Float(*float),
+            ResolvedScalar::Value(data) => data,
+            ResolvedScalar::Timestamp | ResolvedScalar::Text => Data::Float(*float),
         },
         data => data.clone(),
     }

@@ -10,7 +10,7 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use base::timing::Clock;
 use base::{Error, ErrorKind};
-use engine::agent::{Agent, AgentError, Before, Drained, Endpoint};
+use engine::agent::{Agent, AgentEndpoint, AgentError, DrainOutcome, StopReason};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn identity() -> Identity {
 fn agent(host: &str, ca: &str) -> Agent {
     let redactor = Redactor::default();
     let mbus = Secret::new(format!("https://mbus:secret@{host}"), &redactor);
-    let endpoint = Endpoint::new(&mbus, Some(ca), &redactor).unwrap();
+    let endpoint = AgentEndpoint::new(&mbus, Some(ca), &redactor).unwrap();
     Agent::new(endpoint, "director", Arc::new(|| None), Clock::start())
 }
 
@@ -84,7 +84,7 @@ fn ping(agent: &Agent, patience: Duration) -> AgentError {
 }
 
 #[test]
-fn a_host_that_does_not_resolve_is_a_matter_of_dns() {
+fn unresolvable_host_is_a_dns_error() {
     let mut problems = Vec::new();
     let agent = agent("agent.invalid:6868", &identity().pem);
     let error =
@@ -97,7 +97,7 @@ fn a_host_that_does_not_resolve_is_a_matter_of_dns() {
 }
 
 #[test]
-fn a_closed_port_is_a_matter_of_tcp() {
+fn closed_port_is_a_tcp_error() {
     // The port was bound and released, so no process listens there.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
@@ -106,7 +106,7 @@ fn a_closed_port_is_a_matter_of_tcp() {
 }
 
 #[test]
-fn a_foreign_certificate_is_a_matter_of_tls_and_not_waited_for() {
+fn untrusted_certificate_is_a_tls_error_without_retries() {
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
         let _ = Request::read(stream);
@@ -120,7 +120,7 @@ fn a_foreign_certificate_is_a_matter_of_tls_and_not_waited_for() {
 }
 
 #[test]
-fn a_server_without_tls_is_no_agent() {
+fn server_without_tls_is_an_error() {
     let address = serve(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         let _ = stream.read(&mut [0; 1024]);
@@ -130,7 +130,7 @@ fn a_server_without_tls_is_no_agent() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn silent_server_times_out() {
     let address = serve(|stream| {
         std::thread::sleep(Duration::from_secs(60));
         drop(stream);
@@ -143,7 +143,7 @@ fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_wrong_password_is_not_waited_for() {
+fn wrong_password_fails_without_retries() {
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
         while let Ok(Some(request)) = Request::read(stream) {
@@ -158,7 +158,7 @@ fn a_wrong_password_is_not_waited_for() {
 }
 
 #[test]
-fn answers_that_make_no_sense_are_described() {
+fn malformed_answers_are_described() {
     for (body, expected) in [("", "not JSON"), ("{}", "neither `value` nor"), ("[1]", "neither")] {
         let server = identity();
         let address = serve_tls(server.tls, move |stream| {
@@ -193,7 +193,7 @@ fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
 }
 
 #[test]
-fn an_upload_refused_before_the_body_is_read_does_not_hang() {
+fn upload_rejected_before_the_body_does_not_hang() {
     let directory = crate::support::directory();
     let file = large_file(&directory, 64 << 20);
     for (status, matches) in [
@@ -216,7 +216,7 @@ fn an_upload_refused_before_the_body_is_read_does_not_hang() {
 }
 
 #[test]
-fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
+fn broken_upload_is_told_from_a_dead_agent() {
     let directory = crate::support::directory();
     let file = large_file(&directory, 64 << 20);
     let server = identity();
@@ -239,7 +239,7 @@ fn an_upload_broken_off_in_the_middle_is_told_from_an_agent_that_is_gone() {
 }
 
 #[test]
-fn blobs_are_streamed_whole() {
+fn blobs_are_streamed_completely() {
     let directory = crate::support::directory();
     let size = 3 << 20;
     let file = large_file(&directory, size);
@@ -271,23 +271,23 @@ fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) ->
 }
 
 #[test]
-fn an_old_agents_drain_is_asked_again_until_it_is_over() {
+fn dynamic_drain_is_polled_until_done() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
     let begun = Instant::now();
     let drained =
-        agent(&address.to_string(), &server.pem).drain(Before::Stop, Duration::from_secs(30)).unwrap();
-    assert_eq!(drained, Drained::Done);
+        agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_secs(30)).unwrap();
+    assert_eq!(drained, DrainOutcome::Done);
     assert!(begun.elapsed() >= Duration::from_secs(1));
 }
 
 #[test]
-fn an_old_agents_drain_ends_at_the_deadline() {
+fn dynamic_drain_ends_at_the_deadline() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -600)]);
     let begun = Instant::now();
     let drained =
-        agent(&address.to_string(), &server.pem).drain(Before::Stop, Duration::from_millis(200)).unwrap();
-    assert_eq!(drained, Drained::TimedOut);
+        agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_millis(200)).unwrap();
+    assert_eq!(drained, DrainOutcome::TimedOut);
     assert!(begun.elapsed() < Duration::from_secs(20));
 }

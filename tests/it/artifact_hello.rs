@@ -1,7 +1,7 @@
 //! The example's artifacts: its release, packed from source, compiles with bash, and its service counts
 //! requests.
 
-use crate::support::process::{Ending, Outcome, prepare};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ fn ask(port: u16, path: &str) -> Option<String> {
 }
 
 #[test]
-fn the_example_release_compiles_and_its_service_counts() {
+fn example_release_compiles_and_its_service_runs() {
     let dir = crate::support::directory();
     let dir = dir.path();
     let release = release::open(&example("release"), None, dir, &stage()).unwrap();
@@ -115,7 +115,7 @@ fn the_example_release_compiles_and_its_service_counts() {
 }
 
 #[test]
-fn the_example_stemcell_is_one_of_the_local_cpi() {
+fn example_stemcell_has_the_format_of_the_local_cpi() {
     let dir = crate::support::directory();
     let stemcell = stemcell::open(&example("stemcell"), None, dir.path(), &stage()).unwrap();
     assert_eq!(stemcell.api_version, 3);

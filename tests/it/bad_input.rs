@@ -59,7 +59,7 @@ const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: defaul
                        - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
 
 #[test]
-fn manifests() {
+fn rejects_invalid_manifests() {
     for (from, to, said) in [
         ("name: hello\n", "name: hello\n  oops: [\n", &["hello/manifest.yml:", ":"][..]),
         ("release: hello", "release: helo", &["'helo'", "did you mean 'hello'?"]),
@@ -99,7 +99,7 @@ fn several_problems_are_reported_at_once() {
 }
 
 #[test]
-fn missing_files() {
+fn rejects_missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
     refused(&hello, run, 3, &["nowhere.yml", "does not exist"]);
@@ -111,7 +111,7 @@ fn missing_files() {
 }
 
 #[test]
-fn state_files() {
+fn rejects_damaged_state_files() {
     for (text, said) in [
         ("", "not a valid state"),
         ("{\"director_id\": \"d\", \"disks\": [{}]}", "not a valid state"),
@@ -140,7 +140,7 @@ fn state_files() {
 }
 
 #[test]
-fn stemcells() {
+fn rejects_damaged_stemcells() {
     let good = || StemcellTarball::default();
     let cut = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
     for (bytes, sha, said) in [
@@ -179,7 +179,7 @@ fn stemcells() {
 }
 
 #[test]
-fn releases() {
+fn rejects_damaged_releases() {
     let zeros = "0".repeat(40);
     type Make<'a> = &'a dyn Fn(&Hello) -> Vec<u8>;
     let cases: [(Make<'_>, &[&str]); 6] = [
@@ -236,7 +236,7 @@ fn releases() {
 }
 
 #[test]
-fn templates_cost_nothing_when_they_fail() {
+fn template_errors_stop_the_run_before_any_effect() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
     both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
@@ -256,7 +256,7 @@ fn templates_cost_nothing_when_they_fail() {
 }
 
 #[test]
-fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
+fn missing_links_are_errors_only_if_a_template_uses_them() {
     let consuming = |template: &str| {
         let hello = Hello::new();
         let spec = hello.world.read("hello/release/jobs/hello/spec");
@@ -280,7 +280,7 @@ fn links_are_said_to_be_missing_where_a_template_asks_for_one() {
 }
 
 #[test]
-fn cpis_that_do_not_run() {
+fn unrunnable_cpis_are_reported() {
     for (content, mode, said) in [
         (None, 0, &["cannot be run", "check the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
@@ -309,7 +309,7 @@ fn cpis_that_do_not_run() {
 }
 
 #[test]
-fn cpis_that_are_not_there() {
+fn missing_cpis_are_reported() {
     let template = "template: {name: hello, release: hello}";
     for (cloud_provider, said) in [
         ("cpi: {builtin: lokal}", &["no built-in CPI 'lokal'", "did you mean 'local'?"][..]),
@@ -330,7 +330,7 @@ fn cpis_that_are_not_there() {
 }
 
 #[test]
-fn a_port_in_use_leaves_no_vm_and_the_next_run_goes_on() {
+fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
     let hello = Hello::new();
     let taken = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
     let run = hello.create(&[]).failure(1);
@@ -344,7 +344,7 @@ fn a_port_in_use_leaves_no_vm_and_the_next_run_goes_on() {
 }
 
 #[test]
-fn an_mbus_certificate_that_no_client_accepts() {
+fn rejects_unusable_mbus_certificates() {
     const ROTATE: &str = "monopile vars rotate creds.yml mbus_bootstrap_ssl";
     for (host, days, trusted, said) in [
         (
@@ -378,7 +378,7 @@ fn an_mbus_certificate_that_no_client_accepts() {
 }
 
 #[test]
-fn an_expired_mbus_certificate_costs_no_vm() {
+fn expired_mbus_certificate_keeps_the_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let state = hello.world.read("state.json");

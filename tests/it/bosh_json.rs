@@ -34,7 +34,7 @@ fn interpolate_prints_a_block() {
 }
 
 #[test]
-fn an_error_is_a_line_before_the_exit_code() {
+fn error_is_a_line_before_the_exit_code() {
     let world = World::new();
     world.write("m.yml", "name: ((name))\n");
     let run = world.run(["--json=bosh", "interpolate", "m.yml", "--var-errs"]).failure(3);
@@ -181,7 +181,7 @@ fn inspect_local_stemcell_prints_a_table() {
 }
 
 #[test]
-fn a_life_is_lines() {
+fn create_and_delete_print_lines() {
     let hello = Hello::new();
     let lines = |command: &str, more: &[&str]| -> Vec<String> {
         let run = hello.world.finish(hello.command(command, &[&["--json=bosh"], more].concat())).success();
@@ -212,7 +212,7 @@ fn a_life_is_lines() {
 }
 
 #[test]
-fn other_commands_refuse_the_form_of_bosh() {
+fn other_commands_reject_json_bosh() {
     let world = World::new();
     for args in [&["status", "m.yml"][..], &["plan", "m.yml"], &["create-env", "m.yml", "--dry-run"]] {
         let run = world.run([args, &["--json=bosh"]].concat()).failure(2);
@@ -224,7 +224,7 @@ fn other_commands_refuse_the_form_of_bosh() {
 
 /// Without `=`, the next word is no form.
 #[test]
-fn a_bare_flag_does_not_take_the_next_word() {
+fn bare_json_flag_does_not_take_the_next_word() {
     let world = World::new();
     world.write("bosh", "a: 1\n");
     assert_eq!(world.run(["int", "--json", "bosh"]).success().stdout, "a: 1\n");
@@ -233,7 +233,7 @@ fn a_bare_flag_does_not_take_the_next_word() {
 }
 
 #[test]
-fn the_output_of_every_command_is_documented() {
+fn output_of_every_command_is_documented() {
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();

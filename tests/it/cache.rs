@@ -32,7 +32,7 @@ fn names(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn list_shows_what_there_is_and_where_it_came_from() {
+fn list_shows_entries_with_their_sources() {
     let world = world();
     let text = world.run(["cache", "list"]).success().stdout;
     let lines: Vec<&str> = text.lines().collect();
@@ -51,7 +51,7 @@ fn list_shows_what_there_is_and_where_it_came_from() {
 
 /// Root may remove anything, so another user tries it.
 #[test]
-fn prune_takes_trees_that_their_makers_protected() {
+fn prune_removes_read_only_trees() {
     use std::os::unix::fs::{PermissionsExt, chown};
     const NOBODY: u32 = 65534;
     let world = World::new();
@@ -78,7 +78,7 @@ fn prune_takes_trees_that_their_makers_protected() {
 }
 
 #[test]
-fn prune_takes_what_was_not_used_for_a_while() {
+fn prune_removes_entries_unused_for_a_while() {
     let world = world();
     assert_eq!(world.run(["cache", "prune"]).success().stdout, "1 removed, 5 B freed; 1 kept\n");
     assert_eq!(names(&world), ["new.tgz"]);
@@ -91,7 +91,7 @@ fn prune_takes_what_was_not_used_for_a_while() {
 }
 
 #[test]
-fn a_cache_in_use_is_not_pruned() {
+fn cache_in_use_is_not_pruned() {
     let world = world();
     let path = world.home().join(".cache/monopile/lock");
     let lock = File::create(&path).unwrap();
@@ -104,7 +104,7 @@ fn a_cache_in_use_is_not_pruned() {
 }
 
 #[test]
-fn the_cache_can_be_elsewhere() {
+fn cache_dir_flag_moves_the_cache() {
     let world = world();
     assert_eq!(world.run(["cache", "list", "--json", "--cache-dir", "none"]).success().stdout.trim(), "[]");
     let there = world.home().join(".cache/monopile");

@@ -1,6 +1,6 @@
 //! `delete-env` asks for confirmation: tests on a pseudo-terminal.
 
-use crate::support::process::{Ending, next, pieces, prepare};
+use crate::support::process::{WaitForEnd, next, pieces, prepare};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -41,7 +41,7 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
 }
 
 #[test]
-fn no_means_no() {
+fn answering_no_deletes_nothing() {
     let world = World::new();
     for keys in ["n", "\r"] {
         let run = on_a_terminal(&world, 0, keys).failure(2);
@@ -54,7 +54,7 @@ fn no_means_no() {
 }
 
 #[test]
-fn the_question_follows_a_list_of_what_will_be_deleted() {
+fn prompt_lists_what_will_be_deleted() {
     let world = World::new();
     let state = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
         "current_stemcell_id": "s", "current_disk_id": "k", "current_release_ids": [],
@@ -79,7 +79,7 @@ fn the_question_follows_a_list_of_what_will_be_deleted() {
 /// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
 /// prompt.
 #[test]
-fn an_interrupted_question_gives_the_cursor_back() {
+fn interrupted_prompt_restores_the_cursor() {
     for delay in [0, 0, 5, 50] {
         let run = on_a_terminal(&World::new(), delay, "\x03").failure(130);
         let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");

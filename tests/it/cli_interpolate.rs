@@ -5,7 +5,7 @@ use crate::support::World;
 const MANIFEST: &str = "name: ((name))\njobs:\n- name: a\n  properties: {password: ((password)), port: 80}\n";
 
 #[test]
-fn the_product_is_on_standard_output_with_its_secrets() {
+fn output_is_on_stdout_with_its_secrets() {
     let world = World::new();
     world.write("m.yml", MANIFEST);
     world.write("ops.yml", "- type: replace\n  path: /jobs/name=a/properties/port\n  value: 8080\n");
@@ -30,7 +30,7 @@ fn the_product_is_on_standard_output_with_its_secrets() {
 }
 
 #[test]
-fn an_ops_file_may_nest_as_deep_as_a_manifest() {
+fn ops_files_have_the_nesting_limit_of_manifests() {
     let world = World::new();
     world.write("m.yml", "a: 1\n");
     // The operation adds two levels, and so does its destination.
@@ -43,14 +43,14 @@ fn an_ops_file_may_nest_as_deep_as_a_manifest() {
 }
 
 #[test]
-fn json_does_not_touch_the_product() {
+fn json_flag_does_not_change_the_output() {
     let world = World::new();
     world.write("m.yml", "a: 1\n");
     assert_eq!(world.run(["--json", "int", "m.yml"]).success().stdout, "a: 1\n");
 }
 
 #[test]
-fn a_path_leads_to_a_bare_value() {
+fn path_prints_a_bare_value() {
     let world = World::new();
     world.write("m.yml", MANIFEST);
     let run = world.run(["int", "m.yml", "-v", "password=x y", "--path", "/jobs/name=a/properties/password"]);
@@ -78,7 +78,7 @@ fn all_missing_variables_are_in_one_message() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn errors_name_file_line_and_column() {
     let world = World::new();
     world.write("broken.yml", "a: 1\nb: [1,\n");
     let run = world.run(["int", "broken.yml"]).failure(3);
@@ -95,7 +95,7 @@ fn bad_input_is_told_with_its_place() {
 }
 
 #[test]
-fn generated_values_are_kept_and_the_store_is_private() {
+fn generated_values_are_stored_in_a_private_file() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.write("m.yml", "a: ((secret))\nvariables:\n- {name: secret, type: password}\n");

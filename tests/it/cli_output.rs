@@ -10,7 +10,7 @@ use crate::support::{MONOPILE, World};
 const FAILS: [&str; 2] = ["delete-env", "-"];
 
 #[test]
-fn plain_shows_the_result_with_its_time_on_standard_error() {
+fn plain_prints_the_result_with_its_time_on_stderr() {
     let world = World::new();
     let run = world.run(FAILS).failure(2);
     assert_eq!(run.stdout, "");
@@ -21,7 +21,7 @@ fn plain_shows_the_result_with_its_time_on_standard_error() {
 }
 
 #[test]
-fn json_shows_the_result_as_its_last_object() {
+fn json_ends_with_the_result_object() {
     let world = World::new();
     let run = world.run(["--json", FAILS[0], FAILS[1]]).failure(2);
     assert_eq!(run.stderr, "");
@@ -32,7 +32,7 @@ fn json_shows_the_result_as_its_last_object() {
 }
 
 #[test]
-fn tty_shows_the_view_for_terminals() {
+fn tty_flag_selects_the_terminal_view() {
     let world = World::new();
     for (variable, flag) in [(None, Some("--tty")), (Some(("BOSH_TTY", "true")), None)] {
         let mut command = world.monopile(flag.into_iter().chain(FAILS));
@@ -43,7 +43,7 @@ fn tty_shows_the_view_for_terminals() {
 }
 
 #[test]
-fn colours_can_be_refused() {
+fn colours_can_be_disabled() {
     let world = World::new();
     let mut by_variable = world.monopile(["--tty"].into_iter().chain(FAILS));
     by_variable.env("NO_COLOR", "1");
@@ -55,7 +55,7 @@ fn colours_can_be_refused() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_panic() {
+fn closed_output_pipe_does_not_panic() {
     let world = World::new();
     for args in
         [vec!["completion", "bash"], vec!["--help"], FAILS.to_vec(), vec!["--json", "delete-env", "-"]]
@@ -71,7 +71,7 @@ fn a_reader_that_went_away_is_no_panic() {
 }
 
 #[test]
-fn a_log_path_gets_the_log_and_only_its_owner_may_read_it() {
+fn log_path_gets_a_private_log() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     let mut command = world.monopile(FAILS);
@@ -82,7 +82,7 @@ fn a_log_path_gets_the_log_and_only_its_owner_may_read_it() {
 }
 
 #[test]
-fn the_log_can_be_json() {
+fn log_can_be_json() {
     let hello = Hello::new();
     let log = |command: &str, flags: &[&str]| {
         let mut command = hello.command(command, flags);

@@ -31,7 +31,7 @@ fn without_a_command_help_is_shown_as_an_error() {
 }
 
 #[test]
-fn version_by_each_of_its_flags() {
+fn version_flags_and_command_agree() {
     for flag in ["-v", "-V", "--version"] {
         let run = World::new().run([flag]).success();
         assert_eq!(run.stdout, format!("monopile {}\n", env!("CARGO_PKG_VERSION")));
@@ -56,7 +56,7 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
 }
 
 #[test]
-fn help_of_a_command_has_an_example_and_no_default_for_the_manifest() {
+fn command_help_has_an_example_and_no_manifest_default() {
     let help = World::new().run(["help", "create-env"]).success().stdout;
     assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
     assert!(help.contains("Usage: monopile create-env [OPTIONS] <MANIFEST>"), "{help}");
@@ -134,7 +134,7 @@ fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
 }
 
 #[test]
-fn commands_of_a_director_are_not_taken_for_misspellings() {
+fn director_commands_are_not_taken_for_typos() {
     for words in
         [vec!["deploy", "m.yml"], vec!["-e", "vbox", "-d", "x", "vms"], vec!["-n", "run-errand", "smoke"]]
     {
@@ -161,7 +161,7 @@ fn old_names_of_merged_commands_still_work() {
 }
 
 #[test]
-fn help_names_the_public_commands_alone() {
+fn help_lists_public_commands_only() {
     let help = World::new().run(["--help"]).success().stdout;
     for command in COMMANDS {
         assert!(help.contains(command), "{command}");
@@ -172,7 +172,7 @@ fn help_names_the_public_commands_alone() {
 }
 
 #[test]
-fn what_clap_refuses_is_a_usage_error() {
+fn clap_errors_exit_with_usage_code() {
     for args in [
         vec!["no-such-command"],
         vec!["create-env"],
@@ -190,7 +190,7 @@ fn what_clap_refuses_is_a_usage_error() {
 }
 
 #[test]
-fn a_usage_error_is_json_where_json_was_asked_for() {
+fn usage_errors_are_json_with_json_flag() {
     let run = World::new().run(["--json", "create-env", "--no-such-flag"]).failure(2);
     let lines = run.json();
     assert_eq!(lines.len(), 1, "{}", run.stdout);
@@ -201,7 +201,7 @@ fn a_usage_error_is_json_where_json_was_asked_for() {
 }
 
 #[test]
-fn a_manifest_from_standard_input_needs_a_state_path() {
+fn manifest_from_standard_input_needs_a_state_path() {
     for command in ["create-env", "delete-env"] {
         let run = World::new().run(["-n", command, "-"]).failure(2);
         assert!(run.stderr.contains("--state"), "{}", run.stderr);
@@ -211,7 +211,7 @@ fn a_manifest_from_standard_input_needs_a_state_path() {
 /// Flags of upstream without a meaning here must not break scripts: the command ends as it would without
 /// them.
 #[test]
-fn flags_that_speak_to_a_director_are_ignored() {
+fn director_flags_are_ignored() {
     let world = World::new();
     let plain = world.run(["interpolate", "absent.yml"]);
     assert_ne!(plain.code, 2, "{}", plain.stderr);

@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::{Ending, waiting};
+use crate::support::process::{WaitForEnd, waiting};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -84,7 +84,7 @@ const MAY_BE_MISSING: [&str; 4] = [
 ];
 
 #[test]
-fn a_good_cpi_passes_under_both_contracts() {
+fn correct_cpi_passes_under_both_contracts() {
     let author = Author::with("");
     let (run, report) = author.check(&["--junit", "junit.xml"]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
@@ -107,7 +107,7 @@ fn a_good_cpi_passes_under_both_contracts() {
 }
 
 #[test]
-fn a_cpi_that_does_only_what_it_must_passes() {
+fn minimal_cpi_passes() {
     let author = Author::with("minimal");
     let (run, report) = author.check(&[]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
@@ -168,7 +168,7 @@ const PLANTED: [Planted; 22] = [
 
 /// One test covers all bugs, because separate ones would be as slow.
 #[test]
-fn each_planted_bug_is_found() {
+fn every_planted_bug_is_found() {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let _waiting = waiting("the last planted bug is found");
     std::thread::scope(|scope| {
@@ -207,7 +207,7 @@ fn finds((bug, checks, reason): Planted) {
 }
 
 #[test]
-fn a_lost_vm_is_blamed_on_the_call_that_lost_it() {
+fn lost_vm_is_attributed_to_the_call_that_lost_it() {
     let author = Author::with("attach-destroys");
     let (_, report) = author.check(&["--contract", "v2"]);
     assert_eq!(failures(&report), ["contract v2: attach_disk again"]);
@@ -219,7 +219,7 @@ fn a_lost_vm_is_blamed_on_the_call_that_lost_it() {
 }
 
 #[test]
-fn a_violation_is_told_from_what_the_contract_does_not_promise() {
+fn violations_are_told_from_unspecified_behaviour() {
     for (bug, check, deviation) in [
         ("boolean-as-string", "contract v2: has_vm", "violation"),
         ("attach-destroys", "contract v2: attach_disk again", "violation"),
@@ -256,7 +256,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn a_signal_ends_the_run_and_nothing_is_left() {
+fn signal_ends_the_run_and_cleans_up() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let author = Author::with("held");
         let child = held(&author);
@@ -273,7 +273,7 @@ fn a_signal_ends_the_run_and_nothing_is_left() {
 }
 
 #[test]
-fn who_insists_is_told_what_is_left() {
+fn second_signal_ends_cleanup_and_lists_leftovers() {
     let author = Author::with("held");
     let child = held(&author);
     send(&child, Signal::INT);
@@ -291,7 +291,7 @@ fn who_insists_is_told_what_is_left() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_deleted_by_the_next() {
+fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     let author = Author::with("held");
     let mut child = held(&author);
     child.kill().unwrap();
@@ -314,7 +314,7 @@ fn what_a_killed_run_left_is_deleted_by_the_next() {
 }
 
 #[test]
-fn a_run_on_record_can_be_played_without_the_cloud() {
+fn recorded_run_can_be_replayed_without_the_cloud() {
     let author = Author::with("");
     let context = r#"{"endpoint": "https://cloud", "password": "correct horse"}"#;
     let (run, report) = author.check(&["--record", "t.jsonl", "--context", context]);
@@ -360,7 +360,7 @@ fn a_run_on_record_can_be_played_without_the_cloud() {
 }
 
 #[test]
-fn a_call_is_shown_as_it_was_and_without_secrets() {
+fn call_prints_the_exchange_without_secrets() {
     let author = Author::with("");
     let context = ["--context", r#"{"password": "correct horse"}"#];
     let run = author.run("call", &[&context[..], &["create_disk", "1024", "{}"]].concat()).success();
@@ -392,7 +392,7 @@ fn a_call_is_shown_as_it_was_and_without_secrets() {
 }
 
 #[test]
-fn wrong_input_is_told_what_is_wrong_with_it() {
+fn invalid_arguments_are_explained() {
     let author = Author::with("");
     author.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
@@ -417,7 +417,7 @@ fn wrong_input_is_told_what_is_wrong_with_it() {
 
 /// The manifest's CPI with real VMs must pass both contracts too.
 #[test]
-fn the_local_cpi_passes() {
+fn local_cpi_passes() {
     let hello = Hello::new();
     let more = ["--json", "--junit", "junit.xml", "--record", "t.jsonl"];
     let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
@@ -442,7 +442,7 @@ fn the_local_cpi_passes() {
 
 /// Under contract v1, the local CPI writes settings to the registry that the manifest configures.
 #[test]
-fn the_local_cpi_passes_with_a_registry() {
+fn local_cpi_passes_with_a_registry() {
     let mut hello = Hello::new();
     let registry =
         json!({"host": hello.ip(), "port": 6901, "username": "registry", "password": "reg-secret"});

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::hello::Hello;
 use crate::support::keys::Certificate;
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Dialect, Script};
 
 const NAMES: [&str; 3] = ["mbus_bootstrap_password", "default_ca", "mbus_bootstrap_ssl"];
 
@@ -35,10 +35,10 @@ fn stops(hello: &Hello, text: &str) {
 }
 
 #[test]
-fn a_forgotten_vars_store_stops_the_run() {
+fn missing_vars_store_stops_the_run() {
     let mut hello = Hello::new();
     // The first deploy fails when there is a VM.
-    hello.script(Script::speaking(Speaks::Local).fail("create_disk", 9, "Bosh::Clouds::CloudError", false));
+    hello.script(Script::speaking(Dialect::Local).fail("create_disk", 9, "Bosh::Clouds::CloudError", false));
     hello.create(&[]).failure(1);
     let known = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
@@ -49,7 +49,7 @@ fn a_forgotten_vars_store_stops_the_run() {
     let store = format!("--vars-store '{}'", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &[]);
     stops(&hello, &store);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.ask().1, 1);
     hello.requests();
@@ -73,7 +73,7 @@ fn a_forgotten_vars_store_stops_the_run() {
 }
 
 #[test]
-fn a_plan_lists_the_credentials_that_change() {
+fn plan_lists_the_credentials_that_change() {
     let mut hello = Hello::new();
     // The source is a plain file of variables.
     hello.replace_flag("--vars-store", &["-l", "creds.yml"]);
@@ -205,7 +205,7 @@ fn let_expire(hello: &Hello) {
 }
 
 #[test]
-fn a_vm_whose_certificate_has_expired_is_stopped_after_the_rotation() {
+fn vm_with_expired_certificate_is_stopped_after_rotation() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -243,7 +243,7 @@ fn a_vm_whose_certificate_has_expired_is_stopped_after_the_rotation() {
 }
 
 #[test]
-fn the_way_out_of_an_expired_certificate_with_a_new_ca_replaces_the_vm_once() {
+fn expired_certificate_and_new_ca_replace_the_vm_once() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::network::Network;
-use crate::support::process::{Ending, lines, next};
+use crate::support::process::{WaitForEnd, lines, next};
 use crate::support::{MONOPILE, World};
 
 fn repository() -> &'static Path {
@@ -88,7 +88,7 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
 }
 
 #[test]
-fn every_command_runs() {
+fn every_documented_command_runs() {
     let mut ran = 0;
     // The generated page has usage lines, not commands.
     for path in pages().into_iter().filter(|path| !path.ends_with("reference.md")) {
@@ -142,7 +142,7 @@ fn every_command_runs() {
 }
 
 #[test]
-fn the_book_has_every_page_and_every_link_leads_somewhere() {
+fn book_lists_every_page_and_no_link_is_broken() {
     let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let docs = repository().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
@@ -165,7 +165,7 @@ fn the_book_has_every_page_and_every_link_leads_somewhere() {
 }
 
 #[test]
-fn what_is_not_run_is_noticed() {
+fn finds_command_blocks_that_are_not_run() {
     let page = "a\n```sh\nmonopile x\n```\n\n    monopile y\n```sh needs=a cloud\nz\n```\n";
     let (found, outside) = blocks(page);
     let marks: Vec<(&str, usize)> = found.iter().map(|block| (block.mark.as_str(), block.line)).collect();
@@ -175,7 +175,7 @@ fn what_is_not_run_is_noticed() {
 
 /// The table of bounds in docs/security.md, from the constants that the program uses.
 #[test]
-fn the_table_of_bounds_is_that_of_the_program() {
+fn table_of_bounds_matches_the_program() {
     let archive = artifact::archive::Limits::default();
     let template = erb::native::Limits::default();
     let size = |bytes: u64| match bytes {
@@ -205,9 +205,9 @@ fn the_table_of_bounds_is_that_of_the_program() {
 
 /// The table of limits in docs/operating.md, from the constants that the program uses.
 #[test]
-fn the_table_of_limits_is_that_of_the_program() {
+fn table_of_limits_matches_the_program() {
     use artifact::limits;
-    use engine::agent::LIMITS;
+    use engine::agent::AGENT_TIMEOUTS;
     use engine::{registry, state};
 
     let written = |limit: Option<std::time::Duration>| match limit.map(|limit| limit.as_secs()) {
@@ -216,13 +216,13 @@ fn the_table_of_limits_is_that_of_the_program() {
         Some(seconds) => format!("{} min", seconds / 60),
     };
     let expected = [
-        ("agent: connection (name, TCP, TLS)", Some(LIMITS.connect)),
-        ("agent: message, from the connection to the end of the answer", Some(LIMITS.message)),
+        ("agent: connection (name, TCP, TLS)", Some(AGENT_TIMEOUTS.connect)),
+        ("agent: message, from the connection to the end of the answer", Some(AGENT_TIMEOUTS.message)),
         ("agent: task", None),
-        ("agent: upload or download of a blob in which no byte moves", Some(LIMITS.stall)),
-        ("agent: answer after an upload, while the agent computes the digest", Some(LIMITS.digest)),
-        ("agent: cleanup message after a signal", Some(LIMITS.parting)),
-        ("agent: check for an untracked VM", Some(LIMITS.search)),
+        ("agent: upload or download of a blob in which no byte moves", Some(AGENT_TIMEOUTS.stall)),
+        ("agent: answer after an upload, while the agent computes the digest", Some(AGENT_TIMEOUTS.digest)),
+        ("agent: cleanup message after a signal", Some(AGENT_TIMEOUTS.parting)),
+        ("agent: check for an untracked VM", Some(AGENT_TIMEOUTS.search)),
         ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT)),
         ("download: everything before the request", Some(limits::SETUP)),
         ("download: answer up to the end of its headers", Some(limits::ANSWER)),
@@ -255,9 +255,9 @@ fn the_table_of_limits_is_that_of_the_program() {
 
 /// The exit codes of `status` in docs/operating.md, from its help.
 #[test]
-fn the_exit_codes_of_status_are_those_of_its_help() {
+fn exit_codes_of_status_match_its_help() {
     let grammar = monopile::cli::command();
-    let notes = grammar.find_subcommand("status").unwrap().get::<monopile::cli::Notes>().unwrap();
+    let notes = grammar.find_subcommand("status").unwrap().get::<monopile::cli::HelpNotes>().unwrap();
     let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
     let (_, rows) = page.split_once("| exit code | meaning |\n|---|---|\n").unwrap();
     let rows: Vec<&str> = rows.lines().take_while(|row| row.starts_with('|')).collect();

@@ -32,7 +32,7 @@ fn inside(world: &World, directory: &str, args: &[&str]) -> std::process::Comman
 }
 
 #[test]
-fn a_command_without_flags_finds_everything_and_says_where() {
+fn command_without_flags_uses_and_names_the_env_file() {
     let world = world();
     std::fs::create_dir_all(world.path("env/below/deeper")).unwrap();
     let expected = "from: file\nname: 'x: y'\nvalues:\n- 5\n- vars file\n- text\n- from the environment\n";
@@ -50,7 +50,7 @@ fn a_command_without_flags_finds_everything_and_says_where() {
 }
 
 #[test]
-fn every_kind_of_flag_wins_over_every_kind_of_the_file() {
+fn flags_take_precedence_over_the_env_file() {
     let world = world();
     world.write("env/mine.yml", "a: mine\n");
     world.write("env/more.yml", "- {type: replace, path: /from, value: command line}\n");
@@ -68,7 +68,7 @@ fn every_kind_of_flag_wins_over_every_kind_of_the_file() {
 }
 
 #[test]
-fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
+fn env_file_applies_only_to_its_manifest_unless_named() {
     let world = world();
     world.write("env/other.yml", "name: ((name))\n");
     let run = world.finish(inside(&world, "env", &["int", "other.yml"])).success();
@@ -88,7 +88,7 @@ fn another_manifest_gets_nothing_from_the_file_unless_it_is_named() {
 }
 
 #[test]
-fn without_it_a_manifest_is_required_as_ever() {
+fn manifest_is_required_without_an_env_file() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
     assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
@@ -109,7 +109,7 @@ fn without_it_a_manifest_is_required_as_ever() {
 }
 
 #[test]
-fn what_it_cannot_mean_is_told_with_its_place() {
+fn rejects_unknown_keys_and_names_their_line() {
     let world = World::new();
     world.write("bosh.yml", "name: x\n");
     for (text, expected) in [
@@ -140,7 +140,7 @@ fn what_it_cannot_mean_is_told_with_its_place() {
 }
 
 #[test]
-fn a_file_of_another_user_is_not_used() {
+fn env_files_of_other_users_are_not_used() {
     let world = world();
     // Only root can change a file's owner, so the rest needs root.
     if !rustix::process::geteuid().is_root() {
@@ -156,7 +156,7 @@ fn a_file_of_another_user_is_not_used() {
 }
 
 #[test]
-fn vars_and_state_commands_use_it() {
+fn vars_and_state_commands_use_the_env_file() {
     let world = World::new();
     world.write("bosh.yml", "name: x\nvariables: [{name: p, type: password}]\nv: ((p))((q))\n");
     world.write(
@@ -183,7 +183,7 @@ fn vars_and_state_commands_use_it() {
 }
 
 #[test]
-fn what_it_says_of_a_flag_is_as_if_it_were_given() {
+fn flags_in_the_file_are_validated_like_the_command_line() {
     let world = World::new();
     world.write(
         "bosh.yml",
@@ -237,7 +237,7 @@ fn what_it_says_of_a_flag_is_as_if_it_were_given() {
 }
 
 #[test]
-fn an_environment_lives_without_flags() {
+fn env_file_replaces_all_flags_from_create_to_delete() {
     let hello = Hello::new();
     let text = hello.env_file("state.json", "creds.yml") + "parallel: 2\n";
     hello.world.write(".monopile.yml", text);
@@ -277,7 +277,7 @@ fn hostile(world: &World) {
 }
 
 #[test]
-fn a_file_that_was_found_is_used_only_after_it_was_allowed() {
+fn discovered_env_file_is_used_only_after_trust() {
     let world = World::new();
     hostile(&world);
     for args in [
@@ -336,7 +336,7 @@ fn a_file_that_was_found_is_used_only_after_it_was_allowed() {
 }
 
 #[test]
-fn a_terminal_is_asked_once() {
+fn terminal_prompts_for_trust_once() {
     let world = World::new();
     hostile(&world);
     let on_terminal = || {
@@ -361,7 +361,7 @@ fn a_terminal_is_asked_once() {
 }
 
 #[test]
-fn a_link_out_of_the_directory_is_refused() {
+fn rejects_a_link_that_leaves_the_directory() {
     let world = world();
     std::fs::create_dir(world.path("evil")).unwrap();
     world.write("evil/bosh.yml", "name: evil\n");
@@ -385,7 +385,7 @@ fn a_link_out_of_the_directory_is_refused() {
 }
 
 #[test]
-fn a_file_that_never_ends_is_refused() {
+fn rejects_endless_files() {
     let world = World::new();
     symlink("/dev/zero", world.path("zero")).unwrap();
     let run = world.run(["int", "--env-file", "zero"]).failure(3);

@@ -45,7 +45,7 @@ fn check(run: &Run, seen: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_event_of_a_life_is_valid_and_every_kind_is_seen() {
+fn all_events_match_the_schema_and_every_kind_occurs() {
     let mut seen = BTreeSet::new();
     let hello = Hello::new();
     let kept_nowhere = hello.world.write("no-directory", "");
@@ -69,7 +69,7 @@ fn every_event_of_a_life_is_valid_and_every_kind_is_seen() {
 }
 
 #[test]
-fn what_fails_early_is_valid_too() {
+fn events_of_early_failures_match_the_schema() {
     let world = World::new();
     let mut seen = BTreeSet::new();
     for args in [
@@ -84,7 +84,7 @@ fn what_fails_early_is_valid_too() {
 }
 
 #[test]
-fn the_page_names_every_event_and_field() {
+fn page_documents_every_event_and_field() {
     let page = include_str!("../../docs/events.md");
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     for (name, definition) in schema["$defs"].as_object().unwrap() {

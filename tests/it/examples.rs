@@ -27,7 +27,7 @@ fn manifest(run: &Run) -> Value {
 }
 
 #[test]
-fn the_director_is_complete_with_what_its_env_file_names() {
+fn director_example_interpolates_with_its_env_file() {
     let world = world("director");
     world.run(["trust"]).success();
     let mut command = world.monopile(["interpolate", "--var-errs"]);
@@ -47,7 +47,7 @@ fn the_director_is_complete_with_what_its_env_file_names() {
 }
 
 #[test]
-fn bare_metal_is_complete_with_what_it_says_it_takes() {
+fn bare_metal_example_interpolates_with_its_flags() {
     let world = world("bare-metal");
     world.write("versions.yml", "os_conf: {version: 1, sha1: a}\nstemcell: {version: 1, sha1: b}\n");
     let text = world.read("jumpbox.yml");
@@ -66,7 +66,7 @@ fn bare_metal_is_complete_with_what_it_says_it_takes() {
 }
 
 #[test]
-fn the_cpi_in_python_passes_the_check() {
+fn python_cpi_passes_cpi_check() {
     let world = World::new();
     let mut command = world.monopile(["cpi", "check", "--contract", "v2", "--json", "--path"]);
     command.arg(example("cpi/cpi.py")).arg("--stemcell").arg(example("hello/stemcell"));

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,24 +53,26 @@ const ERROR: &str = r#"{"result": null, "error": {"type": "Bosh::Clouds::CloudEr
 
 impl Failure {
     /// Returns the script that makes this call fail.
-    fn script(self, speaks: Speaks, call: &Point) -> Script {
-        let fail = |ok_to_retry| Deed::Fail {
+    fn script(self, speaks: Dialect, call: &Point) -> Script {
+        let fail = |ok_to_retry| Reaction::Fail {
             error_type: "Bosh::Clouds::CloudError".to_owned(),
             message: "it broke".to_owned(),
             ok_to_retry,
         };
         let print = |answer: &str| format!("printf '%s' '{answer}'");
         let (last, deed) = match self {
-            Failure::Hang => return Script::at(call.number, When::Hold).in_dialect(speaks),
+            Failure::Hang => return Script::at(call.number, Interruption::Hold).in_dialect(speaks),
             Failure::Error => (call.nth, fail(false)),
             Failure::RetryOnce => (call.nth, fail(true)),
             Failure::RetryForever => (usize::MAX, fail(true)),
-            Failure::Garbage => (call.nth, Deed::Instead(print("{\"result\": [\"x"))),
-            Failure::Nothing => (call.nth, Deed::Instead("true".to_owned())),
-            Failure::DoneError => (call.nth, Deed::After(print(ERROR))),
-            Failure::DoneGarbage => (call.nth, Deed::After(print("{\"result\": "))),
-            Failure::DoneNothing => (call.nth, Deed::After("true".to_owned())),
-            Failure::DoneWrongType => (call.nth, Deed::After(print("{\"result\": [[7]], \"error\": null}"))),
+            Failure::Garbage => (call.nth, Reaction::Instead(print("{\"result\": [\"x"))),
+            Failure::Nothing => (call.nth, Reaction::Instead("true".to_owned())),
+            Failure::DoneError => (call.nth, Reaction::After(print(ERROR))),
+            Failure::DoneGarbage => (call.nth, Reaction::After(print("{\"result\": "))),
+            Failure::DoneNothing => (call.nth, Reaction::After("true".to_owned())),
+            Failure::DoneWrongType => {
+                (call.nth, Reaction::After(print("{\"result\": [[7]], \"error\": null}")))
+            }
         };
         Script::speaking(speaks).on(&call.method, (call.nth, last), deed)
     }
@@ -105,15 +107,15 @@ const STAGES: [&str; 4] = ["create", "redeploy", "recreate", "delete"];
 /// One life under one contract.
 struct Life {
     hello: Hello,
-    speaks: Speaks,
+    speaks: Dialect,
     place: String,
     leaks: Vec<String>,
 }
 
 impl Life {
-    fn new(speaks: Speaks) -> Self {
+    fn new(speaks: Dialect) -> Self {
         let mut hello = Hello::new();
-        if speaks != Speaks::Local {
+        if speaks != Dialect::Local {
             let manifest = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(manifest.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", ""));
@@ -300,7 +302,7 @@ impl Life {
 }
 
 /// Runs an undisturbed life, and returns the state after each deploy and the calls of each stage.
-fn reference(speaks: Speaks) -> ([Value; 3], [Vec<Point>; 4]) {
+fn reference(speaks: Dialect) -> ([Value; 3], [Vec<Point>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
     let mut points: [Vec<Point>; 4] = Default::default();
     let mut life = Life::new(speaks);
@@ -320,7 +322,7 @@ fn reference(speaks: Speaks) -> ([Value; 3], [Vec<Point>; 4]) {
     (states, points)
 }
 
-fn sweep(speaks: Speaks) {
+fn sweep(speaks: Dialect) {
     let (states, calls) = reference(speaks);
     let full = std::env::var_os("MONOPILE_SWEEP").is_some_and(|value| value == "full");
     let points = [0, 1, 2, 3].map(|stage: usize| {
@@ -374,11 +376,11 @@ fn sweep(speaks: Speaks) {
 }
 
 #[test]
-fn a_life_with_a_failing_cpi_loses_nothing() {
-    sweep(Speaks::Local);
+fn failing_cpi_calls_lose_no_resource() {
+    sweep(Dialect::Local);
 }
 
 #[test]
-fn a_life_with_a_failing_cpi_of_version_1_loses_nothing() {
-    sweep(Speaks::Version(1));
+fn failing_cpi_calls_of_version_1_lose_no_resource() {
+    sweep(Dialect::Version(1));
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::hello::{Hello, subnet};
 use crate::support::http::{Proxy, Server, answer, part};
-use crate::support::process::{Ending, Outcome, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
 
@@ -81,7 +81,7 @@ impl Fetching {
 }
 
 #[test]
-fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
+fn artifacts_are_downloaded_in_parallel_and_cached() {
     let fetching = Fetching::new();
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     // The server answers only after both files were requested.
@@ -112,7 +112,7 @@ fn everything_is_fetched_at_once_each_with_a_stage_and_kept() {
 }
 
 #[test]
-fn a_wrong_status_and_a_wrong_digest_are_told_apart() {
+fn http_errors_and_digest_errors_differ() {
     let fetching = Fetching::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
     fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
@@ -138,7 +138,7 @@ fn a_wrong_status_and_a_wrong_digest_are_told_apart() {
 }
 
 #[test]
-fn credentials_are_shown_nowhere() {
+fn credentials_are_never_shown() {
     let fetching = Fetching::new();
     for status in ["403 Forbidden", "200 OK"] {
         let server = Server::start(move |_, _| answer(status, &[], b"no tarball"));
@@ -160,7 +160,7 @@ fn credentials_are_shown_nowhere() {
 }
 
 #[test]
-fn a_killed_download_is_resumed() {
+fn killed_download_is_resumed() {
     let mut release = ReleaseTarball::new("x", "1").job(JobTarball::new("there"));
     release = release.job(JobTarball::new("big").template("t", "t", &"line\n".repeat(2_000_000)));
     let fetching = Fetching::with_release(&release);
@@ -226,7 +226,7 @@ fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync:
 }
 
 #[test]
-fn two_processes_at_once_download_once() {
+fn two_processes_download_a_file_once() {
     let fetching = Fetching::new();
     let release = fetching.release.clone();
     let server = Server::start(move |request, _| {
@@ -244,7 +244,7 @@ fn two_processes_at_once_download_once() {
 }
 
 #[test]
-fn https_trusts_what_the_system_trusts_and_nothing_else() {
+fn https_trusts_only_system_authorities() {
     let fetching = Fetching::new();
     let release = fetching.release.clone();
     let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
@@ -260,7 +260,7 @@ fn https_trusts_what_the_system_trusts_and_nothing_else() {
 }
 
 #[test]
-fn a_redirect_from_https_to_http_needs_a_digest() {
+fn redirect_from_https_to_http_needs_a_digest() {
     let fetching = Fetching::new();
     let plain = Server::of_file(&fetching.stemcell);
     let target = plain.url("/stemcell.tgz");
@@ -287,7 +287,7 @@ fn a_redirect_from_https_to_http_needs_a_digest() {
 }
 
 #[test]
-fn the_proxy_variables_are_honoured() {
+fn proxy_variables_are_honoured() {
     let fetching = Fetching::new();
     let server = Server::of_file(&fetching.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
@@ -363,7 +363,7 @@ impl Drop for Sshd {
 }
 
 #[test]
-fn a_jumpbox_leads_to_what_only_it_can_reach() {
+fn downloads_go_through_a_jumpbox() {
     let fetching = Fetching::new();
     let sshd = Sshd::start(&fetching.world);
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
@@ -410,7 +410,7 @@ fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
 }
 
 #[test]
-fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
+fn stemcell_is_read_once_and_not_if_unchanged() {
     const PADDING: u64 = 64 << 20;
     let mut hello = Hello::new();
     let script = format!(
@@ -458,7 +458,7 @@ fn the_stemcell_is_read_once_and_not_at_all_where_nothing_changed() {
 }
 
 #[test]
-fn whom_the_system_trusts_is_read_for_a_download_alone() {
+fn system_authorities_are_loaded_only_for_downloads() {
     const SIZE: u64 = 16 << 20;
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -472,7 +472,7 @@ fn whom_the_system_trusts_is_read_for_a_download_alone() {
 }
 
 #[test]
-fn a_failure_stops_what_else_is_under_way() {
+fn failed_download_stops_the_others() {
     let fetching = Fetching::new();
     let refusing = Server::start(|_, _| {
         std::thread::sleep(Duration::from_millis(500));

@@ -12,7 +12,7 @@ const GREETING: &str = "\
 ";
 
 #[test]
-fn an_environment_lives_and_leaves_nothing_behind() {
+fn create_update_delete_leaves_nothing_behind() {
     let mut hello = Hello::without_vars_store();
 
     let run = hello.create(&[]).success();
@@ -116,7 +116,7 @@ fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
 }
 
 #[test]
-fn a_missing_program_is_named_before_anything_is_made() {
+fn missing_program_is_reported_before_any_effect() {
     let hello = Hello::new();
     let stemcell = "hello/stemcell/stemcell.MF";
     let manifest = hello.world.read(stemcell);
@@ -158,7 +158,7 @@ fn check_requests(requests: &[Value], state: &Value) {
 }
 
 #[test]
-fn the_disk_grows_and_its_data_moves() {
+fn resized_disk_keeps_its_data() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -200,7 +200,7 @@ fn the_disk_grows_and_its_data_moves() {
 }
 
 #[test]
-fn a_vm_that_died_is_replaced_and_the_disk_survives() {
+fn dead_vm_is_replaced_and_its_disk_survives() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -211,7 +211,7 @@ fn a_vm_that_died_is_replaced_and_the_disk_survives() {
 }
 
 #[test]
-fn the_same_from_tarballs() {
+fn create_and_delete_work_with_tarballs() {
     let mut hello = Hello::new();
     let release = release_tarball(&hello).build();
     let stemcell = StemcellTarball::default().build();

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::{Ending as _, prepare};
+use crate::support::process::{WaitForEnd as _, prepare};
 use crate::support::scripted::until;
 
 const MONIT_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
@@ -157,7 +157,7 @@ fn outcome(child: Child) -> (ExitStatus, String) {
 }
 
 #[test]
-fn any_order_one_after_the_other() {
+fn commands_work_in_any_order() {
     let job = Job::new();
     let mut before = None;
     // This sequence contains every series of three commands (de Bruijn).
@@ -175,7 +175,7 @@ fn any_order_one_after_the_other() {
 }
 
 #[test]
-fn many_of_one_kind_at_once() {
+fn concurrent_commands_of_one_kind_work() {
     let job = Job::new();
     for action in ["start", "stop"] {
         let children: Vec<Child> = (0..6).map(|_| job.spawn(action)).collect();
@@ -188,7 +188,7 @@ fn many_of_one_kind_at_once() {
 }
 
 #[test]
-fn a_start_that_comes_as_soon_as_the_process_is_gone_brings_up_a_new_one() {
+fn start_right_after_the_process_ended_starts_a_new_one() {
     let job = Job::new();
     job.run("start");
     for _ in 0..10 {
@@ -207,7 +207,7 @@ fn a_start_that_comes_as_soon_as_the_process_is_gone_brings_up_a_new_one() {
 }
 
 #[test]
-fn a_start_waits_for_a_stop_that_takes_long() {
+fn start_waits_for_a_slow_stop() {
     let job = Job::new();
     job.run("start");
     let old = job.assert_running();
@@ -228,7 +228,7 @@ fn a_start_waits_for_a_stop_that_takes_long() {
 }
 
 #[test]
-fn a_stop_that_comes_while_the_service_starts_stops_it() {
+fn stop_during_start_stops_the_service() {
     let job = Job::new();
     job.slow_down(0.5);
     let start = job.spawn_and_wait_for_turn("start");
@@ -247,7 +247,7 @@ fn a_stop_that_comes_while_the_service_starts_stops_it() {
 }
 
 #[test]
-fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
+fn stale_pid_file_is_ignored_and_its_pid_not_signalled() {
     let job = Job::new();
     job.run("start");
     job.crash();
@@ -278,7 +278,7 @@ fn a_pid_file_of_a_dead_process_is_no_obstacle_and_its_number_no_target() {
 }
 
 #[test]
-fn a_service_that_cannot_start_leaves_nothing() {
+fn failed_start_leaves_no_process() {
     let job = Job::new();
     let address: SocketAddr = format!("{}:8580", job.hello.ip()).parse().unwrap();
     let taken = TcpListener::bind(address).unwrap();
@@ -294,7 +294,7 @@ fn a_service_that_cannot_start_leaves_nothing() {
 }
 
 #[test]
-fn whatever_comes_at_once_there_is_one_process_at_most() {
+fn concurrent_commands_leave_at_most_one_process() {
     let job = Job::new();
     let seed: u32 = std::process::id();
     eprintln!("seed {seed}");
@@ -386,7 +386,7 @@ impl Drop for Monit {
 }
 
 #[test]
-fn under_monit() {
+fn works_under_monit() {
     let job = Job::new();
     let monit = Monit::start(&job);
     let runs = || job.pid().is_some_and(|pid| job.processes() == [pid]);

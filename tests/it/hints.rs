@@ -138,7 +138,7 @@ fn page() -> String {
 }
 
 #[test]
-fn every_hint_leads_to_a_section_and_every_section_has_a_hint() {
+fn every_hint_has_a_section_and_every_section_a_hint() {
     let mut made = BTreeSet::new();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
         made.extend(hints(&code).into_iter().map(|hint| format!("src/{}: {hint}", path.display())));
@@ -179,7 +179,7 @@ fn every_hint_leads_to_a_section_and_every_section_has_a_hint() {
 
 /// The errors and hints that the page shows are in the code, with values where the page has other ones.
 #[test]
-fn the_page_shows_the_messages_of_the_program() {
+fn page_quotes_existing_messages() {
     let mut patterns = Vec::new();
     let value = Regex::new(r"\{[^{}]*\}").unwrap();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
@@ -208,7 +208,7 @@ fn the_page_shows_the_messages_of_the_program() {
 }
 
 #[test]
-fn hints_and_sections_are_found() {
+fn finds_hints_and_sections() {
     let code = r#"
         // .with_hint("a comment")
         error.with_hint("one \

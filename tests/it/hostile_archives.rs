@@ -1,7 +1,7 @@
 //! Hostile archives through every entry point of the program: rejected with the reason, or accepted if
 //! harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or panics.
 
-use crate::support::process::{Ending, Outcome, PATIENCE};
+use crate::support::process::{PATIENCE, RunToEnd, WaitForEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -132,7 +132,7 @@ fn release_manifest(job: Option<&[u8]>) -> String {
 }
 
 #[test]
-fn releases() {
+fn rejects_hostile_releases() {
     let world = world();
     let mut problems = Vec::new();
     let cases = hostile::cases(&|| Tar::default().file("release.MF", release_manifest(None)));
@@ -150,7 +150,7 @@ fn releases() {
 }
 
 #[test]
-fn jobs_of_releases() {
+fn rejects_hostile_job_archives() {
     let world = world();
     let mut problems = Vec::new();
     let cases =
@@ -166,7 +166,7 @@ fn jobs_of_releases() {
 }
 
 #[test]
-fn stemcells() {
+fn rejects_hostile_stemcells() {
     let world = world();
     let mut problems = Vec::new();
     let manifest = "name: s\nversion: '1'\noperating_system: o\nsha1: \
@@ -182,7 +182,7 @@ fn stemcells() {
 
 /// The built-in CPI unpacks the images of stemcells.
 #[test]
-fn images_of_stemcells() {
+fn rejects_hostile_stemcell_images() {
     let world = world();
     let config = json!({
         "root": world.path("cloud"),
@@ -230,7 +230,7 @@ fn images_of_stemcells() {
 /// The built-in agent unpacks sources of packages, compiled packages and rendered templates.
 #[cfg(target_os = "linux")]
 #[test]
-fn blobs_of_the_agent() {
+fn agent_rejects_hostile_blobs() {
     let vm = crate::agent::world::World::new();
     let victim = vm.base().join("data").join(VICTIM);
     std::fs::write(&victim, "untouched").unwrap();
@@ -287,7 +287,7 @@ fn blobs_of_the_agent() {
 }
 
 #[test]
-fn bombs_and_crowds_take_no_memory() {
+fn bombs_and_many_entries_take_little_memory() {
     let world = world();
     let base = || Tar::default().file("release.MF", release_manifest(None));
     let bomb = hostile::bomb(&base);

@@ -1,6 +1,6 @@
 //! The commands that inspect artifacts and derive new ones.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use serde_json::{Value, json};
 
 use crate::support::World;
@@ -35,7 +35,7 @@ fn member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_release_is_shown_by_name() {
+fn release_is_printed_sorted_by_name() {
     let world = world();
     let report = json(&world, &["inspect-local-release", "rel.tgz"]);
     assert_eq!((&report["name"], &report["version"]), (&json!("rel"), &json!("1.10")));
@@ -57,7 +57,7 @@ fn a_release_is_shown_by_name() {
 }
 
 #[test]
-fn a_release_in_source_form_is_shown_as_well() {
+fn release_in_source_form_is_printed() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello/release");
     let report = json(&World::new(), &["inspect-local-release", path]);
     assert_eq!(report["name"], "hello");
@@ -65,7 +65,7 @@ fn a_release_in_source_form_is_shown_as_well() {
 }
 
 #[test]
-fn a_damaged_release_is_refused() {
+fn rejects_a_damaged_release() {
     let world = World::new();
     let release = ReleaseTarball::new("rel", "1").job(JobTarball::new("j")).wrong_sha1("job/j", &sha1(b"x"));
     release.write(&world.path("rel.tgz"));
@@ -78,7 +78,7 @@ fn a_damaged_release_is_refused() {
 }
 
 #[test]
-fn digests_go_to_sha256_and_back() {
+fn digests_convert_to_sha256_and_back() {
     let world = world();
     let before = json(&world, &["inspect-local-release", "rel.tgz"]);
     let text = world.run(["sha2ify-release", "rel.tgz", "sha2.tgz"]).success().stdout;
@@ -101,7 +101,7 @@ fn digests_go_to_sha256_and_back() {
 }
 
 #[test]
-fn a_stemcell_is_shown() {
+fn stemcell_is_printed() {
     let world = world();
     let report = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
     assert_eq!(report["os"], "local");
@@ -113,7 +113,7 @@ fn a_stemcell_is_shown() {
 }
 
 #[test]
-fn a_stemcell_is_repacked_with_what_is_asked_for() {
+fn stemcell_is_repacked_with_requested_changes() {
     let world = world();
     let before = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
     let args = [

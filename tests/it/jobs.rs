@@ -10,7 +10,7 @@ fn count(exchanges: &[Exchange], name: &str) -> usize {
 }
 
 #[test]
-fn a_new_vm_compiles_nothing() {
+fn new_vm_reuses_compiled_packages() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
 
@@ -40,7 +40,7 @@ fn a_new_vm_compiles_nothing() {
 }
 
 #[test]
-fn a_package_is_compiled_with_its_own_dependencies_and_not_with_theirs() {
+fn package_is_compiled_with_direct_dependencies_only() {
     let mut hello = Hello::new();
     let packages = "hello/release/packages";
     hello.world.write(format!("{packages}/top/spec"), "name: top\ndependencies: [counter]\nfiles: []\n");
@@ -65,7 +65,7 @@ fn a_package_is_compiled_with_its_own_dependencies_and_not_with_theirs() {
 }
 
 #[test]
-fn what_went_bad_or_changed_is_compiled_again() {
+fn corrupt_or_changed_packages_are_recompiled() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
@@ -90,7 +90,7 @@ fn what_went_bad_or_changed_is_compiled_again() {
 }
 
 #[test]
-fn packages_of_one_fingerprint_and_other_content_share_nothing() {
+fn equal_fingerprints_with_other_content_share_no_cache() {
     let mut hello = Hello::new();
     let mut release = release_tarball(&hello);
     let claim = "f".repeat(40);
@@ -116,7 +116,7 @@ fn packages_of_one_fingerprint_and_other_content_share_nothing() {
 }
 
 #[test]
-fn a_release_compiled_for_another_stemcell_is_refused_before_anything_is_created() {
+fn rejects_a_release_compiled_for_another_stemcell() {
     let mut hello = Hello::new();
     let mut release = release_tarball(&hello);
     for package in &mut release.packages {
@@ -138,7 +138,7 @@ fn a_release_compiled_for_another_stemcell_is_refused_before_anything_is_created
 }
 
 #[test]
-fn a_package_that_does_not_compile_is_named_with_what_its_script_said() {
+fn failed_compilation_shows_the_script_output() {
     let hello = Hello::new();
     hello.world.write("hello/release/packages/greeting/packaging", "echo no such harbour >&2\nexit 3\n");
     let run = hello.create(&[]).failure(1);
@@ -155,7 +155,7 @@ const SECRET: &str = "- type: replace
 ";
 
 #[test]
-fn jobs_that_never_run_are_named_with_the_end_of_their_logs() {
+fn jobs_that_do_not_start_are_shown_with_their_logs() {
     let mut hello = Hello::new();
     hello.ops("secret.yml", SECRET);
     hello.world.write(
@@ -185,7 +185,7 @@ fn jobs_that_never_run_are_named_with_the_end_of_their_logs() {
 }
 
 #[test]
-fn a_script_that_fails_is_named_with_what_it_wrote() {
+fn failed_script_is_named_with_its_output() {
     let hello = Hello::new();
     hello.world.write(
         "hello/release/jobs/hello/templates/pre-start.erb",

@@ -263,7 +263,7 @@ fn crates_and_modules_keep_the_order_of_the_table() {
 }
 
 #[test]
-fn the_graph_of_crates_is_not_stale() {
+fn crate_graph_is_up_to_date() {
     let document = read(DOCUMENT);
     let members = members();
     let lines = layers(&document).into_iter().filter_map(|layer| {
@@ -282,7 +282,7 @@ fn the_graph_of_crates_is_not_stale() {
 
 /// Every kind of violation is found.
 #[test]
-fn a_broken_order_is_found() {
+fn finds_a_dependency_against_the_order() {
     let layer = |name: &str, modules: &[&str]| Layer {
         name: name.to_owned(),
         modules: modules.iter().map(|module| (*module).to_owned()).collect(),

@@ -1,6 +1,6 @@
 //! Stopping and starting: `stop-env`, `start-env`, drain in all its forms, and an agent that does not answer.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use std::time::{Duration, Instant};
 
 use crate::support::Run;
@@ -68,7 +68,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
 }
 
 #[test]
-fn a_dead_agent_is_a_failure() {
+fn dead_agent_is_an_error() {
     let hello = Hello::new();
     hello.create(&[]).success();
     kill_vm(&hello);
@@ -84,7 +84,7 @@ fn a_dead_agent_is_a_failure() {
 }
 
 #[test]
-fn what_is_not_there_is_neither_stopped_nor_started() {
+fn stop_and_start_need_a_state() {
     let hello = Hello::new();
     for run in [stop(&hello, &[]).failure(3), start(&hello, &[]).failure(3)] {
         assert!(run.stderr.contains("there is no state"), "{}", run.stderr);
@@ -92,7 +92,7 @@ fn what_is_not_there_is_neither_stopped_nor_started() {
 }
 
 #[test]
-fn a_wrong_password_is_told_at_once() {
+fn wrong_password_fails_at_once() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let url = format!("https://mbus:wrong-one@{}:6868", hello.ip());
@@ -109,7 +109,7 @@ fn a_wrong_password_is_told_at_once() {
 }
 
 #[test]
-fn another_vms_agent_is_left_alone() {
+fn agent_of_another_vm_gets_no_commands() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let recorded = hello.world.read("state.json");
@@ -140,7 +140,7 @@ fn drain_log(hello: &Hello) -> String {
 }
 
 #[test]
-fn a_dynamic_drain_is_asked_until_it_is_over() {
+fn dynamic_drain_is_polled_until_done() {
     let hello = Hello::new();
     drain_with(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
     hello.create(&[]).success();
@@ -153,7 +153,7 @@ fn a_dynamic_drain_is_asked_until_it_is_over() {
 }
 
 #[test]
-fn a_static_drain_is_waited_for() {
+fn static_drain_is_awaited() {
     let hello = Hello::new();
     drain_with(&hello, "echo 1");
     hello.create(&[]).success();
@@ -166,7 +166,7 @@ fn a_static_drain_is_waited_for() {
 }
 
 #[test]
-fn a_drain_that_does_not_end_is_ended() {
+fn endless_drain_ends_at_the_timeout() {
     let hello = Hello::new();
     drain_with(&hello, "sleep 200");
     hello.create(&[]).success();
@@ -206,7 +206,7 @@ fn ran(hello: &Hello) -> Vec<String> {
 }
 
 #[test]
-fn an_update_in_place_runs_the_scripts_as_a_director_does() {
+fn in_place_update_runs_scripts_like_a_director() {
     let mut hello = Hello::new();
     noted(&hello);
     hello.create(&["-n"]).success();

@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::{Ending, Outcome, copy_program, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, copy_program, prepare, until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -287,12 +287,12 @@ fn life(cloud: &Cloud) {
 }
 
 #[test]
-fn a_whole_life() {
+fn whole_lifecycle_of_a_vm() {
     life(&Cloud::new());
 }
 
 #[test]
-fn a_whole_life_as_an_ordinary_user() {
+fn whole_lifecycle_as_an_unprivileged_user() {
     if !is_root() {
         eprintln!("not run: the other test is run by an ordinary user already");
         return;
@@ -378,7 +378,7 @@ fn wrong_requests_get_typed_errors() {
 }
 
 #[test]
-fn contract_1_answers_as_its_pages_say() {
+fn contract_v1_answers_follow_the_documentation() {
     let cloud = Cloud::new();
     let call = |method: &str, arguments: Value| {
         let answer = cloud.raw(request(method, arguments, 1).to_string().as_bytes());
@@ -395,7 +395,7 @@ fn contract_1_answers_as_its_pages_say() {
 }
 
 #[test]
-fn a_second_vm_on_the_same_port_is_refused_without_a_trace() {
+fn second_vm_on_the_same_port_fails_and_leaves_nothing() {
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let _taken = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
@@ -407,7 +407,7 @@ fn a_second_vm_on_the_same_port_is_refused_without_a_trace() {
 }
 
 #[test]
-fn a_dead_agent_is_started_again() {
+fn reboot_restarts_a_dead_agent() {
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let vm = cloud.vm(&stemcell);
@@ -428,7 +428,7 @@ fn a_dead_agent_is_started_again() {
 }
 
 #[test]
-fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
+fn killed_create_vm_leaves_no_vm() {
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
@@ -472,7 +472,7 @@ fn a_call_killed_at_any_moment_leaves_nothing_that_counts() {
 }
 
 #[test]
-fn a_boot_that_fails_says_why_and_leaves_nothing() {
+fn failed_boot_is_explained_and_leaves_nothing() {
     let cloud = Cloud::new();
     // /var is the VM's own, and a link there must not lead out of it.
     std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
@@ -486,7 +486,7 @@ fn a_boot_that_fails_says_why_and_leaves_nothing() {
 }
 
 #[test]
-fn concurrent_calls_do_not_meet() {
+fn concurrent_calls_do_not_interfere() {
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let vm = cloud.vm(&stemcell);

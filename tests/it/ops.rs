@@ -236,7 +236,7 @@ fn changes(after: &Node) -> String {
 }
 
 #[test]
-fn replace() {
+fn replace_cases() {
     for (path, value, expected) in REPLACED {
         let after =
             apply(&op("replace", path, Some(value))).unwrap_or_else(|error| panic!("{path}: {error:?}"));
@@ -245,7 +245,7 @@ fn replace() {
 }
 
 #[test]
-fn remove() {
+fn remove_cases() {
     for (path, expected) in REMOVED {
         let after = apply(&op("remove", path, None)).unwrap_or_else(|error| panic!("{path}: {error:?}"));
         assert_eq!(changes(&after), *expected, "{path}");
@@ -253,7 +253,7 @@ fn remove() {
 }
 
 #[test]
-fn find() {
+fn find_cases() {
     let document = document();
     for (path, expected) in FOUND {
         let found =
@@ -264,7 +264,7 @@ fn find() {
 }
 
 #[test]
-fn test_passes_or_fails() {
+fn test_operation_passes_or_fails() {
     let test =
         |path: &str, expectation: &str| apply(&format!("- type: test\n  path: '{path}'\n  {expectation}\n"));
     for (path, expectation) in [
@@ -307,7 +307,7 @@ fn operations_see_what_earlier_ones_did() {
 }
 
 #[test]
-fn a_value_is_not_shared_between_operations() {
+fn value_is_not_shared_between_operations() {
     let ops = "\
 - {type: replace, path: /x?, value: &v {a: 1}}
 - {type: replace, path: /z?, value: *v}
@@ -317,14 +317,14 @@ fn a_value_is_not_shared_between_operations() {
 }
 
 #[test]
-fn an_empty_file_does_nothing() {
+fn empty_file_does_nothing() {
     for text in ["", "---\n", "[]\n", "# nothing\n"] {
         assert_eq!(apply(text).unwrap(), document(), "{text:?}");
     }
 }
 
 #[test]
-fn errors_name_the_operation_and_the_nearest_thing() {
+fn errors_name_the_operation_and_suggest_the_nearest_key() {
     let cases: &[(&str, &str, &str)] = &[
         ("replace", "/nam", "'/nam' does not exist; there is 'name'"),
         ("replace", "/map/ones", "'/map/ones' does not exist; there is 'one'"),
@@ -383,19 +383,19 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
 }
 
 #[test]
-fn a_match_only_finds_strings_and_says_so() {
+fn match_finds_strings_only_and_explains_it() {
     let (_, hints) = refused(&op("remove", "/releases/version=1", None));
     assert_eq!(hints, ["a path matches only strings: put the value 1 of 'version' in quotes"]);
 }
 
 #[test]
-fn a_failed_test_does_not_show_the_values() {
+fn failed_test_does_not_show_the_values() {
     let (chain, _) = refused("- {type: test, path: /name, value: hunter2}\n");
     assert_eq!(chain[1], "'/name' does not have the expected value (set at bosh.yml:1:7)");
 }
 
 #[test]
-fn badly_written_operations_are_refused_before_any_runs() {
+fn malformed_operations_are_rejected_before_any_runs() {
     let cases = [
         ("a: b\n", "change.yml:1:1: an ops file must be a list of operations, not a mapping"),
         ("- x\n", "change.yml:1:3: operation 1 is a string, not a mapping"),
@@ -431,7 +431,7 @@ fn badly_written_operations_are_refused_before_any_runs() {
 }
 
 #[test]
-fn a_null_that_is_written_out_is_a_value() {
+fn explicit_null_is_a_value() {
     let after =
         apply("- {type: replace, path: /name, value: ~}\n- {type: replace, path: /map/one, value: null}\n")
             .unwrap();
@@ -439,7 +439,7 @@ fn a_null_that_is_written_out_is_a_value() {
 }
 
 #[test]
-fn paths_are_read() {
+fn parses_paths() {
     let cases = [
         ("", Ok("")),
         ("/", Ok("/")),
@@ -473,7 +473,7 @@ fn paths_are_read() {
 }
 
 #[test]
-fn operations_cannot_nest_without_limit() {
+fn nesting_of_operations_is_limited() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
     let down = "/0".repeat(399);
     let ops = format!(
@@ -527,7 +527,7 @@ fn path_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_path_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
+    fn path_parser_never_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
         if let Ok(parsed) = path.parse::<ops::Path>() {
             let again: ops::Path = parsed.to_string().parse().unwrap();
             prop_assert_eq!(again.to_string(), parsed.to_string());
@@ -535,14 +535,14 @@ proptest! {
     }
 
     #[test]
-    fn no_operation_panics(path in path_text(), kind in proptest::sample::select(vec!["replace", "remove",
+    fn operations_never_panic(path in path_text(), kind in proptest::sample::select(vec!["replace", "remove",
         "test"])) {
         let _ = apply(&op(kind, &path, (kind != "remove").then_some("{a: [1]}")));
     }
 
     /// The inverse of a `replace` restores the document.
     #[test]
-    fn an_operation_and_its_inverse_change_nothing(path in path_text()) {
+    fn operation_and_its_inverse_change_nothing(path in path_text()) {
         let before = document();
         let Ok(parsed) = path.parse::<ops::Path>() else { return Ok(()) };
         let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::support::{MONOPILE, World};
 
 #[test]
-fn the_package_has_everything_and_what_is_in_it_runs() {
+fn package_is_complete_and_its_program_runs() {
     let world = World::new();
     let binary = world.write("monopile", format!("#!/bin/sh\nexec '{MONOPILE}' \"$@\"\n"));
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -56,7 +56,7 @@ fn the_package_has_everything_and_what_is_in_it_runs() {
 }
 
 #[test]
-fn a_binary_of_more_than_20_mib_is_no_release() {
+fn rejects_binaries_over_20_mib() {
     let world = World::new();
     let binary = world.write("monopile", "#!/bin/sh\n");
     let limit = 20 * 1024 * 1024;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 use crate::support::network::Network;
-use crate::support::process::Outcome as _;
+use crate::support::process::RunToEnd as _;
 use crate::support::pty::Pty;
 use crate::support::{MONOPILE, World, updating};
 
@@ -154,7 +154,7 @@ fn masked(svg: &str) -> String {
 }
 
 #[test]
-fn the_pictures_are_not_stale() {
+fn pictures_are_up_to_date() {
     let studio = Studio { world: World::new(), network: Network::new() };
     let world = &studio.world;
     world.run(["example", "hello"]).success();

@@ -1,7 +1,7 @@
 //! Runs the commands of the pipelines in `examples/pipelines` on the hello environment, in place of the
 //! director's. As in the CI system, each run has a directory of its own that is deleted afterwards.
 
-use crate::support::process::{Ending, lines, next, prepare};
+use crate::support::process::{WaitForEnd, lines, next, prepare};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 use crate::support::{MONOPILE, Run};
 
 fn pipeline(name: &str) -> Value {
@@ -74,7 +74,7 @@ impl Ci {
         self.hello.go();
         let code = child.end().code();
         assert!(heard.is_some(), "the signal was not heard");
-        self.hello.script(Script::speaking(Speaks::Local));
+        self.hello.script(Script::speaking(Dialect::Local));
         code
     }
 
@@ -116,7 +116,7 @@ impl Ci {
 }
 
 #[test]
-fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
+fn github_pipeline_keeps_the_state_for_the_next_run() {
     let workflow = pipeline("github-actions.yml");
     let ci = Ci::new("state");
     ci.shell("age-keygen -o key 2>/dev/null", ".").success();
@@ -136,11 +136,11 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     // too.
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.hello.script(Script::at(3, When::Slow));
+    ci.hello.script(Script::at(3, Interruption::Slow));
     assert_eq!(run("create-env").code, -1);
     run("keep").success();
     ci.hello.wait_until_idle();
-    ci.hello.script(Script::speaking(Speaks::Local));
+    ci.hello.script(Script::speaking(Dialect::Local));
     ci.remove("work");
     let listed = ci.shell("git -C remote.git ls-tree --name-only state", ".").stdout;
     assert_eq!(listed, "state.tar.age\n");
@@ -148,7 +148,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
     // GitHub's signal reaches the program itself, not a shell before it.
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.hello.script(Script::at(3, When::Hold));
+    ci.hello.script(Script::at(3, Interruption::Hold));
     assert_eq!(ci.interrupted(ci.github(&workflow, "create-env", &values), Signal::INT), Some(130));
     run("keep").success();
     ci.remove("work");
@@ -183,7 +183,7 @@ fn github_keeps_a_state_that_the_next_run_can_go_on_from() {
 }
 
 #[test]
-fn concourse_keeps_a_state_that_the_next_build_can_go_on_from() {
+fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     let pipeline = pipeline("concourse.yml");
     let plan = pipeline["jobs"][0]["plan"].as_array().unwrap();
     let create = plan.iter().find(|step| step["task"] == "create-env").unwrap();
@@ -208,14 +208,14 @@ fn concourse_keeps_a_state_that_the_next_build_can_go_on_from() {
 
     // The run is killed after the CPI has made the VM, before that is on record.
     ci.checkout("build-1", "code/", "main");
-    ci.hello.script(Script::at(3, When::After));
+    ci.hello.script(Script::at(3, Interruption::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
-    ci.hello.script(Script::speaking(Speaks::Local));
+    ci.hello.script(Script::speaking(Dialect::Local));
     keep("build-1");
 
     // The next build has another directory. It ends in order on an abort's SIGTERM.
     ci.checkout("build-2", "code/", "main");
-    ci.hello.script(Script::at(3, When::Hold));
+    ci.hello.script(Script::at(3, Interruption::Hold));
     assert_eq!(ci.interrupted(task(create, "build-2"), Signal::TERM), Some(143));
     keep("build-2");
 

@@ -10,12 +10,12 @@ const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties
 struct Life {
     hello: Hello,
     changes: usize,
-    told: String,
+    plan_text: String,
 }
 
 impl Life {
     fn new() -> Life {
-        Life { hello: Hello::new(), changes: 0, told: String::new() }
+        Life { hello: Hello::new(), changes: 0, plan_text: String::new() }
     }
 
     /// Returns a deployed environment.
@@ -57,18 +57,18 @@ impl Life {
         let shown = took.replace_all(&text.stdout, "").into_owned();
         let cids = regex::Regex::new(r"(vm|disk|stemcell)-[0-9a-f-]{8,}").unwrap();
         let shown = cids.replace_all(&shown, "$1-…").into_owned();
-        self.told.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&shown)));
+        self.plan_text.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&shown)));
     }
 
     fn over(self, name: &str) {
-        insta::assert_snapshot!(name, self.told);
+        insta::assert_snapshot!(name, self.plan_text);
         self.hello.delete(&[]).success();
         assert_eq!(self.hello.leftovers(), Vec::<String>::new());
     }
 }
 
 #[test]
-fn changes_of_jobs() {
+fn plan_for_job_changes() {
     let mut life = Life::new();
     life.happens("a first deploy", &[]);
     life.happens("nothing", &[]);
@@ -82,7 +82,7 @@ fn changes_of_jobs() {
     life.happens("a secret is new", &["--vars-file", "secret.yml"]);
     life.hello.world.write("secret.yml", "word: open-barley\n");
     life.happens("a secret changes", &["--vars-file", "secret.yml"]);
-    assert!(!life.told.contains("open-"), "{}", life.told);
+    assert!(!life.plan_text.contains("open-"), "{}", life.plan_text);
     life.happens("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
     life.hello.world.write("secret.yml", "word: open-rye\n");
     life.happens(
@@ -102,7 +102,7 @@ fn changes_of_jobs() {
 }
 
 #[test]
-fn changes_of_the_vm() {
+fn plan_for_vm_changes() {
     let mut life = Life::deployed();
     life.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
     life.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
@@ -130,7 +130,7 @@ fn changes_of_the_vm() {
 }
 
 #[test]
-fn changes_of_disk_and_stemcell() {
+fn plan_for_disk_and_stemcell_changes() {
     let mut life = Life::deployed();
     life.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
     life.ops(
@@ -167,7 +167,7 @@ fn failing(life: &mut Life, fails: bool) {
 }
 
 #[test]
-fn an_update_in_place_that_fails_is_repaired_in_place_if_told_so() {
+fn failed_in_place_update_is_repaired_in_place_on_request() {
     let mut life = Life::deployed();
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
@@ -203,7 +203,7 @@ fn an_update_in_place_that_fails_is_repaired_in_place_if_told_so() {
 }
 
 #[test]
-fn a_vm_that_a_failed_update_left_without_jobs_is_replaced() {
+fn vm_without_jobs_after_a_failed_update_is_replaced() {
     let mut life = Life::deployed();
     assert_eq!(life.hello.ask().1, 1);
     let vm = life.hello.state()["current_vm_cid"].clone();
@@ -234,7 +234,7 @@ fn a_vm_that_a_failed_update_left_without_jobs_is_replaced() {
 }
 
 #[test]
-fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
+fn unresponsive_vm_is_replaced_on_change() {
     let mut life = Life::deployed();
     life.hello.kill_vm();
     life.hello
@@ -253,12 +253,12 @@ fn a_vm_that_does_not_answer_is_replaced_by_a_change() {
     life.hello.kill_vm();
     let plan = life.hello.world.finish(life.hello.command("create-env", &["--dry-run"])).success();
     assert!(plan.stdout.contains("does not answer"), "{}", plan.stdout);
-    life.told.clear();
+    life.plan_text.clear();
     life.hello.delete(&[]).success();
 }
 
 #[test]
-fn a_saved_plan_is_carried_out_or_refused() {
+fn saved_plan_is_executed_or_rejected() {
     let mut life = Life { hello: Hello::without_vars_store(), ..Life::new() };
     let plan =
         |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();

@@ -44,7 +44,7 @@ fn texts(code: &str) -> String {
 }
 
 #[test]
-fn comments_and_documents_are_plain() {
+fn comments_and_documents_avoid_listed_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
@@ -63,7 +63,7 @@ fn comments_and_documents_are_plain() {
 }
 
 #[test]
-fn riddles_are_found() {
+fn finds_listed_words() {
     let code = "/// Whether it is.\nlet a = 1;\n//! Returns it.\n//! Who did it?\n/// Whereas.\n";
     assert_eq!(openings(code), [1]);
     let code = "// Whoever calls.\nlet nobody = f(\"somebody\"); // `nobody`\nlet b = \"\\\"Nobody\\\"\";\n";

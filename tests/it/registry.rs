@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
-use crate::support::process::{Ending, Outcome, next, pieces, prepare};
+use crate::support::process::{RunToEnd, WaitForEnd, next, pieces, prepare};
 use crate::support::pty::Pty;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Dialect, Interruption, Script, until};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
@@ -74,15 +74,15 @@ fn interrupt(mut child: Child) {
 }
 
 /// An environment whose VM is on an island.
-struct Far {
+struct RemoteEnvironment {
     // Dropped before the island that its VM is on.
     hello: Hello,
     island: Island,
     port: u16,
 }
 
-impl Far {
-    fn new() -> Far {
+impl RemoteEnvironment {
+    fn new() -> RemoteEnvironment {
         let subnet = crate::support::hello::far_subnet();
         let mut hello = old_stemcell(Hello::at(&subnet));
         let island = Island::new(&hello.world, &subnet);
@@ -96,7 +96,7 @@ impl Far {
                 island.namespace()
             ),
         );
-        let far = Far { hello, island, port };
+        let far = RemoteEnvironment { hello, island, port };
         far.tunnel_with(&far.island.file("key"));
         far
     }
@@ -144,8 +144,8 @@ fn vm(state: &Value) -> &Value {
 }
 
 #[test]
-fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
-    let mut far = Far::new();
+fn vm_reaches_the_registry_through_the_tunnel_only() {
+    let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     let run = far.create(&["--verbose", "--verbose"]).success();
     assert!(run.stdout.contains("Opening the ssh tunnel to VM"), "{}", run.stdout);
@@ -206,8 +206,8 @@ fn the_whole_life_of_a_vm_that_reaches_the_registry_through_the_tunnel_only() {
 }
 
 #[test]
-fn an_sshd_that_comes_late_is_waited_for() {
-    let mut far = Far::new();
+fn tunnel_waits_for_a_late_sshd() {
+    let mut far = RemoteEnvironment::new();
     let begun = Instant::now();
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&far.hello, &mut far.island);
@@ -230,17 +230,17 @@ fn an_sshd_that_comes_late_is_waited_for() {
 }
 
 #[test]
-fn what_the_registry_holds_survives_a_kill() {
-    let mut far = Far::new();
+fn registry_content_survives_a_kill() {
+    let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    far.hello.script(Script::at(3, When::After));
+    far.hello.script(Script::at(3, Interruption::After));
     assert_eq!(far.create(&[]).code, -1);
     let stored = far.stored();
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
     assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
 
-    far.hello.script(Script::speaking(Speaks::Local));
+    far.hello.script(Script::speaking(Dialect::Local));
     let run = far.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
     let again = far.stored();
@@ -253,9 +253,9 @@ fn what_the_registry_holds_survives_a_kill() {
     assert_eq!(far.hello.cloud(), far.hello.recorded());
 
     // The run is also killed in the middle of a deletion.
-    far.hello.script(Script::at(3, When::After));
+    far.hello.script(Script::at(3, Interruption::After));
     assert_eq!(far.delete().code, -1);
-    far.hello.script(Script::speaking(Speaks::Local));
+    far.hello.script(Script::speaking(Dialect::Local));
     far.delete().success();
     far.gone();
 }
@@ -272,7 +272,7 @@ fn answers(port: u16) -> bool {
 }
 
 #[test]
-fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
+fn running_cpi_gets_its_registry_back() {
     let mut hello = v1();
     let port = crate::support::free_port();
     // Each run generates a password; the CPI learns that of its own run.
@@ -280,7 +280,7 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
         port: PORT}\n";
     hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, When::Hold));
+    hello.script(Script::at(3, Interruption::Hold));
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed.kill().unwrap();
@@ -319,12 +319,12 @@ fn a_cpi_that_is_still_at_work_gets_its_registry_again() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_the_registry() {
+fn signal_ends_the_wait_for_the_registry() {
     let mut hello = v1();
     let port = crate::support::free_port();
     hello.ops("registry.yml", &registry(port));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, When::Hold));
+    hello.script(Script::at(3, Interruption::Hold));
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed.kill().unwrap();
@@ -349,7 +349,7 @@ fn a_signal_ends_the_wait_for_the_registry() {
 /// Covers a server that accepts connections and is silent, a port without a server, and a name for which the
 /// system's resolver waits.
 #[test]
-fn a_signal_ends_the_wait_for_the_tunnel() {
+fn signal_ends_the_wait_for_the_tunnel() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let accepted = silent.local_addr().unwrap().port();
     for (host, port) in [("127.0.0.1", accepted), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
@@ -384,7 +384,7 @@ fn a_signal_ends_the_wait_for_the_tunnel() {
 }
 
 #[test]
-fn a_signal_at_the_prompt_for_a_passphrase_ends_the_run() {
+fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
     let mut hello = v1();
     hello.ops("registry.yml", &registry(crate::support::free_port()));
     hello.ops("tunnel.yml", &tunnel("127.0.0.1", 22, &key(&hello, "open sesame")));
@@ -399,8 +399,8 @@ fn a_signal_at_the_prompt_for_a_passphrase_ends_the_run() {
 }
 
 #[test]
-fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
-    let mut far = Far::new();
+fn every_tunnel_failure_is_explained_and_recoverable() {
+    let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     far.island.keygen("stranger", "-t ed25519 -N ''");
     far.tunnel_with(&far.island.file("stranger"));
@@ -433,8 +433,8 @@ fn each_way_a_tunnel_fails_is_told_and_can_be_put_right() {
 }
 
 #[test]
-fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
-    let mut far = Far::new();
+fn every_key_format_opens_the_tunnel() {
+    let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     for (number, options) in
         ["-t rsa -b 2048 -m PEM -N ''", "-t ecdsa -m PKCS8 -N ''", "-t rsa -b 2048 -N ''"].iter().enumerate()
@@ -456,7 +456,7 @@ fn keys_of_every_kind_open_the_tunnel_of_an_environment() {
 
 /// Runs `create-env` on a terminal, types one of `answers` at each prompt for a passphrase, and returns the
 /// screen.
-fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
+fn on_a_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
     use std::io::Write;
     let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
     let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
@@ -488,8 +488,8 @@ fn on_a_terminal(far: &Far, answers: &[&str]) -> Run {
 }
 
 #[test]
-fn a_passphrase_is_asked_for_before_anything_is_made() {
-    let mut far = Far::new();
+fn passphrase_prompt_comes_before_any_effect() {
+    let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     far.island.keygen("locked", "-t ed25519 -N 'open sesame'");
     far.island.admit("locked");
@@ -510,7 +510,7 @@ fn a_passphrase_is_asked_for_before_anything_is_made() {
 }
 
 #[test]
-fn a_vm_in_this_machine_s_network_needs_no_tunnel() {
+fn vm_on_the_local_network_needs_no_tunnel() {
     let mut hello = v1();
     let port = crate::support::free_port();
     hello.ops("registry.yml", &registry(port));
@@ -534,7 +534,7 @@ fn a_vm_in_this_machine_s_network_needs_no_tunnel() {
 }
 
 #[test]
-fn without_a_registry_a_v1_vm_has_its_settings_in_a_file() {
+fn v1_vm_without_registry_reads_settings_from_a_file() {
     let mut hello = v1();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -548,7 +548,7 @@ fn without_a_registry_a_v1_vm_has_its_settings_in_a_file() {
 }
 
 #[test]
-fn under_v2_neither_is_started_and_a_note_says_so() {
+fn contract_v2_starts_no_registry_and_notes_it() {
     let mut hello = Hello::new();
     let port = crate::support::free_port();
     hello.ops("registry.yml", &registry(port));
@@ -571,7 +571,7 @@ fn under_v2_neither_is_started_and_a_note_says_so() {
 }
 
 #[test]
-fn what_cannot_work_is_told_before_anything_is_made() {
+fn invalid_settings_fail_before_any_effect() {
     let mut hello = v1();
     hello.ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
     let run = hello.create(&[]).failure(3);

@@ -38,7 +38,7 @@ fn assert_no_effect(hello: &Hello) {
 }
 
 #[test]
-fn render_prints_the_files_of_a_job_and_touches_nothing() {
+fn render_prints_job_files_without_side_effects() {
     let mut hello = Hello::without_vars_store();
     let greeting = "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, \
                     value: 'literal, and ((mbus_bootstrap_password))'}\n";
@@ -62,7 +62,7 @@ fn render_prints_the_files_of_a_job_and_touches_nothing() {
 }
 
 #[test]
-fn render_writes_files_for_this_user_alone() {
+fn render_writes_private_files() {
     let hello = Hello::new();
     let run = render(&hello, &["--out", "files"]).success();
     assert_eq!(run.stdout, "");
@@ -76,14 +76,14 @@ fn render_writes_files_for_this_user_alone() {
 }
 
 #[test]
-fn a_job_that_is_not_there_is_named_with_the_nearest() {
+fn unknown_job_suggests_the_nearest_name() {
     let hello = Hello::new();
     let run = hello.world.finish(hello.render_command(&["--job", "helo"])).failure(3);
     assert!(run.stderr.contains("helo") && run.stderr.contains("hello"), "{}", run.stderr);
 }
 
 #[test]
-fn a_missing_property_is_an_error_before_any_effect() {
+fn missing_property_fails_before_any_effect() {
     let hello = Hello::new();
     hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
@@ -97,7 +97,7 @@ fn a_missing_property_is_an_error_before_any_effect() {
 }
 
 #[test]
-fn native_and_auto_start_no_ruby_where_none_is_needed() {
+fn native_and_auto_do_not_start_ruby_needlessly() {
     let hello = Hello::new();
     for mode in ["native", "auto"] {
         let mut create = hello.command("create-env", &["--templates", mode]);
@@ -116,7 +116,7 @@ fn native_and_auto_start_no_ruby_where_none_is_needed() {
 }
 
 #[test]
-fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
+fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     let hello = Hello::new();
     hello.world.write(TEMPLATE, BEYOND);
     let mut runs = Vec::new();
@@ -149,7 +149,7 @@ fn what_is_not_supported_fails_before_any_effect_unless_there_is_a_ruby() {
 }
 
 #[test]
-fn a_file_need_not_be_text() {
+fn rendered_files_may_be_binary() {
     let hello = Hello::new();
     let spec = "hello/release/jobs/hello/spec";
     let more =
@@ -184,7 +184,7 @@ fn render_template(world: &World, more: &[&str]) -> Run {
 }
 
 #[test]
-fn render_template_prints_nothing_but_the_file() {
+fn render_template_prints_only_the_file() {
     let world = world();
     world.write(
         "a.erb",
@@ -198,7 +198,7 @@ fn render_template_prints_nothing_but_the_file() {
 }
 
 #[test]
-fn render_template_says_what_failed_and_where() {
+fn render_template_errors_name_the_line() {
     let world = world();
     world.write("a.erb", "\n<%= p('web.prot') %>");
     let error = render_template(&world, &[]).failure(3).stderr;
@@ -221,7 +221,7 @@ fn render_template_says_what_failed_and_where() {
 }
 
 #[test]
-fn a_context_that_is_none_is_refused() {
+fn rejects_an_invalid_context() {
     let world = world();
     world.write("a.erb", "x");
     for wrong in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {

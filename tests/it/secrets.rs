@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::layers::{sources, without_tests};
 use super::support::hello::Hello;
-use super::support::scripted::{Deed, Script, Speaks};
+use super::support::scripted::{Dialect, Reaction, Script};
 
 /// The files that may call `Secret::expose`, by crate and name: those that pass a secret to a CPI, an agent,
 /// a server or a key parser. Every use has been reviewed.
@@ -30,7 +30,7 @@ const EXPOSE: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn secrets_are_exposed_where_it_is_known() {
+fn every_caller_of_expose_is_listed() {
     let is_elsewhere = |path: &Path| !path.ends_with("base/secret.rs");
     let mut found = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &is_elsewhere);
     found.retain(|_, text| {
@@ -49,12 +49,12 @@ fn secrets_are_exposed_where_it_is_known() {
 
 /// Makes the CPI fail with this message when it is asked for `info`.
 fn fail_with(hello: &Hello, message: &str) {
-    let deed = Deed::Fail {
+    let deed = Reaction::Fail {
         error_type: "Bosh::Clouds::CloudError".into(),
         message: message.into(),
         ok_to_retry: false,
     };
-    hello.script(Script::speaking(Speaks::Version(2)).first("info", 9, deed));
+    hello.script(Script::speaking(Dialect::Version(2)).first("info", 9, deed));
 }
 
 fn properties(hello: &mut Hello, properties: &str) {
@@ -68,7 +68,7 @@ fn properties(hello: &mut Hello, properties: &str) {
 }
 
 #[test]
-fn names_and_paths_are_shown_although_values_are_the_same() {
+fn names_and_paths_are_shown_even_if_equal_to_values() {
     let mut hello = Hello::new();
     properties(&mut hello, "default_key_name: ((default_key_name)), kind: ((kind))");
     hello.ops(
@@ -93,7 +93,7 @@ fn names_and_paths_are_shown_although_values_are_the_same() {
 }
 
 #[test]
-fn a_password_is_hidden_although_it_is_a_name() {
+fn password_is_hidden_even_if_it_equals_a_name() {
     let hello = Hello::new();
     fail_with(&hello, "cannot log in to default with default");
     let run = hello.create(&["-v", "admin_password=default"]).failure(1);
@@ -102,7 +102,7 @@ fn a_password_is_hidden_although_it_is_a_name() {
 }
 
 #[test]
-fn what_redact_names_is_hidden() {
+fn redact_flag_hides_named_values() {
     let mut hello = Hello::new();
     properties(&mut hello, "colour: ((colour)), pin: 4711");
     fail_with(&hello, "the pin of green is 4711");
@@ -119,7 +119,7 @@ fn what_redact_names_is_hidden() {
 }
 
 #[test]
-fn a_secret_with_an_escape_sequence_inside_is_hidden() {
+fn secret_split_by_an_escape_sequence_is_hidden() {
     let hello = Hello::new();
     fail_with(&hello, "the password is quite-\u{1b}[31ma-sec\u{1b}[0mret");
     for more in [&["--json"][..], &[]] {
@@ -134,7 +134,7 @@ fn a_secret_with_an_escape_sequence_inside_is_hidden() {
 }
 
 #[test]
-fn an_error_in_the_manifest_shows_no_secret() {
+fn manifest_errors_show_no_secret() {
     let mut hello = Hello::new();
     hello.ops("wrong.yml", "- {type: replace, path: /networks/name=default/type, value: ((password))}\n");
     hello.ops(

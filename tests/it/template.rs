@@ -6,7 +6,7 @@ mod certificates;
 mod differential;
 mod generated;
 
-use crate::support::process::{Ending, joined, prepare};
+use crate::support::process::{WaitForEnd, joined, prepare};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -85,7 +85,7 @@ fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E
 
 /// `facts.rb` prints the differences. A Ruby of another version proves nothing, because it has other methods.
 #[test]
-fn facts_are_those_of_ruby() {
+fn method_facts_match_ruby() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/erb/evaluator/methods/names/facts.rb");
     let ruby = prepare("ruby")
         .arg("-W0")
@@ -106,7 +106,7 @@ fn facts_are_those_of_ruby() {
 }
 
 #[test]
-fn templates_render_as_ruby_renders_them() {
+fn templates_render_the_same_as_in_ruby() {
     let cases = corpus();
     assert!(cases.len() > 250, "only {} templates in the corpus", cases.len());
     let renderer = NativeRenderer::new();

@@ -11,7 +11,7 @@ use regex::{Captures, Regex};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::pty::{Pty, WRAPPED};
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 use crate::support::tarballs::{PackageTarball, sha1};
 
 /// A log line of the CPI that is wider than its characters suggest, and longer than any terminal.
@@ -61,7 +61,7 @@ fn standing() -> Hello {
         "echo \"{LOG}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; rm -f {0}; cat",
         go.display()
     );
-    hello.script(Script::speaking(Speaks::Local).first("create_vm", usize::MAX, Deed::After(wait)));
+    hello.script(Script::speaking(Dialect::Local).first("create_vm", usize::MAX, Reaction::After(wait)));
     hello
 }
 
@@ -94,22 +94,22 @@ fn life(name: &str, size: (u16, u16)) {
 }
 
 #[test]
-fn forty_columns() {
+fn renders_at_forty_columns() {
     life("terminal_40", (40, 30));
 }
 
 #[test]
-fn eighty_columns() {
+fn renders_at_eighty_columns() {
     life("terminal_80", (80, 24));
 }
 
 #[test]
-fn a_hundred_and_thirty_two_columns() {
+fn renders_at_132_columns() {
     life("terminal_132", (132, 43));
 }
 
 #[test]
-fn a_resize_leaves_nothing_behind() {
+fn resize_leaves_no_stale_text() {
     let hello = standing();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), (132, 24));
     frozen(&pty);
@@ -141,10 +141,10 @@ fn a_resize_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_failure_ends_with_what_happened_and_what_to_do() {
+fn failure_ends_with_cause_and_next_command() {
     let hello = Hello::new();
     hello.create(&["-n"]).success();
-    hello.script(Script::speaking(Speaks::Local).fail(
+    hello.script(Script::speaking(Dialect::Local).fail(
         "create_vm",
         1,
         "Bosh::Clouds::VMCreationFailed",
@@ -157,7 +157,7 @@ fn a_failure_ends_with_what_happened_and_what_to_do() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
+fn no_color_removes_colours() {
     let hello = standing();
     let mut command = hello.command("create-env", &["-n"]);
     command.env("NO_COLOR", "1").env("LANG", "C");
@@ -179,7 +179,7 @@ fn frozen_ascii(pty: &Pty) -> String {
 }
 
 #[test]
-fn a_terminal_that_cannot_be_redrawn_gets_plain_lines() {
+fn dumb_terminal_gets_plain_lines() {
     let hello = Hello::new();
     for (term, size) in [("dumb", (80, 24)), ("xterm", (0, 0))] {
         let mut command = hello.command("create-env", &["-n", "--no-color", "--recreate"]);
@@ -238,7 +238,7 @@ fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
 }
 
 #[test]
-fn a_download_shows_bytes_and_rate() {
+fn download_shows_bytes_and_rate() {
     let mut hello = Hello::new();
     let ballast: String = (0_u32..20_000).map(|number| sha1(&number.to_le_bytes())).collect();
     let ballast = PackageTarball::new("ballast", "", &[]).file("ballast", &ballast);
@@ -342,7 +342,7 @@ fn reports_fit_eighty_columns() {
 }
 
 #[test]
-fn status_knows_a_run_in_progress() {
+fn status_shows_a_run_in_progress() {
     let hello = standing();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
     frozen(&pty);

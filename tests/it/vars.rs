@@ -1,6 +1,6 @@
 //! Generated variables and `monopile vars`, verified with OpenSSL and OpenSSH.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -101,7 +101,7 @@ fn openssl_accepts_the_certificates() {
 }
 
 #[test]
-fn certificates_say_what_upstreams_say() {
+fn certificates_have_the_fields_of_bosh() {
     let world = generated();
     let leaf = text(&world, &part(&world, "/leaf/certificate"));
     for expected in [
@@ -194,7 +194,7 @@ fn passwords_have_their_length_and_alphabet() {
 
 #[test]
 #[cfg(unix)]
-fn the_store_is_private_and_keeps_what_is_in_it() {
+fn store_is_private_and_keeps_its_content() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.write("m.yml", "variables:\n- {name: a, type: password}\nx: ((b))\n");
@@ -210,7 +210,7 @@ fn the_store_is_private_and_keeps_what_is_in_it() {
 }
 
 #[test]
-fn what_was_made_before_a_failure_is_kept() {
+fn values_generated_before_a_failure_are_kept() {
     let world = World::new();
     let manifest =
         "variables:\n- {name: a, type: password}\n- {name: b, type: password, options: {length: ((c))}}\n";
@@ -221,7 +221,7 @@ fn what_was_made_before_a_failure_is_kept() {
 }
 
 #[test]
-fn runs_at_once_agree_on_the_values() {
+fn concurrent_runs_agree_on_the_values() {
     let world = World::new();
     world.write(
         "m.yml",
@@ -236,7 +236,7 @@ fn runs_at_once_agree_on_the_values() {
 }
 
 #[test]
-fn a_ca_may_have_any_usual_key() {
+fn ca_may_have_any_common_key_type() {
     let kinds: [(&str, &[&str]); 6] = [
         ("pkcs1", &["genrsa", "-traditional", "-out", "key", "2048"]),
         ("pkcs8", &["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "key"]),
@@ -271,7 +271,7 @@ fn a_ca_may_have_any_usual_key() {
 }
 
 #[test]
-fn a_ca_with_a_foreign_key_is_refused() {
+fn rejects_a_ca_with_a_mismatched_key() {
     let world = generated();
     let other = part(&world, "/plain/private_key");
     let certificate = part(&world, "/root/certificate");
@@ -286,7 +286,7 @@ fn a_ca_with_a_foreign_key_is_refused() {
 }
 
 #[test]
-fn converge_makes_anew_what_no_longer_fits() {
+fn converge_regenerates_values_that_no_longer_match() {
     let world = World::new();
     let manifest = |name: &str, mode: &str| {
         format!(
@@ -306,10 +306,10 @@ fn converge_makes_anew_what_no_longer_fits() {
     assert_eq!(world.read("s.yml"), first, "nothing changed");
     run("two", "no-overwrite");
     assert_eq!(world.read("s.yml"), first, "the default keeps what there is");
-    let told = run("two", "converge").stderr;
+    let report = run("two", "converge").stderr;
     assert!(
-        told.contains("variable 'leaf' is generated again, because its common name is 'one', not 'two'"),
-        "{told}"
+        report.contains("variable 'leaf' is generated again, because its common name is 'one', not 'two'"),
+        "{report}"
     );
     assert_ne!(world.read("s.yml"), first);
     verify(&world, "/leaf/certificate", "/root/certificate", None);
@@ -351,7 +351,7 @@ fn get_prints_one_value() {
 }
 
 #[test]
-fn check_tells_by_its_exit_code() {
+fn check_reports_findings_by_exit_code() {
     let world = generated();
     let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));
     check(&[]).success();
@@ -384,7 +384,7 @@ fn check_tells_by_its_exit_code() {
 }
 
 #[test]
-fn a_ca_is_rotated_in_two_steps() {
+fn ca_rotation_takes_two_steps() {
     let world = generated();
     let before = store(&world);
     world.run(["vars", "rotate", "s.yml", "root", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
@@ -421,7 +421,7 @@ fn a_ca_is_rotated_in_two_steps() {
 }
 
 #[test]
-fn a_ca_that_is_stored_twice_is_finished() {
+fn ca_that_is_stored_twice_is_finished() {
     let world = generated();
     let mut stored = store(&world);
     stored["copy"] = stored["root"].clone();
@@ -431,7 +431,7 @@ fn a_ca_that_is_stored_twice_is_finished() {
 }
 
 #[test]
-fn nothing_is_signed_by_a_ca_that_has_expired() {
+fn expired_ca_signs_nothing() {
     let world = generated();
     let now = time::OffsetDateTime::now_utc();
     let day = |days| now + time::Duration::days(days);
@@ -480,7 +480,7 @@ fn nothing_is_signed_by_a_ca_that_has_expired() {
 }
 
 #[test]
-fn one_name_is_rotated_like_it_was_made() {
+fn rotating_one_variable_changes_only_it() {
     let world = generated();
     let before = store(&world);
     for name in ["leaf", "password", "rsa", "ssh"] {
@@ -504,7 +504,7 @@ fn one_name_is_rotated_like_it_was_made() {
 }
 
 #[test]
-fn interpolate_warns_of_certificates_that_expire() {
+fn interpolate_warns_about_expiring_certificates() {
     let world = World::new();
     world.write(
         "m.yml",

@@ -21,7 +21,7 @@ fn too_long(text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn lines_are_no_wider_than_code() {
+fn comments_and_strings_fit_the_line_width() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
@@ -36,7 +36,7 @@ fn lines_are_no_wider_than_code() {
 }
 
 #[test]
-fn a_wide_comment_and_a_wide_string_are_found() {
+fn finds_wide_comments_and_strings() {
     let wide = "word ".repeat(WIDTH / 5);
     let raw = format!("let a = r#\"\n{wide} raw\n\"#;");
     let text =

@@ -66,8 +66,9 @@ impl Packer {
                 let executable = executable.unwrap_or_else(|| is_executable(&metadata));
                 let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
                 header.set_size(metadata.len());
-                // A file that shrinks while it is read would break the archive. `Exact` makes that an error.
-                let mut exact = Exact { file, left: metadata.len() };
+                // A file that shrinks while it is read would break the archive. `ExactReader` makes that an
+                // error.
+                let mut exact = ExactReader { file, left: metadata.len() };
                 self.builder.append_data(&mut header, name, &mut exact)
             }
             Input::Link(target) => {
@@ -95,12 +96,12 @@ impl Packer {
 }
 
 /// Reads exactly `left` bytes of a file. An earlier end of the file is an error.
-struct Exact {
+struct ExactReader {
     file: File,
     left: u64,
 }
 
-impl io::Read for Exact {
+impl io::Read for ExactReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let count = self.file.read(&mut buffer[..wanted])?;

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_names_are_accepted() {
+    fn accepts_ordinary_names() {
         for (name, path) in [
             ("a", "a"),
             ("./a/b", "a/b"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn names_outside_the_root_are_refused() {
+    fn rejects_names_outside_the_root() {
         for (name, error) in [
             (&b"/etc/passwd"[..], NameError::Absolute),
             (b"../a", NameError::Escapes),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn link_targets_may_use_leading_dots_up_to_the_root() {
+    fn link_targets_may_climb_up_to_the_root() {
         let link = Path::new("a/b/link");
         for target in ["x", "../x", "../../x", "./x/y"] {
             assert_eq!(link_target(link, target.as_bytes()).unwrap(), PathBuf::from(target));
@@ -168,7 +168,7 @@ mod tests {
     proptest! {
         /// An accepted name has only normal components, for any bytes.
         #[test]
-        fn an_accepted_name_stays_below_the_root(name in proptest::collection::vec(
+        fn accepted_names_stay_below_the_root(name in proptest::collection::vec(
             prop_oneof![Just(b'.'), Just(b'/'), Just(b'a'), Just(0u8), any::<u8>()], 0..40)
         ) {
             if let Ok(path) = entry_path(&name) {
@@ -178,7 +178,7 @@ mod tests {
 
         /// Following an accepted link among real directories stays below the root.
         #[test]
-        fn an_accepted_link_stays_below_the_root(
+        fn accepted_links_stay_below_the_root(
             depth in 0usize..4,
             target in proptest::collection::vec(prop_oneof![Just(".."), Just("."), Just("a"), Just("")], 1..8)
         ) {

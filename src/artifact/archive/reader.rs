@@ -17,7 +17,7 @@ const BLOCK: usize = 512;
 const MAX_EXTENSION: u64 = 256 << 10;
 
 /// A reader of unpacked bytes that fails when the limits on bytes or ratio are exceeded.
-pub(super) struct Budget<R> {
+pub(super) struct BudgetReader<R> {
     inner: R,
     limits: Limits,
     /// Bytes read from the archive file so far, before decompression.
@@ -25,13 +25,13 @@ pub(super) struct Budget<R> {
     unpacked: u64,
 }
 
-impl<R: Read> Budget<R> {
+impl<R: Read> BudgetReader<R> {
     pub(super) fn new(inner: R, limits: Limits, packed: Rc<Cell<u64>>) -> Self {
-        Budget { inner, limits, packed, unpacked: 0 }
+        BudgetReader { inner, limits, packed, unpacked: 0 }
     }
 }
 
-impl<R: Read> Read for Budget<R> {
+impl<R: Read> Read for BudgetReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.unpacked += count as u64;
@@ -94,7 +94,7 @@ pub(super) enum Compression {
 
 /// Fields that extension headers set for the next entry.
 #[derive(Default)]
-struct Extension {
+struct ExtensionFields {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     size: Option<u64>,
@@ -113,7 +113,7 @@ impl<R: Read> Entries<R> {
     /// Returns the next entry, or `None` at the end-of-archive marker. Skips unread data of the current
     /// entry.
     pub(super) fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
-        let mut extension = Extension::default();
+        let mut extension = ExtensionFields::default();
         let mut dangling = false;
         loop {
             self.skip_rest()?;
@@ -140,7 +140,7 @@ impl<R: Read> Entries<R> {
                 EntryType::XGlobalHeader => {
                     // `git archive` writes its commit here. A record that would rename every entry is
                     // refused.
-                    let mut global = Extension::default();
+                    let mut global = ExtensionFields::default();
                     self.pax(size, &mut global)?;
                     if global.name.is_some() || global.link.is_some() || global.size.is_some() {
                         return Err(ArchiveError::Damaged("a global header names or sizes entries".into()));
@@ -247,7 +247,7 @@ impl<R: Read> Entries<R> {
         Ok(name)
     }
 
-    fn pax(&mut self, size: u64, extension: &mut Extension) -> Result<(), ArchiveError> {
+    fn pax(&mut self, size: u64, extension: &mut ExtensionFields) -> Result<(), ArchiveError> {
         let body = self.extension_body(size)?;
         for record in PaxExtensions::new(&body) {
             let record = record.map_err(|error| ArchiveError::Damaged(error.to_string()))?;
@@ -272,8 +272,8 @@ impl<R: Read> Entries<R> {
         Ok(())
     }
 
-    fn by_ref_data(&mut self) -> Data<'_, R> {
-        Data { entries: self }
+    fn by_ref_data(&mut self) -> EntryData<'_, R> {
+        EntryData { entries: self }
     }
 
     /// Returns a reader of the current entry's data.
@@ -289,11 +289,11 @@ impl<R: Read> Entries<R> {
 }
 
 /// A reader of one entry's data. If the stream ends before the size in the header, reading fails.
-struct Data<'a, R> {
+struct EntryData<'a, R> {
     entries: &'a mut Entries<R>,
 }
 
-impl<R: Read> Read for Data<'_, R> {
+impl<R: Read> Read for EntryData<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = buffer.len().min(usize::try_from(self.entries.data).unwrap_or(usize::MAX));
         if wanted == 0 {

@@ -53,7 +53,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn hostile_archives_are_refused_and_leave_nothing() {
+fn rejects_hostile_archives_and_leaves_no_files() {
     for Case { name, archive, said, is_fine_verbatim } in hostile::cases(&Tar::default) {
         for links in [Links::Inside, Links::Verbatim] {
             let scratch = Scratch::new();
@@ -73,7 +73,7 @@ fn hostile_archives_are_refused_and_leave_nothing() {
 }
 
 #[test]
-fn every_truncation_is_an_error() {
+fn rejects_archives_truncated_at_any_byte() {
     let whole = Tar::default().dir("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
     for length in 0..whole.len() {
         let scratch = Scratch::new();
@@ -84,7 +84,7 @@ fn every_truncation_is_an_error() {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_on_entries_and_bytes_are_enforced() {
     let limit = |entries, bytes| Options {
         limits: Limits { entries, bytes, ..Limits::default() },
         ..Options::default()
@@ -100,7 +100,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn directories_without_an_entry_count_against_the_limit() {
+fn implicit_directories_count_as_entries() {
     let archive = (0..4)
         .fold(Tar::default(), |tar, number| tar.file(&format!("{number}{}f", "/d".repeat(40) + "/"), ""));
     let scratch = Scratch::new();
@@ -111,7 +111,7 @@ fn directories_without_an_entry_count_against_the_limit() {
 }
 
 #[test]
-fn a_bomb_is_refused_by_its_ratio() {
+fn rejects_bombs_by_compression_ratio() {
     let bomb = hostile::bomb(&Tar::default);
     assert!(bomb.len() < 2 << 20);
     let scratch = Scratch::new();
@@ -125,7 +125,7 @@ fn a_bomb_is_refused_by_its_ratio() {
 }
 
 #[test]
-fn ordinary_archives_are_unpacked_unchanged() {
+fn unpacks_ordinary_archives_unchanged() {
     let long = format!("{}/{}", "d".repeat(120), "f".repeat(120));
     let archive = Tar::default()
         .dir("./")
@@ -176,7 +176,7 @@ fn ordinary_archives_are_unpacked_unchanged() {
 }
 
 #[test]
-fn verbatim_links_are_written_but_never_followed() {
+fn verbatim_links_are_written_but_not_followed() {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     let scratch = Scratch::new();
     scratch.unpack_with(&Tar::default().symlink("l", "/var/vcap/packages/x").tgz(), &options).unwrap();
@@ -197,7 +197,7 @@ fn verbatim_links_are_written_but_never_followed() {
 }
 
 #[test]
-fn unselected_entries_are_checked_but_not_written() {
+fn checks_unselected_entries_without_writing_them() {
     let scratch = Scratch::new();
     let wanted = |path: &Path| path == Path::new("a");
     let options = Options { only: Some(&wanted), ..Options::default() };
@@ -209,7 +209,7 @@ fn unselected_entries_are_checked_but_not_written() {
 }
 
 #[test]
-fn a_wrong_digest_leaves_nothing() {
+fn wrong_digest_leaves_no_files() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
     for wrong in [sha1(b"other"), sha256(b"other")] {
@@ -234,7 +234,7 @@ fn a_wrong_digest_leaves_nothing() {
 }
 
 #[test]
-fn a_damaged_archive_with_a_wrong_digest_reports_the_digest() {
+fn damaged_archive_with_wrong_digest_reports_the_digest() {
     let whole = Tar::default().file("a", "x".repeat(5000)).tgz();
     let expected: Digest = sha1(&whole).parse().unwrap();
     let cut = &whole[..whole.len() - 20];
@@ -247,7 +247,7 @@ fn a_damaged_archive_with_a_wrong_digest_reports_the_digest() {
 }
 
 #[test]
-fn an_existing_destination_is_kept_and_a_stale_partial_directory_is_removed() {
+fn keeps_existing_destination_and_removes_stale_partial_one() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
     let partial = scratch.dest().with_file_name("out.partial");
@@ -261,7 +261,7 @@ fn an_existing_destination_is_kept_and_a_stale_partial_directory_is_removed() {
 }
 
 #[test]
-fn a_member_is_found_by_its_name() {
+fn reads_a_member_by_name() {
     let archive = Tar::default().file("image", "x".repeat(2000)).file("./stemcell.MF", "name: x").tgz();
     let member = |name: &str, limit| read_member(&archive[..], Path::new(name), limit);
     assert_eq!(member("stemcell.MF", 100).unwrap().unwrap(), b"name: x");
@@ -270,7 +270,7 @@ fn a_member_is_found_by_its_name() {
 }
 
 #[test]
-fn equal_directories_pack_to_equal_bytes() {
+fn packing_is_deterministic() {
     let make = |order: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("tree");

@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
-use super::reader::{Budget, Compression, Entries, Entry, read_error};
+use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
 use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
-use crate::overlap::{self, CopyError, ReadAhead, WORTH_A_THREAD};
+use crate::read_ahead::{self, CopyError, ReadAhead, WORTH_A_THREAD};
 use base::{Error, Result};
 
 /// Largest number of directories remembered as checked. The set is emptied when it is full, to bound memory.
@@ -78,7 +78,7 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 }
 
 /// An archive file that is hashed while it is read.
-trait Hashed: BufRead {
+trait HashedInput: BufRead {
     /// Stops and returns the unread rest and the hasher. All consumed bytes are hashed.
     fn stop(self) -> (impl Read, Hasher);
 }
@@ -88,20 +88,20 @@ fn on_this_thread<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<Has
     BufReader::with_capacity(BUFFER, HashingReader::new(input, Hasher::new(&algorithms(expected))))
 }
 
-impl<R: Read> Hashed for BufReader<HashingReader<R>> {
+impl<R: Read> HashedInput for BufReader<HashingReader<R>> {
     fn stop(self) -> (impl Read, Hasher) {
         self.into_inner().into_parts()
     }
 }
 
-impl<'scope, R: Read + Send + 'scope> Hashed for ReadAhead<'scope, R> {
+impl<'scope, R: Read + Send + 'scope> HashedInput for ReadAhead<'scope, R> {
     fn stop(self) -> (impl Read, Hasher) {
         ReadAhead::stop(self)
     }
 }
 
 fn unpack_counted(
-    mut input: impl Hashed,
+    mut input: impl HashedInput,
     total: u64,
     progress: Progress<'_>,
     what: &str,
@@ -109,11 +109,11 @@ fn unpack_counted(
     expected: Option<&Digest>,
     options: &Options<'_>,
 ) -> Result<Unpacked> {
-    let partial = Partial::create(dest)?;
+    let partial = PartialTree::create(dest)?;
     let outcome = {
         let packed = Rc::default();
         let inner = &mut input;
-        let counted = Counting { inner, packed: Rc::clone(&packed), total, progress, reported: 0 };
+        let counted = CountingReader { inner, packed: Rc::clone(&packed), total, progress, reported: 0 };
         let mut tree = UnpackedTree::new(&partial.path, options);
         tree.unpack(counted, packed).map(|entries| (entries, tree.digests))
     };
@@ -158,9 +158,9 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
     let packed = Rc::default();
     let inner = BufReader::with_capacity(BUFFER, stream);
     let progress: Progress<'_> = &mut |_, _| {};
-    let counted = Counting { inner, packed: Rc::clone(&packed), total: 0, progress, reported: 0 };
+    let counted = CountingReader { inner, packed: Rc::clone(&packed), total: 0, progress, reported: 0 };
     let (tar, compression) = inflate(counted)?;
-    let mut entries = Entries::new(Budget::new(tar, limits, packed), compression, limits);
+    let mut entries = Entries::new(BudgetReader::new(tar, limits, packed), compression, limits);
     while let Some(entry) = entries.next_entry()? {
         let found = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
         if found && entry.kind == EntryType::Regular {
@@ -194,12 +194,12 @@ fn not_supported(format: &str) -> ArchiveError {
 }
 
 /// The directory that receives the tree until the archive is fully checked. Removed on drop unless renamed.
-struct Partial {
+struct PartialTree {
     path: PathBuf,
     renamed: bool,
 }
 
-impl Partial {
+impl PartialTree {
     fn create(dest: &Path) -> Result<Self> {
         let mut name = dest.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
@@ -216,7 +216,7 @@ impl Partial {
             _ => {}
         }
         create_dir(&path).map_err(creating)?;
-        Ok(Partial { path, renamed: false })
+        Ok(PartialTree { path, renamed: false })
     }
 
     fn rename_to(mut self, dest: &Path) -> Result<()> {
@@ -227,7 +227,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialTree {
     fn drop(&mut self) {
         if !self.renamed
             && let Err(error) = fs::remove_dir_all(&self.path)
@@ -268,7 +268,7 @@ impl<'a> UnpackedTree<'a> {
     fn unpack(&mut self, raw: impl BufRead, packed: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
         let limits = self.options.limits;
         let (tar, compression) = inflate(raw)?;
-        let mut entries = Entries::new(Budget::new(tar, limits, packed), compression, limits);
+        let mut entries = Entries::new(BudgetReader::new(tar, limits, packed), compression, limits);
         // Directory modes other than 0755 are set at the end, so that a read-only directory can be filled.
         let mut modes = Vec::new();
         while let Some(entry) = entries.next_entry()? {
@@ -349,7 +349,7 @@ impl<'a> UnpackedTree<'a> {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&full).map_err(write)?;
         let hasher = (!self.options.hash.is_empty()).then(|| Hasher::new(self.options.hash));
-        let hasher = overlap::copy(&mut data, entry.size, &file, hasher).map_err(|error| match error {
+        let hasher = read_ahead::copy(&mut data, entry.size, &file, hasher).map_err(|error| match error {
             CopyError::Read(error) => read_error(error),
             CopyError::Write(error) => write(error),
         })?;
@@ -503,7 +503,7 @@ fn make_symlink(_target: &Path, _link: &Path) -> io::Result<()> {
 }
 
 /// Counts the bytes read from the archive file, and reports progress after each MiB.
-struct Counting<'p, R> {
+struct CountingReader<'p, R> {
     inner: R,
     packed: Rc<Cell<u64>>,
     total: u64,
@@ -512,7 +512,7 @@ struct Counting<'p, R> {
     reported: u64,
 }
 
-impl<R: BufRead> BufRead for Counting<'_, R> {
+impl<R: BufRead> BufRead for CountingReader<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let bytes = self.inner.fill_buf()?;
         let done = self.packed.get();
@@ -535,7 +535,7 @@ impl<R: BufRead> BufRead for Counting<'_, R> {
     }
 }
 
-impl<R: BufRead> Read for Counting<'_, R> {
+impl<R: BufRead> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);

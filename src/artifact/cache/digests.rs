@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::{ArtifactKind, Cache, DIGESTS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::overlap::{ReadAhead, WORTH_A_THREAD};
+use crate::read_ahead::{ReadAhead, WORTH_A_THREAD};
 use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// A stored entry about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct DigestEntry {
     pub(super) stamp: Stamp,
     pub(super) digest: Digest,
     /// Name and version from its `release.MF` or `stemcell.MF`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) artifact: Option<Named>,
+    pub(super) artifact: Option<NameAndVersion>,
 }
 
 /// Name and version of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Named {
+pub(super) struct NameAndVersion {
     pub(super) kind: ArtifactKind,
     pub(super) name: String,
     pub(super) version: String,
@@ -59,25 +59,31 @@ impl Cache {
     /// Stores the digest of a file that was read from `begun` on and had this stamp then.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
-    pub(super) fn learn(&self, stamp: &Stamp, begun: SystemTime, digest: &Digest, artifact: Option<Named>) {
+    pub(super) fn learn(
+        &self,
+        stamp: &Stamp,
+        begun: SystemTime,
+        digest: &Digest,
+        artifact: Option<NameAndVersion>,
+    ) {
         if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, begun) {
             let known = self.recall(stamp);
             let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.and(&known.digest));
             if let Ok(digest) = all {
                 let artifact = artifact.or(known.and_then(|known| known.artifact));
-                self.remember(&Known { stamp: stamp.clone(), digest, artifact });
+                self.remember(&DigestEntry { stamp: stamp.clone(), digest, artifact });
             }
         }
     }
 
     /// Returns the stored entry about the file with this stamp.
-    pub(super) fn recall(&self, stamp: &Stamp) -> Option<Known> {
+    pub(super) fn recall(&self, stamp: &Stamp) -> Option<DigestEntry> {
         let path = self.root.join(DIGESTS).join(entry_name(&stamp.path));
         read_entry(&path).filter(|known| known.stamp == *stamp)
     }
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
-    pub(super) fn remember(&self, known: &Known) {
+    pub(super) fn remember(&self, known: &DigestEntry) {
         let written = self.directory(DIGESTS).and_then(|directory| {
             write_json(&directory.join(entry_name(&known.stamp.path)), known, JsonLayout::Compact)
         });
@@ -89,7 +95,7 @@ impl Cache {
 }
 
 /// Reads an entry. Returns `None` if it is missing or damaged.
-pub(super) fn read_entry(path: &Path) -> Option<Known> {
+pub(super) fn read_entry(path: &Path) -> Option<DigestEntry> {
     read_json(path).ok().flatten()
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::digests::Known;
+use super::digests::DigestEntry;
 use super::{Cache, DOWNLOADS, PARTIAL, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
@@ -73,7 +73,7 @@ impl Cache {
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
         // Only the cache writes this file, so that its digest is still valid.
         if let Ok(stamp) = Stamp::of(&path) {
-            self.remember(&Known { stamp, digest, artifact: None });
+            self.remember(&DigestEntry { stamp, digest, artifact: None });
         }
         Ok(path)
     }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
-use super::digests::{Known, Named};
+use super::digests::{DigestEntry, NameAndVersion};
 use crate::digest::{Algorithm, Digest};
 use crate::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use base::events::{Reporter, Unit};
@@ -84,8 +84,8 @@ impl Cache {
         if let Some(known) = &known
             && named.is_none()
         {
-            let artifact = Some(Named { kind, name: name.clone(), version: version.clone() });
-            self.remember(&Known { artifact, ..known.clone() });
+            let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
+            self.remember(&DigestEntry { artifact, ..known.clone() });
         }
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
         Ok(Identity { name, version, digest, stamp: Some(stamp) })
@@ -106,7 +106,7 @@ impl Cache {
                 stamp,
                 begun,
                 &stemcell.digest,
-                Some(Named { kind: ArtifactKind::Stemcell, name, version }),
+                Some(NameAndVersion { kind: ArtifactKind::Stemcell, name, version }),
             );
         }
     }
@@ -120,7 +120,7 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 }
 
 /// Returns true if the file is large and a digest by one of `algorithms` is missing in the cache.
-fn is_long(stamp: &Stamp, known: Option<&Known>, algorithms: &[Algorithm]) -> bool {
-    let unread = |known: &Known| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
+fn is_long(stamp: &Stamp, known: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
+    let unread = |known: &DigestEntry| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
     stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)
 }

@@ -13,7 +13,7 @@
 mod digests;
 mod downloads;
 mod identify;
-mod upkeep;
+mod maintenance;
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,7 +25,7 @@ use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 pub use identify::ArtifactKind;
-pub use upkeep::{Entry, Pruned, list, prune};
+pub use maintenance::{CacheEntry, Pruned, list, prune};
 
 const DOWNLOADS: &str = "downloads";
 const PARTIAL: &str = "partial";

@@ -35,7 +35,7 @@ fn forge(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn an_unchanged_file_is_read_only_once() {
+fn reads_an_unchanged_file_once() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(&directory.path().join("cache")).unwrap();
     let path = directory.path().join("x.tgz");
@@ -59,7 +59,7 @@ fn an_unchanged_file_is_read_only_once() {
 }
 
 #[test]
-fn a_wrong_digest_is_an_error_for_a_cached_file_too() {
+fn wrong_digest_is_an_error_for_a_cached_file_too() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(directory.path()).unwrap();
     let path = directory.path().join("x.tgz");
@@ -78,7 +78,7 @@ fn a_wrong_digest_is_an_error_for_a_cached_file_too() {
 }
 
 #[test]
-fn the_digest_of_a_file_written_just_before_is_not_stored() {
+fn does_not_store_digests_of_files_written_just_before() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(directory.path()).unwrap();
     let path = directory.path().join("file");
@@ -97,7 +97,7 @@ fn the_digest_of_a_file_written_just_before_is_not_stored() {
 }
 
 #[test]
-fn a_damaged_entry_is_ignored() {
+fn damaged_entry_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let cache = Cache::open(&directory.path().join("cache")).unwrap();
     let path = directory.path().join("file");
@@ -115,7 +115,7 @@ fn a_damaged_entry_is_ignored() {
 }
 
 #[test]
-fn pruning_removes_unused_entries_and_refuses_a_cache_in_use() {
+fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     assert!(list(&root.join("none")).unwrap().is_empty());

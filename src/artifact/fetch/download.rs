@@ -16,7 +16,7 @@ use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::Interrupted;
-use super::wire::Dialer;
+use super::connection::Dialer;
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::limits::{ANSWER, SETUP};
@@ -25,7 +25,7 @@ use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
-use net::http_client::Unresolved;
+use net::http_client::DummyResolver;
 use net::tls_roots;
 
 /// Pauses between attempts. They start again from the first when an attempt receives more than all before.
@@ -42,7 +42,7 @@ const RUN_AGAIN: &str = "check the network and the proxy variables, then run the
                          download continues where it stopped";
 
 /// A failed attempt.
-enum Failure {
+enum AttemptFailure {
     /// A retry may help: no connection, a broken one, an overloaded server. With the pause that the server
     /// requests.
     Temporary(Error, Option<Duration>),
@@ -51,7 +51,7 @@ enum Failure {
 }
 
 /// An attempt that completed the body.
-struct Complete {
+struct CompletedBody {
     /// Digest of the body. `None` if it was resumed, so that this attempt did not read all of it.
     digest: Option<Digest>,
 }
@@ -60,7 +60,7 @@ struct Complete {
 pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
     let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
-    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved)
+    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver)
 }
 
 /// Returns the configuration that is common to all HTTP clients with connections from a [`Dialer`].
@@ -99,34 +99,35 @@ impl Download<'_> {
     pub(super) fn run(&self, file: &File, body: &Path) -> Result<Digest> {
         let result = self.fetch(file, body);
         match &result {
-            Err(Failure::Final(_)) => remove(body),
+            Err(AttemptFailure::Final(_)) => remove(body),
             // The tag is only needed for an incomplete body.
             Ok(_) => drop(fs::remove_file(tag_path(body))),
-            Err(Failure::Temporary(..)) => {
+            Err(AttemptFailure::Temporary(..)) => {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                     remove(body);
                 }
             }
         }
         result.map_err(|failure| match failure {
-            Failure::Temporary(error, _) | Failure::Final(error) => error,
+            AttemptFailure::Temporary(error, _) | AttemptFailure::Final(error) => error,
         })
     }
 
-    fn fetch(&self, file: &File, body: &Path) -> Result<Digest, Failure> {
-        let reading = |error| Failure::Final(Error::io(format!("reading '{}'", body.display()), error));
+    fn fetch(&self, file: &File, body: &Path) -> Result<Digest, AttemptFailure> {
+        let reading =
+            |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
         let mut pauses = PAUSES.iter();
         let mut best = 0;
         let mut restarted = false;
         for _ in 0..ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
-            (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
+            (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             match self.attempt(file, body) {
                 Ok(complete) => {
                     let resumed = complete.digest.is_none();
                     let digest = match complete.digest {
                         Some(digest) => digest,
-                        None => Digest::of_file(body, &self.algorithms()).map_err(Failure::Final)?,
+                        None => Digest::of_file(body, &self.algorithms()).map_err(AttemptFailure::Final)?,
                     };
                     let name = format!("'{}'", self.url);
                     match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
@@ -139,19 +140,19 @@ impl Download<'_> {
                                 "the resumed download has a wrong digest; downloading all of it again",
                             );
                         }
-                        Err(error) => return Err(Failure::Final(error)),
+                        Err(error) => return Err(AttemptFailure::Final(error)),
                     }
                 }
-                Err(Failure::Final(error)) => return Err(Failure::Final(error)),
-                Err(Failure::Temporary(error, requested)) => {
-                    (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
+                Err(AttemptFailure::Final(error)) => return Err(AttemptFailure::Final(error)),
+                Err(AttemptFailure::Temporary(error, requested)) => {
+                    (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
                     let received = file.metadata().map_err(reading)?.len();
                     if received > best {
                         best = received;
                         pauses = PAUSES.iter();
                     }
                     let Some(pause) = pauses.next() else {
-                        return Err(Failure::Temporary(error.with_hint(RUN_AGAIN), None));
+                        return Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None));
                     };
                     let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
                     self.stage.log_line(format!(
@@ -165,7 +166,7 @@ impl Download<'_> {
         }
         let error = Error::environment(format!("downloading '{}' failed", self.url));
         let error = error.with_source(format!("the transfer failed {ATTEMPTS} times"));
-        Err(Failure::Temporary(error.with_hint(RUN_AGAIN), None))
+        Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None))
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {
@@ -175,10 +176,10 @@ impl Download<'_> {
     }
 
     /// Sleeps. Returns early with an error if the run is interrupted.
-    fn pause(&self, pause: Duration) -> Result<(), Failure> {
+    fn pause(&self, pause: Duration) -> Result<(), AttemptFailure> {
         let end = Instant::now() + pause;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
+            (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
         Ok(())
@@ -188,8 +189,9 @@ impl Download<'_> {
         Error::environment(format!("downloading '{}' failed", self.url)).with_source(reason)
     }
 
-    fn attempt(&self, file: &File, body: &Path) -> Result<Complete, Failure> {
-        let writing = |error| Failure::Final(Error::io(format!("writing '{}'", body.display()), error));
+    fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {
+        let writing =
+            |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));
         let have = file.metadata().map_err(writing)?.len();
         let tag = read_tag(body).filter(|_| have > 0);
         // Parts of different versions are detected by the tag or by the expected digest. Without both, the
@@ -202,13 +204,13 @@ impl Download<'_> {
                 _ => {
                     file.set_len(0).map_err(writing)?;
                     let error = self.failed("the server sent another part of the file than requested");
-                    return Err(Failure::Temporary(error, None));
+                    return Err(AttemptFailure::Temporary(error, None));
                 }
             },
             StatusCode::RANGE_NOT_SATISFIABLE if resume => {
                 file.set_len(0).map_err(writing)?;
                 let error = self.failed("the file on the server is shorter than the part already received");
-                return Err(Failure::Temporary(error, None));
+                return Err(AttemptFailure::Temporary(error, None));
             }
             StatusCode::OK => {
                 file.set_len(0).map_err(writing)?;
@@ -228,7 +230,7 @@ impl Download<'_> {
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result.map_err(|error| Failure::Temporary(self.failed(error), None))?,
+                result => result.map_err(|error| AttemptFailure::Temporary(self.failed(error), None))?,
             };
             if count == 0 {
                 break;
@@ -239,26 +241,28 @@ impl Download<'_> {
             writer.write_all(&buffer[..count]).map_err(writing)?;
             done += count as u64;
             if done > limit {
-                return Err(Failure::Final(self.failed(format!("the file is larger than {limit} bytes"))));
+                return Err(AttemptFailure::Final(
+                    self.failed(format!("the file is larger than {limit} bytes")),
+                ));
             }
             if reported.elapsed() >= Duration::from_millis(100) {
                 reported = Instant::now();
                 self.stage.progress(done, total, Unit::Bytes);
-                (self.interrupted)().map_err(|error| Failure::Temporary(error, None))?;
+                (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             }
         }
         if let Some(total) = total.filter(|total| *total != done) {
             let reason = format!("the connection ended after {done} of {total} bytes");
-            return Err(Failure::Temporary(self.failed(reason), None));
+            return Err(AttemptFailure::Temporary(self.failed(reason), None));
         }
         self.stage.progress(done, total, Unit::Bytes);
         file.sync_all().map_err(writing)?;
-        Ok(Complete { digest: hasher.map(Hasher::finish) })
+        Ok(CompletedBody { digest: hasher.map(Hasher::finish) })
     }
 
     /// Sends the request. `from` is the first byte wanted, and `tag` the entity tag that the file must still
     /// have.
-    fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, Failure> {
+    fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, AttemptFailure> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self.request_once(&url, from, tag)?;
@@ -267,17 +271,19 @@ impl Download<'_> {
             }
             let target = response.headers().get("location").and_then(|target| target.to_str().ok());
             let target = target.and_then(|target| url.joined(target)).ok_or_else(|| {
-                Failure::Final(self.failed("the server answered with a redirect that has no usable target"))
+                AttemptFailure::Final(
+                    self.failed("the server answered with a redirect that has no usable target"),
+                )
             })?;
             if url.is_https() && !target.is_https() && self.expected.is_none() {
                 let why = format!("it redirects to '{target}', which is not encrypted");
                 let hint = "add the `sha1` of the file, by which it can be verified, or use a URL that \
                             stays at https://";
-                return Err(Failure::Final(self.failed(why).with_hint(hint)));
+                return Err(AttemptFailure::Final(self.failed(why).with_hint(hint)));
             }
             url = target;
         }
-        Err(Failure::Final(self.failed(format!("there are more than {MAX_REDIRECTS} redirects"))))
+        Err(AttemptFailure::Final(self.failed(format!("there are more than {MAX_REDIRECTS} redirects"))))
     }
 
     /// Sends one request. Credentials of the download go only to the host and port of its own URL.
@@ -286,7 +292,7 @@ impl Download<'_> {
         url: &HttpUrl,
         from: Option<u64>,
         tag: Option<&str>,
-    ) -> Result<Response<ureq::Body>, Failure> {
+    ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let address = url.without_user();
         let mut request = self.agent.get(&address);
         let user = url.user().or_else(|| self.url.user().filter(|_| self.url.may_share_credentials(url)));
@@ -309,25 +315,25 @@ impl Download<'_> {
             };
             let failed = self.failed(without_secrets(&error.to_string()));
             match &error {
-                _ if temporary => Failure::Temporary(failed, None),
+                _ if temporary => AttemptFailure::Temporary(failed, None),
                 ureq::Error::Io(error) if is_refusal(error) => {
-                    Failure::Final(failed.with_hint("check the proxy variables: env | grep -i proxy"))
+                    AttemptFailure::Final(failed.with_hint("check the proxy variables: env | grep -i proxy"))
                 }
-                _ => Failure::Final(failed),
+                _ => AttemptFailure::Final(failed),
             }
         })
     }
 
-    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> Failure {
+    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
         let error = self.failed(format!("the server answered {status}"));
         match status.as_u16() {
             408 | 425 | 429 | 500..=599 => {
-                Failure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
+                AttemptFailure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
             }
-            401 | 403 => Failure::Final(
+            401 | 403 => AttemptFailure::Final(
                 error.with_hint("check the credentials in the URL: https://USER:PASSWORD@HOST/PATH"),
             ),
-            _ => Failure::Final(error.with_hint(format!("check the URL: curl -IL '{}'", self.url))),
+            _ => AttemptFailure::Final(error.with_hint(format!("check the URL: curl -IL '{}'", self.url))),
         }
     }
 }
@@ -384,14 +390,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_in_error_texts_lose_their_secrets() {
+    fn errors_show_urls_without_secrets() {
         let text = without_secrets("bad uri: https://u:p@h/x?sig=1 (https://h/y?sig=2)");
         assert_eq!(text, "bad uri: https://h/x (https://h/y");
         assert_eq!(without_secrets("http status: 500"), "http status: 500");
     }
 
     #[test]
-    fn a_content_range_gives_start_and_total() {
+    fn content_range_is_parsed() {
         let of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("content-range", text.parse().unwrap());

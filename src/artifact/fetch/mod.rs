@@ -4,13 +4,13 @@
 //! variables. A broken transfer is resumed, by this run or the next one, and then verified as a whole. A file
 //! is used only if it has the expected digest.
 
+mod connection;
 mod download;
 mod proxy;
 mod relay;
 mod socks5;
 #[cfg(unix)]
 mod tunnel;
-mod wire;
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,11 +24,11 @@ use super::url::HttpUrl;
 use super::{Location, Source};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
+use connection::Dialer;
 use download::Download;
-use net::http_client::Unresolved;
+use net::http_client::DummyResolver;
 use proxy::Proxies;
 use ureq::unversioned::transport::{Connector as _, RustlsConnector};
-use wire::Dialer;
 
 pub use relay::relay;
 
@@ -47,7 +47,7 @@ pub fn client(
     let dialer = Dialer::new(proxies, interrupted);
     let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
-    Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), Unresolved), secrets))
+    Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver), secrets))
 }
 
 /// Returns an error if the run was interrupted.

@@ -19,14 +19,14 @@ use base::encoding::percent_decode;
 use base::{Error, Result};
 
 /// User and password of a proxy.
-pub(super) type Credentials = (String, String);
+pub(super) type ProxyCredentials = (String, String);
 
 /// A proxy's address. Displays without credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
-    pub(super) credentials: Option<Credentials>,
+    pub(super) credentials: Option<ProxyCredentials>,
 }
 
 impl fmt::Display for Proxy {
@@ -59,11 +59,11 @@ pub(super) struct Proxies {
     http: Option<Proxy>,
     https: Option<Proxy>,
     all: Route,
-    exceptions: Vec<Exception>,
+    exceptions: Vec<ProxyException>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Exception {
+struct ProxyException {
     host: ExceptedHost,
     port: Option<u16>,
 }
@@ -97,7 +97,7 @@ impl Proxies {
                 Some((name, value)) => all_proxy(name, value)?,
             },
             exceptions: get(["NO_PROXY", "no_proxy"])
-                .map(|(_, value)| value.split([',', ' ']).filter_map(Exception::parse).collect())
+                .map(|(_, value)| value.split([',', ' ']).filter_map(ProxyException::parse).collect())
                 .unwrap_or_default(),
         })
     }
@@ -198,17 +198,17 @@ fn is_this_machine(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-impl Exception {
+impl ProxyException {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         if text.is_empty() {
             return None;
         }
         if let Ok(network) = text.parse() {
-            return Some(Exception { host: ExceptedHost::Network(network), port: None });
+            return Some(ProxyException { host: ExceptedHost::Network(network), port: None });
         }
         if let Ok(address) = bare(&text).parse() {
-            return Some(Exception { host: ExceptedHost::Address(address), port: None });
+            return Some(ProxyException { host: ExceptedHost::Address(address), port: None });
         }
         let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
             Some((host, Ok(port))) => (host, Some(port)),
@@ -222,7 +222,7 @@ impl Exception {
                 (_, None) => ExceptedHost::Name(host.to_owned()),
             },
         };
-        Some(Exception { host, port })
+        Some(ProxyException { host, port })
     }
 
     /// Returns true for a host in this exception. `host` is in lower case and has passed through [`bare`].
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_a_variable_in_upper_and_lower_case() {
+    fn proxy_variables_are_read_in_both_cases() {
         let set = proxies(&[("HTTP_PROXY", "http://p:3128"), ("https_proxy", "q")]).unwrap();
         assert_eq!(shown(set.http(false, "a.com", 80)), "p:3128");
         assert_eq!(shown(set.http(true, "a.com", 443)), "q:80");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_reached_directly_except_through_bosh_all_proxy() {
+    fn loopback_bypasses_proxies_except_bosh_all_proxy() {
         let set = proxies(&[("HTTP_PROXY", "p:1"), ("BOSH_ALL_PROXY", "socks5://s:2")]).unwrap();
         for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "LOCALHOST."] {
             assert_eq!(set.http(false, host, 80), None, "{host}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_names_domains_addresses_networks_and_ports() {
+    fn no_proxy_matches_names_domains_addresses_and_networks() {
         let list = "a.com, .b.com,*.c.com,10.0.0.0/8,192.168.1.1,d.com:8080,fd00::/8,[::2]";
         let set = proxies(&[("HTTP_PROXY", "p:1"), ("no_proxy", list)]).unwrap();
         let direct = |host: &str, port| set.http(false, host, port).is_none();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_variable_and_hide_the_value() {
+    fn errors_name_the_variable_but_not_its_value() {
         for (name, value) in [
             ("BOSH_ALL_PROXY", "ssh+socks5://me:s3cret@j:22"),
             ("BOSH_ALL_PROXY", "ftp://me:s3cret@j:22"),

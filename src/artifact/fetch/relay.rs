@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::connection::Dialer;
 use super::proxy::Proxies;
-use super::wire::Dialer;
 use crate::limits::CONNECT;
 use base::{Error, Result};
 

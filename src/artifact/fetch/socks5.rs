@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::proxy::Credentials;
+use super::proxy::ProxyCredentials;
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
@@ -14,7 +14,7 @@ pub(super) fn connect(
     stream: &mut (impl Read + Write + ?Sized),
     host: &str,
     port: u16,
-    credentials: Option<&Credentials>,
+    credentials: Option<&ProxyCredentials>,
 ) -> io::Result<()> {
     let methods: &[u8] =
         if credentials.is_some() { &[NO_AUTHENTICATION, USER_AND_PASSWORD] } else { &[NO_AUTHENTICATION] };
@@ -23,7 +23,7 @@ pub(super) fn connect(
     stream.write_all(&greeting)?;
     let [version, method] = take(stream)?;
     if version != VERSION {
-        return Err(refused("it does not speak SOCKS 5"));
+        return Err(refused_error("it does not speak SOCKS 5"));
     }
     match (method, credentials) {
         (NO_AUTHENTICATION, _) => {}
@@ -36,11 +36,11 @@ pub(super) fn connect(
             stream.write_all(&message)?;
             let [_, status] = take(stream)?;
             if status != 0 {
-                return Err(refused("it refuses the user and password"));
+                return Err(refused_error("it refuses the user and password"));
             }
         }
-        (_, None) => return Err(refused("it requires a user and a password")),
-        (_, Some(_)) => return Err(refused("it does not support a user and password")),
+        (_, None) => return Err(refused_error("it requires a user and a password")),
+        (_, Some(_)) => return Err(refused_error("it does not support a user and password")),
     }
     let mut request = vec![VERSION, 1, 0];
     match host.parse() {
@@ -71,7 +71,7 @@ pub(super) fn connect(
             let [length] = take(stream)?;
             usize::from(length)
         }
-        _ => return Err(refused("its answer is not valid")),
+        _ => return Err(refused_error("its answer is not valid")),
     };
     stream.read_exact(&mut vec![0; rest + 2])
 }
@@ -84,11 +84,11 @@ fn take<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<[u8; N]
 
 fn length(text: &str) -> io::Result<u8> {
     u8::try_from(text.len())
-        .map_err(|_| refused("in SOCKS 5, host, user and password may have at most 255 bytes each"))
+        .map_err(|_| refused_error("in SOCKS 5, host, user and password may have at most 255 bytes each"))
 }
 
 /// Returns an error for a failure that a retry cannot change.
-fn refused(text: &str) -> io::Error {
+fn refused_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
@@ -129,7 +129,11 @@ mod tests {
         }
     }
 
-    fn talk(answer: &[u8], host: &str, credentials: Option<&Credentials>) -> (io::Result<()>, Vec<u8>, u64) {
+    fn talk(
+        answer: &[u8],
+        host: &str,
+        credentials: Option<&ProxyCredentials>,
+    ) -> (io::Result<()>, Vec<u8>, u64) {
         let mut script = Script(io::Cursor::new(answer.to_vec()), Vec::new());
         let result = connect(&mut script, host, 443, credentials);
         let read = script.0.position();
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_sent_unresolved_and_only_the_answer_is_read() {
+    fn sends_unresolved_names_and_reads_only_the_reply() {
         let answer = [5, 0, 5, 0, 0, 1, 1, 2, 3, 4, 0, 80, b'H'];
         let (result, sent, read) = talk(&answer, "a.com", None);
         result.unwrap();
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_are_sent_when_required() {
+    fn sends_user_and_password_if_required() {
         let login = ("me".to_owned(), "pw".to_owned());
         let (result, sent, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&login));
         result.unwrap();
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_different_kinds() {
+    fn refusals_and_malformed_replies_are_errors() {
         let (result, _, _) = talk(&[5, 0, 5, 5, 0, 1], "a", None);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(talk(b"HTTP/1.1 400", "a", None).0.is_err());

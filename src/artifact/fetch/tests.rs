@@ -73,7 +73,7 @@ fn text(error: &Error) -> String {
 }
 
 #[test]
-fn a_download_is_verified_and_cached() {
+fn download_is_verified_and_cached() {
     let world = World::new();
     let server = Server::of_file(b"content");
     let url = server.url("/x.tgz");
@@ -97,7 +97,7 @@ fn a_download_is_verified_and_cached() {
 }
 
 #[test]
-fn a_wrong_digest_leaves_no_file() {
+fn wrong_digest_leaves_no_file() {
     let world = World::new();
     let server = Server::of_file(b"content");
     let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
@@ -108,7 +108,7 @@ fn a_wrong_digest_leaves_no_file() {
 }
 
 #[test]
-fn an_error_status_is_reported_at_once_and_not_retried() {
+fn error_status_is_reported_at_once_and_not_retried() {
     for (status, hint) in [("404 Not Found", "check the URL"), ("401 Unauthorized", "credentials")] {
         let world = World::new();
         let server = Server::start(move |_, _| answer(status, &[], b"<html>"));
@@ -121,7 +121,7 @@ fn an_error_status_is_reported_at_once_and_not_retried() {
 }
 
 #[test]
-fn a_broken_transfer_is_resumed_and_verified_as_a_whole() {
+fn broken_transfer_is_resumed_and_verified_as_a_whole() {
     let world = World::new();
     let content: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
     let body = content.clone();
@@ -148,7 +148,7 @@ fn a_broken_transfer_is_resumed_and_verified_as_a_whole() {
 }
 
 #[test]
-fn an_unfinished_download_is_resumed_by_the_next_run() {
+fn unfinished_download_is_resumed_by_the_next_run() {
     let world = World::new();
     let content = vec![7; 500_000];
     let body = content.clone();
@@ -174,7 +174,7 @@ fn an_unfinished_download_is_resumed_by_the_next_run() {
 }
 
 #[test]
-fn the_beginning_of_another_version_is_discarded() {
+fn partial_download_of_another_version_is_discarded() {
     for honest in [true, false] {
         let world = World::new();
         let (old, new) = (vec![1; 300_000], vec![2; 300_000]);
@@ -196,7 +196,7 @@ fn the_beginning_of_another_version_is_discarded() {
 }
 
 #[test]
-fn a_damaged_file_in_the_cache_is_downloaded_again() {
+fn damaged_file_in_the_cache_is_downloaded_again() {
     let world = World::new();
     let server = Server::of_file(b"content");
     let expected = sha256(b"content");
@@ -208,7 +208,7 @@ fn a_damaged_file_in_the_cache_is_downloaded_again() {
 }
 
 #[test]
-fn a_file_wanted_by_several_threads_is_downloaded_once() {
+fn concurrent_requests_download_a_file_once() {
     let world = World::new();
     let server = Server::start(|request, _| {
         std::thread::sleep(Duration::from_millis(300));
@@ -239,7 +239,7 @@ fn credentials_are_sent_but_not_displayed() {
 }
 
 #[test]
-fn a_redirect_to_another_host_gets_no_credentials() {
+fn credentials_do_not_follow_redirects_to_another_host() {
     let world = World::new();
     let there = Server::of_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", there.port());
@@ -252,7 +252,7 @@ fn a_redirect_to_another_host_gets_no_credentials() {
 }
 
 #[test]
-fn a_redirect_to_another_port_of_the_host_gets_no_credentials() {
+fn credentials_do_not_follow_redirects_to_another_port() {
     let world = World::new();
     let there = Server::of_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz", there.port());
@@ -268,7 +268,7 @@ fn a_redirect_to_another_port_of_the_host_gets_no_credentials() {
 }
 
 #[test]
-fn redirects_that_lead_nowhere_end() {
+fn endless_redirects_are_an_error() {
     let world = World::new();
     let circle = Server::start(|_, _| answer("302 Found", &[("Location", "/x.tgz")], b""));
     let error = world.obtain(&circle.url("/x.tgz"), None).unwrap_err();
@@ -280,7 +280,7 @@ fn redirects_that_lead_nowhere_end() {
 }
 
 #[test]
-fn a_refused_connection_is_retried_until_interrupted() {
+fn refused_connection_is_retried_until_interrupted() {
     let world = World::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
@@ -297,7 +297,7 @@ fn a_refused_connection_is_retried_until_interrupted() {
 }
 
 #[test]
-fn an_http_proxy_gets_whole_urls_and_its_credentials() {
+fn http_proxy_gets_absolute_urls_and_its_credentials() {
     let server = Server::of_file(b"content");
     let proxy = Proxy::http();
     let world = World::with("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
@@ -312,7 +312,7 @@ fn an_http_proxy_gets_whole_urls_and_its_credentials() {
 }
 
 #[test]
-fn an_https_proxy_is_asked_for_a_tunnel() {
+fn https_goes_through_a_connect_tunnel() {
     let proxy = Proxy::http();
     let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
     let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
@@ -334,7 +334,7 @@ fn an_https_proxy_is_asked_for_a_tunnel() {
 }
 
 #[test]
-fn a_socks_proxy_resolves_names_and_checks_passwords() {
+fn socks_proxy_resolves_names_and_checks_passwords() {
     let server = Server::of_file(b"content");
     let proxy = Proxy::socks5(Some(("me", "s3cret")));
     let world = World::with("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
@@ -350,7 +350,7 @@ fn a_socks_proxy_resolves_names_and_checks_passwords() {
 }
 
 #[test]
-fn a_missing_private_key_of_a_jumpbox_is_an_error_without_retries() {
+fn missing_jumpbox_key_is_an_error_without_retries() {
     let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
     let begun = std::time::Instant::now();
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
@@ -359,7 +359,7 @@ fn a_missing_private_key_of_a_jumpbox_is_an_error_without_retries() {
 }
 
 #[test]
-fn a_signal_ends_a_download_wherever_it_stalls() {
+fn signal_ends_a_stalled_download() {
     use std::io::{Read as _, Write as _};
     use std::sync::atomic::AtomicBool;
 

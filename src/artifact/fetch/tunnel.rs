@@ -14,7 +14,7 @@ use super::proxy::Proxy;
 use crate::limits::CONNECT;
 use base::files::input;
 use net::http_client::{self, SLICE};
-use net::ssh::{self, Key, Server, Session};
+use net::ssh::{self, SshKey, SshServer, SshSession};
 
 /// The largest private key that is read, in bytes.
 const KEY_LIMIT: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const KEY_LIMIT: u64 = 1 << 20;
 /// An SSH session with a jumpbox.
 pub(super) struct Tunnel {
     runtime: Runtime,
-    session: Session,
+    session: SshSession,
 }
 
 impl Tunnel {
@@ -35,14 +35,14 @@ impl Tunnel {
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
         let text = input::read_text(private_key, KEY_LIMIT).map_err(|error| unusable(error.to_string()))?;
-        let key = Key::parse(&text, None).map_err(|error| unusable(error.to_string()))?;
+        let key = SshKey::parse(&text, None).map_err(|error| unusable(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("jumpbox")
             .enable_all()
             .build()?;
         let user = server.credentials.as_ref().map(|(user, _)| user.clone()).unwrap_or_default();
-        let server = Server {
+        let server = SshServer {
             host: server.host.clone(),
             port: server.port,
             user,
@@ -115,6 +115,6 @@ async fn limited<F: Future>(interrupted: &Interrupted, waited_for: F) -> io::Res
     };
     tokio::select! {
         outcome = tokio::time::timeout(CONNECT, waited_for) => Ok(outcome.ok()),
-        () = signal => Err(http_client::interrupted()),
+        () = signal => Err(http_client::interrupted_error()),
     }
 }

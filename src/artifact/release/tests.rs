@@ -54,7 +54,7 @@ fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_release_is_loaded() {
+fn release_is_loaded() {
     let bytes = hello().build();
     let opened = open_bytes(&bytes, Some(&sha1(&bytes)));
     let release = opened.result.unwrap();
@@ -107,7 +107,7 @@ fn packages_are_ordered_in_levels() {
 }
 
 #[test]
-fn an_unknown_job_gets_a_suggestion() {
+fn unknown_job_gets_a_suggestion() {
     let release = open_bytes(&hello().build(), None).result.unwrap();
     let error = release.job("helo").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -117,7 +117,7 @@ fn an_unknown_job_gets_a_suggestion() {
 }
 
 #[test]
-fn every_digest_is_checked() {
+fn verifies_every_digest_in_the_release() {
     for digest in [sha256, sha512, |bytes: &[u8]| format!("{};{}", sha1(bytes), sha256(bytes))] {
         let mut tarball = hello();
         tarball.digest = digest;
@@ -139,7 +139,7 @@ fn every_digest_is_checked() {
 }
 
 #[test]
-fn errors_name_the_part_of_the_release() {
+fn errors_name_the_job_or_package() {
     let job = |lines: &str| ReleaseTarball::new("r", "1").job(JobTarball::new("j").spec(lines));
     let with = |manifest: &str| {
         let mut job = JobTarball::new("j");
@@ -203,7 +203,7 @@ fn errors_name_the_part_of_the_release() {
 }
 
 #[test]
-fn broken_tarballs_are_refused() {
+fn broken_tarballs_are_rejected() {
     let bytes = hello().build();
     assert!(open_bytes(&bytes[..bytes.len() / 2], None).failure().contains("truncated"));
     assert!(open_bytes(b"", None).failure().contains("empty"));
@@ -222,7 +222,7 @@ fn broken_tarballs_are_refused() {
 }
 
 #[test]
-fn compiled_releases_are_for_one_stemcell() {
+fn compiled_release_rejects_other_stemcells() {
     let mut package = PackageTarball::new("app", "", &["lib"]);
     package.compiled_for = Some("ubuntu-jammy/1.199".into());
     let mut library = PackageTarball::new("lib", "", &[]);
@@ -243,7 +243,7 @@ fn compiled_releases_are_for_one_stemcell() {
 }
 
 #[test]
-fn the_license_and_binary_scalars_are_read() {
+fn license_and_binary_scalars_are_read() {
     let license = Tar::default().file("LICENSE", "free").tgz();
     let package = Tar::default().file("packaging", "").tgz();
     use base64::Engine as _;

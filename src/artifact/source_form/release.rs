@@ -27,7 +27,7 @@ use base::files::input;
 use base::{Error, Result};
 
 /// A release on disk in the layout of an unpacked tarball.
-pub(crate) struct Built {
+pub(crate) struct BuiltRelease {
     /// SHA-256 of the content.
     pub(crate) digest: Digest,
     /// Digests of its tarballs by SHA-1 and SHA-256, by relative path.
@@ -41,7 +41,7 @@ pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
 }
 
 /// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
-pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Built> {
+pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<BuiltRelease> {
     let tree = SourceTree::read(dir, what)?;
     create_private_directory(out)
         .map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
@@ -53,14 +53,14 @@ pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Built> {
 /// A release directory: its jobs and packages with their files.
 struct SourceTree {
     name: String,
-    jobs: Vec<Part>,
-    packages: Vec<Part>,
+    jobs: Vec<ReleasePart>,
+    packages: Vec<ReleasePart>,
     /// SHA-256 of the content in hex.
     content: String,
 }
 
 /// A job or a package.
-struct Part {
+struct ReleasePart {
     name: String,
     fingerprint: String,
     files: FileSet,
@@ -70,7 +70,7 @@ struct Part {
 impl SourceTree {
     fn read(dir: &Path, what: &str) -> Result<Self> {
         let name = release_name(dir, what)?;
-        let sources = Sources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
+        let sources = PackageSources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
         let mut packages = Vec::new();
         for path in subdirectories(&dir.join("packages"))? {
             packages.push(package(&path, &sources, what)?);
@@ -105,7 +105,7 @@ impl SourceTree {
         Digest::parse(&format!("sha256:{}", self.content), "the release")
     }
 
-    fn build(&self, out: &Path) -> Result<Built> {
+    fn build(&self, out: &Path) -> Result<BuiltRelease> {
         let mut files = BTreeMap::new();
         let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
@@ -131,7 +131,7 @@ impl SourceTree {
         let path = out.join("release.MF");
         fs::write(&path, manifest)
             .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
-        Ok(Built { digest: self.digest()?, files })
+        Ok(BuiltRelease { digest: self.digest()?, files })
     }
 }
 
@@ -193,7 +193,7 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
     })
 }
 
-fn job(dir: &Path, what: &str) -> Result<Part> {
+fn job(dir: &Path, what: &str) -> Result<ReleasePart> {
     let owner = format!("the job in '{}' of {what}", dir.display());
     let spec_path = dir.join("spec");
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
@@ -228,17 +228,17 @@ fn job(dir: &Path, what: &str) -> Result<Part> {
         files.insert(Path::new("templates").join(name), file(path));
     }
     let fingerprint = fingerprint(&files, &["job", &spec.name])?;
-    Ok(Part { name: spec.name, fingerprint, files, dependencies: Vec::new() })
+    Ok(ReleasePart { name: spec.name, fingerprint, files, dependencies: Vec::new() })
 }
 
 /// The files from which packages are made.
-struct Sources<'a> {
+struct PackageSources<'a> {
     src: FileSet,
     blobs: FileSet,
     dir: &'a Path,
 }
 
-fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
+fn package(dir: &Path, sources: &PackageSources<'_>, what: &str) -> Result<ReleasePart> {
     let owner = format!("the package in '{}' of {what}", dir.display());
     let refused = |file: &str, why: &str| {
         Error::invalid(format!("{owner} has a {file}: {why}"))
@@ -276,10 +276,10 @@ fn package(dir: &Path, sources: &Sources<'_>, what: &str) -> Result<Part> {
     sorted.sort_unstable();
     facts.extend(sorted);
     let fingerprint = fingerprint(&files, &facts)?;
-    Ok(Part { fingerprint, files, dependencies, name: spec.name })
+    Ok(ReleasePart { fingerprint, files, dependencies, name: spec.name })
 }
 
-impl Sources<'_> {
+impl PackageSources<'_> {
     fn select(&self, patterns: &[String], owner: &str) -> Result<FileSet> {
         let mut files = FileSet::new();
         for pattern in patterns {

@@ -112,7 +112,7 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_directory_becomes_a_release() {
+fn directory_is_built_into_a_release() {
     let dir = Dir::release();
     let release = dir.open();
     assert_eq!(release.name, "r");
@@ -197,7 +197,7 @@ fn changed_content_changes_the_version() {
 }
 
 #[test]
-fn only_the_changed_part_gets_a_new_fingerprint() {
+fn only_changed_jobs_and_packages_get_new_fingerprints() {
     let before = Dir::release().open();
     let after = Dir::release().file("src/lib/a.c", "int b;").open();
     let fingerprint = |release: &Release, name: &str| release.package(name).unwrap().fingerprint.clone();
@@ -207,7 +207,7 @@ fn only_the_changed_part_gets_a_new_fingerprint() {
 }
 
 #[test]
-fn source_links_are_packed_as_links_and_linked_templates_as_files() {
+fn source_links_stay_links_and_linked_templates_become_files() {
     let dir = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
     symlink("../../../shared/ctl", dir.path("jobs/j/templates/ctl.erb")).unwrap();
     symlink("deep", dir.path("src/app/link")).unwrap();
@@ -229,7 +229,7 @@ fn executables_stay_executable() {
 }
 
 #[test]
-fn errors_name_the_part_of_the_directory() {
+fn errors_name_the_job_package_or_file() {
     let r = Dir::release;
     let cases: Vec<(Dir, &[&str])> = vec![
         (r().without("config/final.yml"), &["without config/final.yml"]),
@@ -270,7 +270,7 @@ fn errors_name_the_part_of_the_directory() {
 }
 
 #[test]
-fn a_digest_for_a_directory_is_refused() {
+fn rejects_a_digest_for_a_directory() {
     let dir = Dir::release();
     let digest: Digest = sha1(b"").parse().unwrap();
     let error = release::open(&dir.source(), Some(&digest), dir.dir.path(), &stage()).unwrap_err();
@@ -286,7 +286,7 @@ fn stemcell_form() -> Dir {
 }
 
 #[test]
-fn a_directory_becomes_a_stemcell() {
+fn directory_is_built_into_a_stemcell() {
     let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
     let (one, two) = (stemcell_form(), stemcell_form());
     symlink("release", one.path("image/etc/link")).unwrap();
@@ -308,7 +308,7 @@ fn a_directory_becomes_a_stemcell() {
 }
 
 #[test]
-fn the_image_may_be_a_file_and_must_exist() {
+fn image_may_be_a_file_and_must_exist() {
     let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
     let text = "name: s\nversion: 1\nsha1: ";
     let right = Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));

@@ -21,7 +21,7 @@ fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
 }
 
 #[test]
-fn a_stemcell_is_loaded() {
+fn stemcell_is_loaded() {
     let bytes = StemcellTarball::default().build();
     let opened = open_bytes(&bytes, None);
     let stemcell = opened.result.unwrap();
@@ -41,7 +41,7 @@ fn a_stemcell_is_loaded() {
 }
 
 #[test]
-fn digests_by_every_function_are_checked() {
+fn verifies_digests_of_every_algorithm() {
     let bytes = StemcellTarball::default().build();
     for right in
         [sha1(&bytes), sha256(&bytes), sha512(&bytes), format!("{};{}", sha1(&bytes), sha256(&bytes))]
@@ -58,7 +58,7 @@ fn digests_by_every_function_are_checked() {
 }
 
 #[test]
-fn the_digest_of_the_image_is_checked() {
+fn verifies_the_digest_of_the_image() {
     let image = Tar::default().file("x", "y").tgz();
     for right in [sha1(&image), sha256(&image), sha512(&image)] {
         let tarball =
@@ -89,7 +89,7 @@ impl base::events::Sink for Notes {
 }
 
 #[test]
-fn a_light_stemcell_may_have_the_digest_of_the_full_image() {
+fn light_stemcell_may_state_the_digest_of_the_full_image() {
     for (image, declared, is_light) in [
         (&b""[..], sha1(b"the full image"), true),
         (&b""[..], sha512(b"the full image"), true),
@@ -114,7 +114,7 @@ fn a_light_stemcell_may_have_the_digest_of_the_full_image() {
 }
 
 #[test]
-fn errors_name_the_part_of_the_stemcell() {
+fn errors_name_the_key_or_file() {
     let cases = [
         (StemcellTarball { manifest: false, ..Default::default() }, "has no stemcell.MF"),
         (StemcellTarball { image: None, ..Default::default() }, "has no 'image'"),
@@ -159,7 +159,7 @@ fn missing_keys_have_defaults() {
 }
 
 #[test]
-fn a_truncated_tarball_is_reported_as_truncated() {
+fn truncated_tarball_is_reported_as_truncated() {
     let bytes = StemcellTarball::default().build();
     let opened = open_bytes(&bytes[..bytes.len() / 2], None);
     let error = opened.result.unwrap_err();
@@ -171,7 +171,7 @@ fn a_truncated_tarball_is_reported_as_truncated() {
 }
 
 #[test]
-fn a_missing_file_is_invalid_input() {
+fn missing_file_is_invalid_input() {
     let error = Source::local(Path::new("/nonexistent/stemcell.tgz")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("/nonexistent/stemcell.tgz"));

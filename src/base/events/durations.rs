@@ -8,16 +8,16 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// The durations of one run. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct StageDurations(Arc<Mutex<Known>>);
+pub(super) struct StageDurations(Arc<Mutex<StageTimes>>);
 
 #[derive(Default)]
-struct Known {
+struct StageTimes {
     usual: BTreeMap<String, Duration>,
     took: BTreeMap<String, Duration>,
 }
 
 impl StageDurations {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, StageTimes> {
         self.0.lock()
     }
 

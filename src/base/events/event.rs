@@ -122,19 +122,19 @@ pub enum Event {
         log: Option<String>,
         /// The steps and stages of the run. Only commands with a run log have it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        report: Option<Box<Report>>,
+        report: Option<Box<RunReport>>,
     },
 }
 
 /// The steps and stages of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// The steps of the plan that were started, in their order.
-    pub steps: Vec<StepTaken>,
+    pub steps: Vec<StartedStep>,
     /// Number of steps of the plan that were not started.
     pub steps_left: usize,
     /// The stages at the top level and those directly below, in the order in which they started.
-    pub stages: Vec<StageTaken>,
+    pub stages: Vec<FinishedStage>,
     /// Path of the state file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -142,7 +142,7 @@ pub struct Report {
 
 /// A step of the plan that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StepTaken {
+pub struct StartedStep {
     /// A description for people.
     pub what: String,
     /// The reason for it.
@@ -153,7 +153,7 @@ pub struct StepTaken {
 
 /// A stage that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StageTaken {
+pub struct FinishedStage {
     /// Its title.
     pub name: String,
     /// Number of enclosing stages.

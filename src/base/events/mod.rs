@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use durations::StageDurations;
-pub use event::{AnnouncedStep, Event, Outcome, Report, StageId, StageTaken, StepTaken, Unit};
+pub use event::{AnnouncedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, Unit};
 
 /// A receiver of events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
@@ -91,12 +91,12 @@ impl Reporter {
     }
 
     /// Sets the usual durations of these kinds of stages.
-    pub fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+    pub fn set_expected_durations<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
         self.durations.expect(usual);
     }
 
     /// Returns the durations of the finished stages in this run, by kind.
-    pub fn took(&self) -> BTreeMap<String, Duration> {
+    pub fn finished_durations(&self) -> BTreeMap<String, Duration> {
         self.durations.took()
     }
 }

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replaced_file_has_its_mode_and_no_temporary_file_is_left() {
+    fn replacing_sets_the_mode_and_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         write_atomically(&path, b"one").unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_rewritten_only_if_it_changes() {
+    fn rewrite_skips_unchanged_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         rewrite(&path, &|_| String::new()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_temporary_files_for_this_path_are_removed() {
+    fn sweep_removes_temporary_files_of_this_path_only() {
         let dir = tempfile::tempdir().unwrap();
         for name in [".a.yml.Xy3.tmp", ".a.yml.old.Xy3.tmp", ".b.yml.Xy3.tmp", "a.yml.Xy3.tmp"] {
             fs::write(dir.path().join(name), "").unwrap();

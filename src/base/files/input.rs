@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_above_the_limit_is_an_error() {
+    fn file_above_the_limit_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         std::fs::write(&path, "1234").unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_when_its_writer_comes() {
+    fn waits_for_the_writer_of_a_pipe() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();

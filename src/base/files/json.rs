@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_read_as_it_was_written() {
+    fn json_round_trips() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.json");
         assert_eq!(read_json::<Vec<u8>>(&path).unwrap(), None);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_file() {
+    fn error_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.json");
         let said = |path: &Path| read_json::<Vec<u8>>(path).unwrap_err().chain().join(": ");

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropping_releases_the_lock_although_a_duplicate_is_open() {
+    fn drop_unlocks_even_if_a_duplicate_is_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let locked = Locked::from(File::create(&path).unwrap());

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_lasts_as_long_as_its_lock() {
+    fn claim_ends_with_its_lock() {
         let directory = tempfile::tempdir().unwrap();
         assert!(!is_claimed(directory.path()));
         let [before, after] = ["before", "after"].map(|name| directory.path().join(name));

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::view::{View, compact};
+use super::view::{DecodedView, compact};
 use super::*;
 
 /// The number of secrets in the default run and in a full sweep.
@@ -177,7 +177,7 @@ fn backslashes(text: &str, kept: &str) -> String {
 
 /// Returns a text with its escapes decoded, without quotes and blanks.
 fn without_quoting(text: &str) -> Vec<u8> {
-    let view = View::of(text.as_bytes(), 0);
+    let view = DecodedView::of(text.as_bytes(), 0);
     let unescaped = view.unescaped();
     compact(&unescaped.as_ref().unwrap_or(&view).bytes)
 }
@@ -202,7 +202,7 @@ fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String>
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "tests take the number of cases from tests/run")]
-fn a_secret_in_two_spellings_is_hidden_wherever_it_is_cut_off() {
+fn hides_secrets_in_two_encodings_cut_at_any_point() {
     let sweep = std::env::var("MONOPILE_SWEEP").ok().filter(|sweep| !sweep.is_empty());
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let given = std::env::var("MONOPILE_SEED").ok().map(|seed| seed.parse().unwrap());

@@ -13,7 +13,7 @@ pub(super) const KEY: usize = 4;
 const FILTER: u32 = 18;
 
 /// A string of an [`Index`].
-pub(super) struct Entry {
+pub(super) struct IndexedString {
     pub(super) form: Box<[u8]>,
     /// True if the string is secret only as a precaution; see [`super::Redactor::add_value`].
     pub(super) is_value: bool,
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 /// A set of byte strings.
 #[derive(Default)]
 pub(super) struct Index {
-    buckets: HashMap<u32, Vec<Entry>, RandomState>,
+    buckets: HashMap<u32, Vec<IndexedString>, RandomState>,
     /// One bit for each hash of first bytes; set if a string begins with them.
     filter: Vec<u64>,
     count: usize,
@@ -51,7 +51,7 @@ impl Index {
                 }
             }
             Err(place) => {
-                bucket.insert(place, Entry { form: string.into(), is_value, around });
+                bucket.insert(place, IndexedString { form: string.into(), is_value, around });
                 self.count += 1;
                 self.longest = self.longest.max(string.len());
                 if self.filter.is_empty() {
@@ -76,7 +76,7 @@ impl Index {
     }
 
     /// Calls `found` with each string in `text` and its position.
-    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, &Entry)) {
+    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, &IndexedString)) {
         if self.count == 0 {
             return;
         }
@@ -101,18 +101,18 @@ impl Index {
     }
 
     /// Returns the longest string that is a prefix of `text`.
-    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&Entry> {
+    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&IndexedString> {
         longest_prefix(self.bucket(text)?, text)
     }
 
     /// Returns a string that begins with `start`.
-    pub(super) fn continuation(&self, start: &[u8]) -> Option<&Entry> {
+    pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedString> {
         let bucket = self.bucket(start)?;
         let first = bucket.partition_point(|known| known.form.as_ref() < start);
         bucket.get(first).filter(|known| known.form.starts_with(start))
     }
 
-    fn bucket(&self, text: &[u8]) -> Option<&Vec<Entry>> {
+    fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedString>> {
         let key = key(text)?;
         if self.may_begin(key) { self.buckets.get(&key) } else { None }
     }
@@ -124,7 +124,7 @@ impl Index {
     }
 }
 
-fn longest_prefix<'b>(bucket: &'b [Entry], text: &[u8]) -> Option<&'b Entry> {
+fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b IndexedString> {
     let mut text = text;
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_is_found_past_others_that_are_near() {
+    fn finds_the_longest_prefix_among_similar_strings() {
         let mut index = Index::default();
         for string in ["abcd", "abcdef", "abcdefgh", "abcdeg", "abcz", "ab", "abcd"] {
             index.insert(string.as_bytes(), false);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_no_value_whatever_came_first() {
+    fn secret_overrides_value_in_any_order() {
         for order in [[true, false], [false, true]] {
             let mut index = Index::default();
             order.iter().for_each(|is_value| index.insert(b"abcd", *is_value));
@@ -183,7 +183,7 @@ mod tests {
     proptest! {
         /// Finds the same strings as a search through all of them.
         #[test]
-        fn as_if_all_were_tried(
+        fn finds_the_same_as_a_linear_search(
             strings in proptest::collection::vec("[ab]{4,9}", 0..20),
             text in "[ab]{0,12}"
         ) {

@@ -106,7 +106,7 @@ impl Redactor {
     pub fn naming(&self, name: &str) -> Naming {
         let name = naming::normal(name);
         let asked = self.shared.read().names.contains(&name);
-        if asked { Naming::Asked } else { naming::of(&name) }
+        if asked { Naming::Requested } else { naming::of(&name) }
     }
 
     /// Replaces every secret in `text` by `<redacted>`.

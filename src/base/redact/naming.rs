@@ -11,7 +11,7 @@ pub enum Naming {
     /// A password, a token or the like.
     Secret,
     /// A name that the operator declared secret (`--redact`).
-    Asked,
+    Requested,
 }
 
 /// Parts of the names of secrets.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_and_of_what_is_about_them() {
+    fn tells_secret_names_from_names_about_secrets() {
         let naming = |name: &str| of(&normal(name));
         for name in [
             "password",
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(naming(name), Naming::Plain, "{name}");
         }
         assert!(
-            Naming::Plain < Naming::Key && Naming::Key < Naming::Secret && Naming::Secret < Naming::Asked
+            Naming::Plain < Naming::Key && Naming::Key < Naming::Secret && Naming::Secret < Naming::Requested
         );
     }
 }

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::index::{Entry, Index};
+use super::index::{Index, IndexedString};
 use super::spellings;
-use super::view::{View, compact, compact_places, is_escape, is_quoted};
+use super::view::{DecodedView, compact, compact_places, is_escape, is_quoted};
 
 /// The length from which a secret of letters alone is also found inside longer words.
 pub(super) const SHORTEST_INSIDE: usize = 8;
@@ -61,7 +61,7 @@ impl Forms {
         for part in spellings::parts(secret) {
             self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
             self.exact.insert(part.as_bytes(), is_value);
-            let view = View::of(part.as_bytes(), 0);
+            let view = DecodedView::of(part.as_bytes(), 0);
             let unescaped = view.unescaped();
             if let Some(unescaped) = &unescaped
                 && unescaped.bytes.len() >= spellings::SHORTEST
@@ -96,7 +96,7 @@ impl Forms {
         loop {
             let end = text.ceil_char_boundary(start + WINDOW.0);
             let part = text.get(start..end).unwrap_or_default();
-            self.search(&View::of(part.as_bytes(), start), DEPTH, &mut found);
+            self.search(&DecodedView::of(part.as_bytes(), start), DEPTH, &mut found);
             if end == text.len() {
                 break;
             }
@@ -118,7 +118,7 @@ impl Forms {
         found
     }
 
-    fn search(&self, view: &View<'_>, depth: u8, found: &mut Vec<Match>) {
+    fn search(&self, view: &DecodedView<'_>, depth: u8, found: &mut Vec<Match>) {
         self.search_exact(view, found);
         let unescaped = view.unescaped();
         if let Some(unescaped) = &unescaped {
@@ -134,8 +134,8 @@ impl Forms {
     }
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
-    fn search_exact(&self, view: &View<'_>, found: &mut Vec<Match>) {
-        self.exact.each(&view.bytes, |at, Entry { form, is_value, .. }| {
+    fn search_exact(&self, view: &DecodedView<'_>, found: &mut Vec<Match>) {
+        self.exact.each(&view.bytes, |at, IndexedString { form, is_value, .. }| {
             let range = at..at + form.len();
             if form.len() >= SHORTEST_INSIDE
                 || !form.iter().all(u8::is_ascii_alphabetic)
@@ -146,9 +146,9 @@ impl Forms {
         });
     }
 
-    fn search_compact(&self, plain: &View<'_>, found: &mut Vec<Match>) {
+    fn search_compact(&self, plain: &DecodedView<'_>, found: &mut Vec<Match>) {
         let mut matches = Vec::new();
-        self.compact.each(&compact(&plain.bytes), |at, Entry { form, is_value, around }| {
+        self.compact.each(&compact(&plain.bytes), |at, IndexedString { form, is_value, around }| {
             matches.push((at, at + form.len() - 1, *is_value, *around));
         });
         if matches.is_empty() {
@@ -176,19 +176,19 @@ impl Forms {
         let between = before.take(LONGEST_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
         for at in (at - between..=at).rev() {
             let start = part.start.max(at.saturating_sub(EDGE));
-            let view = View::of(text.get(start..at).unwrap_or_default(), start);
+            let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
             if self.starts_in(&view, Edge { at, is_marked }, DEPTH, found) {
                 break;
             }
         }
     }
 
-    fn starts_in(&self, view: &View<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+    fn starts_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
         let residue = residue(&view.bytes, &plain.bytes);
-        let mut longest: Option<(usize, &Entry)> = None;
+        let mut longest: Option<(usize, &IndexedString)> = None;
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
             let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(FRAGMENT_BASE64.1);
             let last = (end + 1).saturating_sub(shortest);
@@ -230,11 +230,11 @@ impl Forms {
         let skipped = text.iter().position(is_text).unwrap_or(text.len());
         let end = text.len().min(skipped + EDGE);
         let at = part.start + skipped;
-        let view = View::of(text.get(skipped..end).unwrap_or_default(), at);
+        let view = DecodedView::of(text.get(skipped..end).unwrap_or_default(), at);
         self.ends_in(&view, Edge { at, is_marked }, DEPTH, found);
     }
 
-    fn ends_in(&self, view: &View<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+    fn ends_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let mut bytes = compact(&plain.bytes);
@@ -289,7 +289,7 @@ fn shortest(depth: u8) -> usize {
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
 /// only as a precaution, words and the starts of addresses do not.
-fn hides(entry: &Entry, fragment: &[u8], edge: Edge, depth: u8) -> bool {
+fn hides(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u8) -> bool {
     depth < DEPTH || edge.is_marked && !entry.is_value || is_opaque(fragment)
 }
 

@@ -14,28 +14,28 @@ fn redactor(secrets: &[&str]) -> Redactor {
 }
 
 #[test]
-fn without_secrets_text_is_borrowed() {
+fn text_without_secrets_is_not_copied() {
     assert!(matches!(Redactor::default().apply("hello"), Cow::Borrowed("hello")));
 }
 
 #[test]
-fn a_value_is_replaced_wherever_it_stands() {
+fn replaces_a_value_anywhere_in_text() {
     let redactor = redactor(&["hunter2!"]);
     assert_eq!(redactor.apply("hunter2! x hunter2!hunter2!"), "<redacted> x <redacted>");
 }
 
 #[test]
-fn the_longest_secret_wins() {
+fn longest_matching_secret_wins() {
     assert_eq!(redactor(&["pass", "password1"]).apply("a password1"), "a <redacted>");
 }
 
 #[test]
-fn short_values_and_booleans_stay() {
+fn short_values_and_booleans_are_not_redacted() {
     assert_eq!(redactor(&["abc", "true", " ", "x"]).apply("abc true x"), "abc true x");
 }
 
 #[test]
-fn a_short_word_is_one_only_by_itself() {
+fn short_words_are_redacted_only_as_whole_words() {
     let redactor = redactor(&["port", "vm-1"]);
     assert_eq!(redactor.apply("port is important: /port/"), "<redacted> is important: /<redacted>/");
     assert_eq!(redactor.apply("-v port_2=1 -v mbus_port=port"), "-v port_2=1 -v mbus_port=<redacted>");
@@ -43,12 +43,12 @@ fn a_short_word_is_one_only_by_itself() {
 }
 
 #[test]
-fn secrets_that_overlap_are_hidden_to_the_end_of_the_last() {
+fn overlapping_secrets_are_hidden_to_the_last_end() {
     assert_eq!(redactor(&["abcd12", "d12345"]).apply("xabcd12345x"), "x<redacted>x");
 }
 
 #[test]
-fn html_and_shell_spellings() {
+fn finds_html_and_shell_escaped_secrets() {
     let redactor = redactor(&["it's <\"b\"> & c"]);
     for text in [
         "it&#39;s &lt;&quot;b&quot;&gt; &amp; c",
@@ -66,14 +66,14 @@ fn html_and_shell_spellings() {
 }
 
 #[test]
-fn json_of_ascii_alone_and_with_slashes_escaped() {
+fn finds_secrets_in_ascii_json_and_with_escaped_slashes() {
     let redactor = redactor(&["pässwörd/😀"]);
     assert_eq!(redactor.apply(r"<p\u00e4ssw\u00f6rd/\ud83d\ude00>"), "<<redacted>>");
     assert_eq!(redactor.apply(r"<pässwörd\/😀>"), "<<redacted>>");
 }
 
 #[test]
-fn base64_of_a_document_that_holds_the_secret() {
+fn finds_secrets_inside_base64_documents() {
     let secret = "quo\"ted\\secret";
     let redactor = redactor(&[secret]);
     for before in ["", "x", "xy"] {
@@ -84,7 +84,7 @@ fn base64_of_a_document_that_holds_the_secret() {
 }
 
 #[test]
-fn wrapped_base64_is_found_in_one_text_and_line_by_line() {
+fn finds_wrapped_base64_whole_and_line_by_line() {
     let secret = "Xk29dm20sLq81nZx7cVb45Tg";
     let redactor = redactor(&[secret]);
     for before in 0..70 {
@@ -110,7 +110,7 @@ fn wrapped_base64_is_found_in_one_text_and_line_by_line() {
 }
 
 #[test]
-fn a_secret_that_was_cut_is_hidden_as_far_as_it_goes() {
+fn hides_fragments_of_truncated_secrets() {
     let redactor = redactor(&["Xk29dm20sLq81nZx7cVb45Tg"]);
     assert_eq!(redactor.apply("the answer was Xk29dm20sLq8…"), "the answer was <redacted>…");
     assert_eq!(redactor.line("7cVb45Tg and so on"), "<redacted> and so on");
@@ -118,7 +118,7 @@ fn a_secret_that_was_cut_is_hidden_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_secret_with_an_escape_sequence_inside_is_found() {
+fn finds_secrets_split_by_escape_sequences() {
     let redactor = redactor(&["hunter22", "Xk29dm20sLq81nZx7cVb45Tg"]);
     for text in ["hun\x1b[31mter22", "\x1b[1mh\x1b[0munter22", "hunter\x0822", "hunter2\x1b]0;title\x072"] {
         assert_eq!(redactor.show(&format!("it is {text}")), "it is <redacted>", "{text:?}");
@@ -128,7 +128,7 @@ fn a_secret_with_an_escape_sequence_inside_is_found() {
 }
 
 #[test]
-fn added_late_takes_effect() {
+fn secrets_added_later_apply_to_clones() {
     let redactor = redactor(&["first-secret"]);
     let clone = redactor.clone();
     assert_eq!(clone.apply("second-secret"), "second-secret");
@@ -137,7 +137,7 @@ fn added_late_takes_effect() {
 }
 
 #[test]
-fn paths_that_are_kept_stay_whole() {
+fn exempted_paths_are_not_redacted() {
     let redactor = Redactor::default();
     ["bosh", "local", "monopile", "hunter22", "state.json and more"]
         .iter()
@@ -159,7 +159,7 @@ fn paths_that_are_kept_stay_whole() {
 }
 
 #[test]
-fn a_path_that_is_kept_does_not_show_a_secret() {
+fn exempted_paths_do_not_reveal_secrets() {
     for secret_first in [true, false] {
         let redactor = Redactor::default();
         redactor.keep("s3://bucket/hunter22-and-local.json");
@@ -179,17 +179,17 @@ fn a_path_that_is_kept_does_not_show_a_secret() {
 }
 
 #[test]
-fn names_that_were_asked_for_are_those_of_secrets() {
+fn names_added_by_the_operator_mark_secrets() {
     let redactor = Redactor::default();
     assert_eq!(redactor.naming("region"), Naming::Plain);
     redactor.add_name("Region");
-    assert_eq!(redactor.naming("region"), Naming::Asked);
+    assert_eq!(redactor.naming("region"), Naming::Requested);
     assert_eq!(redactor.naming("regions"), Naming::Plain);
     assert_eq!(redactor.naming("admin_password"), Naming::Secret);
 }
 
 #[test]
-fn json_and_debug_spellings() {
+fn finds_json_and_debug_escaped_secrets() {
     let secret = "a\"b\\c\td<é>&";
     let redactor = redactor(&[secret]);
     let json = serde_json::to_string(&serde_json::json!({ "k": secret })).unwrap();
@@ -206,7 +206,7 @@ fn json_and_debug_spellings() {
 }
 
 #[test]
-fn a_secret_is_hidden_before_an_ellipsis_and_a_word_is_not() {
+fn ellipsis_hides_cut_secrets_but_not_words() {
     let redactor = redactor(&["correct horse battery staple", "kU8-unlike/any+other"]);
     redactor.add_value("https://cloud.example.com/with/a/path");
     for (text, shown) in [
@@ -227,7 +227,7 @@ fn a_secret_is_hidden_before_an_ellipsis_and_a_word_is_not() {
 }
 
 #[test]
-fn url_spellings() {
+fn finds_url_encoded_secrets() {
     let redactor = redactor(&["p@ss/w rd+"]);
     for url in [
         "p%40ss%2Fw%20rd%2B",
@@ -241,7 +241,7 @@ fn url_spellings() {
 }
 
 #[test]
-fn base64_of_user_and_password() {
+fn finds_base64_of_user_and_password() {
     let secret = "correct-horse-battery";
     let redactor = redactor(&[secret]);
     for user in ["", "u", "us", "mbus", "mbus-user"] {
@@ -254,7 +254,7 @@ fn base64_of_user_and_password() {
 }
 
 #[test]
-fn each_line_of_a_key() {
+fn redacts_each_line_of_a_key() {
     let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nabcdefghijklmnop\nxY==\n-----END KEY-----\n";
     let redactor = redactor(&[key]);
     assert_eq!(redactor.apply("  MIIEvQIBADANBgkqhkiG9w0BAQ"), "  <redacted>");
@@ -263,14 +263,14 @@ fn each_line_of_a_key() {
 }
 
 #[test]
-fn a_very_long_value_is_found_whole() {
+fn finds_very_long_values() {
     let long: String = (0..20_000).map(|number| format!("{number:x}é")).collect();
     assert_eq!(redactor(&[&long]).apply(&format!("<{long}>")), "<<redacted>>");
 }
 
 proptest! {
     #[test]
-    fn nothing_that_was_added_is_shown(secret in "\\PC{4,40}", before in "\\PC{0,8}", after in "\\PC{0,8}") {
+    fn no_added_secret_is_shown(secret in "\\PC{4,40}", before in "\\PC{0,8}", after in "\\PC{0,8}") {
         let redactor = redactor(&[&secret]);
         let trimmed = secret.trim();
         let text = format!("{before}{trimmed}{after}");

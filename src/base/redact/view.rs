@@ -2,9 +2,10 @@
 //!
 //! Secrets and texts are brought into the same form, so that a secret is found in any combination of
 //! spellings. Three steps lead there:
-//! - [`View::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none is left;
+//! - [`DecodedView::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none
+//!   is left;
 //! - [`compact`] drops the quotes, backslashes, blanks and line breaks that quoting and wrapping added;
-//! - [`View::decoded`] decodes base64.
+//! - [`DecodedView::decoded`] decodes base64.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,13 +20,13 @@ const NONE: u8 = 0xff;
 static SEXTETS: [u8; 256] = sextets();
 
 /// A text that was made from an original.
-pub(super) struct View<'t> {
+pub(super) struct DecodedView<'t> {
     pub(super) bytes: Cow<'t, [u8]>,
-    place: Place,
+    place: OriginalPlace,
 }
 
 /// The place of a view's bytes in the original.
-enum Place {
+enum OriginalPlace {
     /// The bytes are the original from this position on.
     At(usize),
     /// The start and end of each byte's origin.
@@ -33,15 +34,15 @@ enum Place {
 }
 
 /// Consecutive characters of base64 in a view: their values and positions, without line breaks.
-pub(super) struct Run {
+pub(super) struct Base64Run {
     values: Vec<u8>,
     places: Vec<usize>,
 }
 
-impl<'t> View<'t> {
+impl<'t> DecodedView<'t> {
     /// Creates the view of a part of the original that begins at `offset`.
     pub(super) fn of(bytes: &'t [u8], offset: usize) -> Self {
-        View { bytes: Cow::Borrowed(bytes), place: Place::At(offset) }
+        DecodedView { bytes: Cow::Borrowed(bytes), place: OriginalPlace::At(offset) }
     }
 
     /// Returns the place of these bytes in the original.
@@ -52,13 +53,13 @@ impl<'t> View<'t> {
 
     fn span(&self, at: usize) -> (usize, usize) {
         match &self.place {
-            Place::At(offset) => (offset + at, offset + at + 1),
-            Place::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
+            OriginalPlace::At(offset) => (offset + at, offset + at + 1),
+            OriginalPlace::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
         }
     }
 
     /// Decodes all escapes, also nested ones. Returns nothing if there are none.
-    pub(super) fn unescaped(&self) -> Option<View<'static>> {
+    pub(super) fn unescaped(&self) -> Option<DecodedView<'static>> {
         let mut view = self.unescaped_once()?;
         for _ in 1..LEVELS {
             match view.unescaped_once() {
@@ -69,7 +70,7 @@ impl<'t> View<'t> {
         Some(view)
     }
 
-    fn unescaped_once(&self) -> Option<View<'static>> {
+    fn unescaped_once(&self) -> Option<DecodedView<'static>> {
         let mut bytes = Vec::new();
         let mut spans = Vec::new();
         let mut at = self.bytes.iter().position(|byte| is_escape(*byte))?;
@@ -104,11 +105,11 @@ impl<'t> View<'t> {
         }
         bytes.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
         spans.extend((copied..self.bytes.len()).map(|at| self.span(at)));
-        Some(View { bytes: Cow::Owned(bytes), place: Place::Spans(spans) })
+        Some(DecodedView { bytes: Cow::Owned(bytes), place: OriginalPlace::Spans(spans) })
     }
 
     /// Calls `found` with every text of at least `shortest` bytes in base64.
-    pub(super) fn texts(&self, shortest: usize, mut found: impl FnMut(&View<'_>)) {
+    pub(super) fn texts(&self, shortest: usize, mut found: impl FnMut(&DecodedView<'_>)) {
         let mut at = 0;
         while at < self.bytes.len() {
             let (end, count) = self.run_from(at);
@@ -148,13 +149,13 @@ impl<'t> View<'t> {
     }
 
     /// Returns the run at the start of the view.
-    pub(super) fn run_at_start(&self) -> Run {
+    pub(super) fn run_at_start(&self) -> Base64Run {
         let end = self.run_from(0).0.min(LONGEST_AT_EDGE);
         self.run(0..end)
     }
 
     /// Returns the run that ends at `end`.
-    pub(super) fn run_at_end(&self, end: usize) -> Run {
+    pub(super) fn run_at_end(&self, end: usize) -> Base64Run {
         let mut start = end;
         while start > 0 && end - start < LONGEST_AT_EDGE {
             let before = self.bytes.get(..start).unwrap_or_default();
@@ -188,10 +189,10 @@ impl<'t> View<'t> {
         (at, count)
     }
 
-    fn run(&self, range: Range<usize>) -> Run {
+    fn run(&self, range: Range<usize>) -> Base64Run {
         let of = |at: usize| self.bytes.get(at).map_or(NONE, |byte| sextet(*byte));
         let places: Vec<usize> = range.filter(|at| of(*at) != NONE).collect();
-        Run { values: places.iter().map(|at| of(*at)).collect(), places }
+        Base64Run { values: places.iter().map(|at| of(*at)).collect(), places }
     }
 
     /// Decodes a run without its first `skipped` characters. Returns the texts of at least `shortest` bytes
@@ -199,10 +200,10 @@ impl<'t> View<'t> {
     /// bytes.
     pub(super) fn decoded(
         &self,
-        run: &Run,
+        run: &Base64Run,
         skipped: usize,
         shortest: usize,
-    ) -> (Vec<(usize, View<'static>)>, usize) {
+    ) -> (Vec<(usize, DecodedView<'static>)>, usize) {
         let mut bytes = Vec::with_capacity(run.values.len());
         for quantum in run.values.get(skipped..).unwrap_or_default().chunks(4) {
             let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
@@ -221,7 +222,7 @@ impl<'t> View<'t> {
                 };
                 let spans = (start..start + text.len()).map(origin).collect();
                 let bytes = Cow::Owned(text.as_bytes().to_vec());
-                views.push((start, View { bytes, place: Place::Spans(spans) }));
+                views.push((start, DecodedView { bytes, place: OriginalPlace::Spans(spans) }));
             }
             start += text.len() + chunk.invalid().len();
         }
@@ -254,7 +255,7 @@ impl TextLength {
     }
 }
 
-impl Run {
+impl Base64Run {
     /// Returns the number of characters.
     pub(super) fn len(&self) -> usize {
         self.values.len()
@@ -441,13 +442,13 @@ mod tests {
     use super::*;
 
     fn unescaped(text: &str) -> String {
-        let view = View::of(text.as_bytes(), 0);
+        let view = DecodedView::of(text.as_bytes(), 0);
         let bytes = view.unescaped().map_or(text.as_bytes().to_vec(), |view| view.bytes.into_owned());
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn escapes_are_decoded_until_none_is_left() {
+    fn decodes_nested_escapes() {
         for (escaped, plain) in [
             (r"a\u0026b\\u0026c\\\\u0026d", "a&b&c&d"),
             (r"\ud83d\ude00 \\ud83d\\ude00 \u{1f600} \U0001f600", "😀 😀 😀 😀"),
@@ -463,9 +464,9 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_knows_its_origin() {
+    fn decoded_bytes_map_to_their_positions() {
         let text = r"x%2526y\u00e4z";
-        let view = View::of(text.as_bytes(), 10).unescaped().unwrap();
+        let view = DecodedView::of(text.as_bytes(), 10).unescaped().unwrap();
         assert_eq!(*view.bytes, *"x&yäz".as_bytes());
         assert_eq!(view.original(&(1..2)), 11..16);
         assert_eq!(view.original(&(2..5)), 16..23);
@@ -473,9 +474,9 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_decoded_over_line_breaks() {
+    fn decodes_base64_across_line_breaks() {
         let text = "-- aGVsbG8s\n  IHdvcmxk --";
-        let view = View::of(text.as_bytes(), 0);
+        let view = DecodedView::of(text.as_bytes(), 0);
         let mut found = Vec::new();
         view.texts(4, |text| found.push((text.bytes.to_vec(), text.original(&(5..8)))));
         assert!(found.contains(&(b"hello, world".to_vec(), 9..17)), "{found:?}");

@@ -62,7 +62,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_packed_directory_can_be_unpacked() {
+    fn packed_directory_can_be_unpacked() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         std::fs::create_dir_all(from.join("bin")).unwrap();

@@ -109,7 +109,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn blob_ids_are_parsed_and_unsafe_ones_refused() {
+    fn blob_ids_are_parsed_and_unsafe_ones_rejected() {
         assert_eq!(id_of("/blobs/ab/0b1c"), Some("0b1c"));
         assert_eq!(id_of("/blobs/0b1c-2"), Some("0b1c-2"));
         for bad in
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_opens_only_with_its_digest() {
+    fn blob_opens_only_with_its_digest() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path().to_path_buf());
         let mut file = blobs.incoming().unwrap();

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_not_one_path_component_are_refused() {
+    fn names_that_are_not_one_path_component_are_rejected() {
         for bad in ["", ".", "..", "a/b", "-rf", "a\0", "ü", ".hidden"] {
             assert!(!is_safe_name(bad), "{bad:?}");
         }

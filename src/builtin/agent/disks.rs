@@ -369,7 +369,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_hint_needs_the_path_of_an_existing_directory() {
+    fn hint_needs_the_path_of_an_existing_directory() {
         let dir = tempfile::tempdir().unwrap();
         device(&json!(dir.path())).unwrap();
         device(&json!({"path": dir.path()})).unwrap();

@@ -69,7 +69,7 @@ impl Arguments {
 }
 
 /// The tasks that may run at the same time as a task.
-enum Mode {
+enum AnswerMode {
     /// All others.
     Free,
     /// Free tasks and other compilations.
@@ -163,12 +163,12 @@ fn remove_file(path: &str) -> Result<Value> {
     Ok(json!(path))
 }
 
-type Work = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;
+type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;
 
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
-fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work)>> {
-    let alone = |work: Work| Ok(Some((Mode::Alone, work)));
+fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode, TaskFunction)>> {
+    let alone = |work: TaskFunction| Ok(Some((AnswerMode::Alone, work)));
     match method {
         "apply" => {
             let spec: Spec = arguments.next()?;
@@ -185,8 +185,9 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
             let (name, version) = (arguments.next()?, arguments.next()?);
             let package = Package { name, version, sha1, blobstore_id };
             let dependencies: BTreeMap<String, Package> = arguments.optional()?;
-            let work: Work = Box::new(move |agent, cancel| agent.compile(&package, &dependencies, cancel));
-            Ok(Some((Mode::Shared, work)))
+            let work: TaskFunction =
+                Box::new(move |agent, cancel| agent.compile(&package, &dependencies, cancel));
+            Ok(Some((AnswerMode::Shared, work)))
         }
         "run_script" => {
             let name: String = arguments.next()?;
@@ -209,7 +210,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
             agent.supervisor.stop(cancel).context(|| "Stopping Monitored Services".to_owned())?;
             Ok(json!("stopped"))
         })),
-        "list_disk" => Ok(Some((Mode::Free, Box::new(|agent, _| agent.list_disk())))),
+        "list_disk" => Ok(Some((AnswerMode::Free, Box::new(|agent, _| agent.list_disk())))),
         "add_persistent_disk" => {
             let (cid, hint): (String, Value) = (arguments.next()?, arguments.next()?);
             alone(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
@@ -250,7 +251,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
         "fetch_logs" => {
             let types: String = arguments.next()?;
             let filters: Vec<String> = arguments.optional()?;
-            Ok(Some((Mode::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
+            Ok(Some((AnswerMode::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
         }
         "update_settings" => {
             let update: Value = arguments.next()?;
@@ -262,15 +263,15 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(Mode, Work
 
 impl Agent {
     /// Runs a task after the tasks that must not run at the same time.
-    fn in_turn(self: &Arc<Self>, mode: &Mode, cancel: &Cancel, work: Work) -> Result<Value> {
+    fn in_turn(self: &Arc<Self>, mode: &AnswerMode, cancel: &Cancel, work: TaskFunction) -> Result<Value> {
         match mode {
-            Mode::Free => work(self, cancel),
-            Mode::Shared => {
+            AnswerMode::Free => work(self, cancel),
+            AnswerMode::Shared => {
                 let _turn = self.turn.read();
                 cancel.check()?;
                 work(self, cancel)
             }
-            Mode::Alone => {
+            AnswerMode::Alone => {
                 let _turn = self.turn.write();
                 cancel.check()?;
                 work(self, cancel)

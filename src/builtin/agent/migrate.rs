@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_complete_and_can_be_repeated() {
+    fn copy_is_complete_and_can_be_repeated() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("deep/er")).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_copy_stops() {
+    fn cancelled_copy_stops() {
         let dir = tempfile::tempdir().unwrap();
         let cancel = Cancel::default();
         cancel.cancel();

@@ -60,7 +60,7 @@ struct Agent {
     spec: SpecStore,
     supervisor: Supervisor,
     tasks: Tasks,
-    /// Orders tasks: compilations take a read lock, most others the write lock, see `dispatch::Mode`.
+    /// Orders tasks: compilations take a read lock, most others the write lock, see `dispatch::AnswerMode`.
     turn: RwLock<()>,
 }
 

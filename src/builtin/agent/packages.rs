@@ -74,11 +74,11 @@ pub(super) fn list(dir: &Path) -> Vec<fs::DirEntry> {
 /// links have the same targets.
 #[derive(Default)]
 pub(super) struct Links {
-    held: Mutex<HashMap<String, Held>>,
+    held: Mutex<HashMap<String, HeldLinks>>,
     released: Condvar,
 }
 
-struct Held {
+struct HeldLinks {
     target: PathBuf,
     users: usize,
     /// The target of the link before, which is restored.
@@ -86,7 +86,7 @@ struct Held {
 }
 
 /// Links that a compilation holds until this is dropped.
-pub(super) struct Hold<'a> {
+pub(super) struct PackageHold<'a> {
     links: &'a Links,
     dirs: &'a Dirs,
     names: Vec<String>,
@@ -94,15 +94,19 @@ pub(super) struct Hold<'a> {
 
 impl Links {
     /// Waits until no link is held with another target, then creates the links.
-    pub(super) fn hold<'a>(&'a self, dirs: &'a Dirs, wanted: &[(String, PathBuf)]) -> Result<Hold<'a>> {
+    pub(super) fn hold<'a>(
+        &'a self,
+        dirs: &'a Dirs,
+        wanted: &[(String, PathBuf)],
+    ) -> Result<PackageHold<'a>> {
         let mut held = self.held.lock();
         while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
             self.released.wait(&mut held);
         }
-        let mut hold = Hold { links: self, dirs, names: Vec::new() };
+        let mut hold = PackageHold { links: self, dirs, names: Vec::new() };
         for (name, target) in wanted {
             let link = dirs.packages().join(name);
-            let entry = held.entry(name.clone()).or_insert_with(|| Held {
+            let entry = held.entry(name.clone()).or_insert_with(|| HeldLinks {
                 target: target.clone(),
                 users: 0,
                 before: fs::read_link(&link).ok(),
@@ -119,7 +123,7 @@ impl Links {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for PackageHold<'_> {
     fn drop(&mut self) {
         let mut held = self.links.held.lock();
         for name in &self.names {
@@ -150,7 +154,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn holds_with_different_targets_wait_and_the_link_is_restored() {
+    fn conflicting_holds_wait_and_links_are_restored() {
         let base = tempfile::tempdir().unwrap();
         let dirs = Arc::new(Dirs::new(base.path()));
         dirs.set_up().unwrap();

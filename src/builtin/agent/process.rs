@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cancelled_program_ends_with_its_children() {
+    fn cancelled_program_ends_with_its_children() {
         let cancel = Cancel::default();
         let other = cancel.clone();
         let start = Instant::now();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ending_names_exit_status_or_signal() {
+    fn ending_names_exit_status_or_signal() {
         let run = |script| Cancel::default().run(Command::new("sh").args(["-c", script])).unwrap();
         assert_eq!(ending(run("exit 3")), "exited with 3");
         assert_eq!(ending(run("kill -9 $$")), "was ended by signal 9");

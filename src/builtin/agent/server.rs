@@ -25,7 +25,7 @@ use tokio_util::io::ReaderStream;
 use super::{Agent, blobs, dispatch};
 use base::encoding::basic_authorization_of;
 use base::{Error, Result};
-use net::http_server::{Login, serve_connection};
+use net::http_server::{AuthorizationDigest, serve_connection};
 
 /// The largest message, in bytes. An apply spec is a few KiB.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ const MAX_CONNECTIONS: usize = 256;
 
 /// Serves until the process ends.
 pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
-    let login = Login::new(&basic_authorization_of(&agent.endpoint.credentials));
+    let login = AuthorizationDigest::new(&basic_authorization_of(&agent.endpoint.credentials));
     let app = Router::new()
         .route("/agent", any(message))
         .route("/blobs/{*id}", any(blob))
@@ -80,8 +80,8 @@ pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcce
     }
 }
 
-async fn check_password(State(login): State<Login>, request: Request, next: Next) -> Response {
-    if !login.is_in(request.headers()) {
+async fn check_password(State(login): State<AuthorizationDigest>, request: Request, next: Next) -> Response {
+    if !login.matches(request.headers()) {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, r#"Basic realm="""#)]).into_response();
     }
     next.run(request).await

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_mbus_url_is_parsed() {
+    fn mbus_url_is_parsed() {
         let endpoint = Endpoint::parse("https://mbus:p%40ss@word@127.0.0.1:6868/agent").unwrap();
         assert_eq!(endpoint.credentials, "mbus:p@ss@word");
         assert_eq!((endpoint.host.as_str(), endpoint.port), ("127.0.0.1", 6868));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_for_malformed_mbus_urls_do_not_quote_them() {
+    fn errors_do_not_quote_malformed_mbus_urls() {
         for url in [
             "",
             "http://u:secret@h:1",

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_user_data_the_file_is_the_source() {
+    fn settings_come_from_the_file_without_user_data() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "a"}"#).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_settings_are_used_without_a_registry() {
+    fn last_settings_are_used_if_the_registry_is_down() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_for_malformed_user_data_do_not_quote_them() {
+    fn errors_do_not_quote_malformed_user_data() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();

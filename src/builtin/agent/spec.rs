@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_networks_get_addresses_and_unknown_networks_are_refused() {
+    fn dynamic_networks_get_addresses_and_unknown_ones_fail() {
         let settings = AgentSettings {
             networks: json!({"d": {"type": "dynamic"}, "m": {"type": "manual", "ip": "10.0.0.2",
                 "netmask": "255.255.255.0"}})
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_path_components_are_refused() {
+    fn names_with_path_components_are_rejected() {
         let spec: Spec = serde_json::from_value(json!({
             "job": {"templates": [{"name": "../../etc", "version": "1"}]}, "rendered_templates_archive": {},
         }))

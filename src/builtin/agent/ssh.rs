@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_address_is_on_the_network_with_the_gateway() {
+    fn default_address_is_on_the_network_with_the_gateway() {
         let of = |text: &str| -> Option<String> {
             let networks: Map<String, Value> = serde_json::from_str(text).unwrap();
             default_ip(&networks).map(str::to_owned)

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_ends_in_its_value_its_error_or_its_panic() {
+    fn task_result_is_its_value_error_or_panic() {
         let tasks = Tasks::default();
         let good = id(tasks.start("t", |_| Ok(json!("done"))).unwrap());
         let bad = id(tasks.start("t", |_| Err(Error::environment("no"))).unwrap());

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vitals_have_the_form_of_the_real_agent() {
+    fn vitals_match_the_format_of_bosh_agent() {
         let vitals = vitals(&Dirs::new(Path::new("/nowhere")));
         assert_eq!(vitals["load"].as_array().unwrap().len(), 3);
         assert!(vitals["mem"]["kb"].as_str().unwrap().parse::<u64>().unwrap() > 0);

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::Hash;
-use super::failure::{Failure, Outcome};
+use super::failure::{CpiFailure, Outcome};
 
 /// The address and the certificate of agents.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Agent {
+pub(crate) struct AgentConfig {
     /// The URL at which the agent listens, with user and password.
     pub mbus: Option<String>,
     /// The agent's certificate: `ca`, `certificate`, `private_key`, each in PEM.
@@ -16,7 +16,7 @@ pub(crate) struct Agent {
 }
 
 /// The parts of the settings that belong to one VM.
-pub(crate) struct Identity<'a> {
+pub(crate) struct AgentIdentity<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
     pub networks: &'a Hash,
@@ -26,16 +26,16 @@ pub(crate) struct Identity<'a> {
     pub ntp: &'a [String],
 }
 
-impl Agent {
+impl AgentConfig {
     /// Returns the URL. Fails if none is configured.
     pub(crate) fn url(&self) -> Outcome<&str> {
         self.mbus.as_deref().ok_or_else(|| {
-            Failure::cloud("the CPI's configuration lacks agent.mbus, the URL at which the agent listens")
+            CpiFailure::cloud("the CPI's configuration lacks agent.mbus, the URL at which the agent listens")
         })
     }
 
     /// Returns the settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
-    pub(crate) fn settings(&self, identity: Identity) -> Outcome<Hash> {
+    pub(crate) fn settings(&self, identity: AgentIdentity) -> Outcome<Hash> {
         let settings = json!({
             "agent_id": identity.agent_id,
             "vm": {"name": identity.vm_cid, "id": identity.vm_cid},
@@ -48,7 +48,7 @@ impl Agent {
         });
         match settings {
             Value::Object(settings) => Ok(settings),
-            _ => Err(Failure::cloud("the agent's settings are not a hash")),
+            _ => Err(CpiFailure::cloud("the agent's settings are not a hash")),
         }
     }
 }
@@ -63,7 +63,7 @@ fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
             *next = json!({});
         }
         let Value::Object(next) = next else {
-            return Err(Failure::call(format!("create_vm: '{key}' in the environment must be a hash")));
+            return Err(CpiFailure::call(format!("create_vm: '{key}' in the environment must be a hash")));
         };
         at = next;
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_in_the_environment_takes_precedence() {
+    fn certificate_in_the_environment_takes_precedence() {
         let cert = hash(json!({"ca": "config"}));
         let env = env_with_certificate(hash(json!({"bosh": {"tags": {"a": "b"}}})), Some(&cert)).unwrap();
         assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));

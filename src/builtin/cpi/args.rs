@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CpiFailure, Outcome};
 
 /// A JSON object.
 pub(crate) type Hash = Map<String, Value>;
@@ -20,7 +20,7 @@ impl<'a> Arguments<'a> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
-            return Err(Failure::call(format!("{method} takes {wanted} arguments, {given} given"))
+            return Err(CpiFailure::call(format!("{method} takes {wanted} arguments, {given} given"))
                 .before_any_effect());
         }
         Ok(Arguments { method, values: values.into_iter(), position: 0 })
@@ -33,10 +33,10 @@ impl<'a> Arguments<'a> {
 
     /// Returns the error for the wrong type of the argument taken last. The message does not quote the value,
     /// which may be a secret. All arguments are taken before the first effect.
-    fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> Failure {
+    fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> CpiFailure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
-        Failure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
+        CpiFailure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
             .before_any_effect()
     }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// Shorthand for results of CPI methods.
-pub(crate) type Outcome<T> = std::result::Result<T, Failure>;
+pub(crate) type Outcome<T> = std::result::Result<T, CpiFailure>;
 
 /// The error types of the CPI contract that the built-in CPIs use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl FailureKind {
 
 /// The error of a failed method.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CpiFailure {
     pub kind: FailureKind,
     pub message: String,
     /// True if the cause is temporary, so that the same call may succeed later.
@@ -48,15 +48,15 @@ pub(crate) struct Failure {
     pub made_nothing: bool,
 }
 
-impl Failure {
+impl CpiFailure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), ok_to_retry: false, made_nothing: false }
+        CpiFailure { kind, message: message.into(), ok_to_retry: false, made_nothing: false }
     }
 
     /// States that the call made nothing. Only for failures of checks that come before the first effect.
     #[must_use]
     pub(crate) fn before_any_effect(self) -> Self {
-        Failure { made_nothing: true, ..self }
+        CpiFailure { made_nothing: true, ..self }
     }
 
     /// Creates an error of the general type, `CloudError`.
@@ -75,7 +75,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CpiFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CpiFailure, Outcome};
 use base::Error;
 use base::files::durable::sweep_temporaries;
 use base::files::{self, JsonLayout};
@@ -22,7 +22,7 @@ pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
     // The caller holds the directory's lock, so these files are left-overs of interrupted calls.
     sweep_temporaries(path)
-        .map_err(|error| Failure::io(format_args!("writing '{}'", path.display()), error))?;
+        .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
     files::write_json(path, value, JsonLayout::Indented).map_err(failure)
 }
 
@@ -31,8 +31,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> 
     files::read_json(path).map_err(failure)
 }
 
-fn failure(error: Error) -> Failure {
-    Failure::cloud(error.chain().join(": "))
+fn failure(error: Error) -> CpiFailure {
+    CpiFailure::cloud(error.chain().join(": "))
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_document_is_private_and_replaced_without_left_overs() {
+    fn documents_are_private_and_replaced_atomically() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         write_json(&path, &vec![1, 2]).unwrap();

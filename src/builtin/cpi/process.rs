@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The identity of a process. Together the fields are unique among all boots and machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     /// The pid in `pid_namespace`.
     pub pid: i32,
     /// Clock ticks since boot, field 22 of `/proc/<pid>/stat` (proc(5)).
@@ -29,11 +29,11 @@ struct Stat {
     start_time: u64,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Returns the identity of a process that is known to exist: this one, or a child that was not reaped.
-    pub(crate) fn of(pid: i32) -> io::Result<Identity> {
+    pub(crate) fn of(pid: i32) -> io::Result<ProcessIdentity> {
         let stat = stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} does not exist")))?;
-        Ok(Identity {
+        Ok(ProcessIdentity {
             pid,
             start_time: stat.start_time,
             boot_id: boot_id()?,
@@ -166,27 +166,27 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn fields_are_counted_from_the_last_parenthesis() {
+    fn stat_fields_start_after_the_last_parenthesis() {
         let stat = parse_stat("7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9").unwrap();
         assert_eq!((stat.state, stat.start_time), ('S', 4711));
         assert!(parse_stat("7 (x) S 1").is_none());
     }
 
     #[test]
-    fn a_process_with_the_same_pid_but_another_start_is_not_signalled() {
+    fn reused_pids_are_not_signalled() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let identity = Identity::of(child.id() as i32).unwrap();
+        let identity = ProcessIdentity::of(child.id() as i32).unwrap();
         assert!(identity.is_running().unwrap());
 
-        let namesake = Identity { start_time: identity.start_time + 1, ..identity.clone() };
+        let namesake = ProcessIdentity { start_time: identity.start_time + 1, ..identity.clone() };
         assert!(!namesake.is_running().unwrap());
         namesake.stop(Duration::ZERO).unwrap();
         assert!(identity.is_running().unwrap(), "a namesake must not be signalled");
-        let earlier_boot = Identity { boot_id: "x".into(), ..identity.clone() };
+        let earlier_boot = ProcessIdentity { boot_id: "x".into(), ..identity.clone() };
         assert!(!earlier_boot.is_running().unwrap());
         assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());
         assert!(!earlier_boot.has_ended_here().unwrap(), "it may run on another machine");
-        let elsewhere = Identity { pid_namespace: "x".into(), ..identity.clone() };
+        let elsewhere = ProcessIdentity { pid_namespace: "x".into(), ..identity.clone() };
         assert!(elsewhere.is_running().is_err());
         assert!(!elsewhere.has_ended_here().unwrap());
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ignores_sigterm_is_killed() {
+    fn process_that_ignores_sigterm_is_killed() {
         let mut child = Command::new("sh")
             .args(["-c", "trap '' TERM; echo; while :; do sleep 1; done"])
             .stdout(std::process::Stdio::piped())
@@ -205,7 +205,7 @@ mod tests {
             .unwrap();
         let mut byte = [0];
         io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut byte).unwrap();
-        let identity = Identity::of(child.id() as i32).unwrap();
+        let identity = ProcessIdentity::of(child.id() as i32).unwrap();
         identity.stop(Duration::from_millis(20)).unwrap();
         assert!(!identity.is_running().unwrap());
         child.wait().unwrap();

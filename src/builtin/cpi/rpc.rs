@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::{Hash, type_name};
-use super::failure::{Failure, Outcome};
+use super::failure::{CpiFailure, Outcome};
 use super::files::read_json;
 use base::{Error, Result};
 
@@ -35,14 +35,17 @@ impl Request {
             Value::Object(context) => context,
             Value::Null => Hash::new(),
             other => {
-                return Err(Failure::call(format!("'context' must be a hash, {} given", type_name(&other))));
+                return Err(CpiFailure::call(format!(
+                    "'context' must be a hash, {} given",
+                    type_name(&other)
+                )));
             }
         };
         let arguments = match self.arguments {
             Value::Array(arguments) => arguments,
             Value::Null => Vec::new(),
             other => {
-                return Err(Failure::call(format!(
+                return Err(CpiFailure::call(format!(
                     "'arguments' must be an array, {} given",
                     type_name(&other)
                 )));
@@ -78,7 +81,7 @@ pub(crate) fn exchange(
 ) -> Result<()> {
     let mut log = Log { stderr: &mut log, text: String::new() };
     let outcome =
-        read(request).map_err(Failure::before_any_effect).and_then(|request| answer(request, &mut log));
+        read(request).map_err(CpiFailure::before_any_effect).and_then(|request| answer(request, &mut log));
     let answer = match outcome {
         Ok(result) => json!({"result": result, "error": null, "log": log.text}),
         Err(failure) => {
@@ -106,16 +109,16 @@ fn read(request: impl Read) -> Outcome<Request> {
     request
         .take(REQUEST_LIMIT + 1)
         .read_to_end(&mut text)
-        .map_err(|error| Failure::call(format!("the request cannot be read: {error}")))?;
+        .map_err(|error| CpiFailure::call(format!("the request cannot be read: {error}")))?;
     if text.len() as u64 > REQUEST_LIMIT {
-        return Err(Failure::call(format!("the request is larger than {} MiB", REQUEST_LIMIT >> 20)));
+        return Err(CpiFailure::call(format!("the request is larger than {} MiB", REQUEST_LIMIT >> 20)));
     }
     let value: Value = serde_json::from_slice(&text)
-        .map_err(|error| Failure::call(format!("the request is not one JSON document: {error}")))?;
+        .map_err(|error| CpiFailure::call(format!("the request is not one JSON document: {error}")))?;
     if !value.is_object() {
-        return Err(Failure::call(format!("the request must be a hash, {} given", type_name(&value))));
+        return Err(CpiFailure::call(format!("the request must be a hash, {} given", type_name(&value))));
     }
-    serde_json::from_value(value).map_err(|_| Failure::call("the request must have 'method', a string"))
+    serde_json::from_value(value).map_err(|_| CpiFailure::call("the request must have 'method', a string"))
 }
 
 /// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
@@ -127,7 +130,7 @@ pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {
         None | Some(Value::Null) => Ok(API_VERSION),
         Some(version) => match version.as_u64() {
             Some(version @ 1..) => Ok(version.min(API_VERSION)),
-            _ => Err(Failure::cloud("debug.cpi.api_version must be a whole number of at least 1")),
+            _ => Err(CpiFailure::cloud("debug.cpi.api_version must be a whole number of at least 1")),
         },
     }
 }
@@ -138,12 +141,12 @@ fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {
-            Failure::call(format!("{what} must be a whole number, {} given", type_name(value)))
+            CpiFailure::call(format!("{what} must be a whole number, {} given", type_name(value)))
         }),
     };
     let requested = version(requested, "'api_version'")?.unwrap_or(1);
     if !(1..=API_VERSION).contains(&requested) {
-        return Err(Failure::call(format!(
+        return Err(CpiFailure::call(format!(
             "api_version {requested} is not supported: use 1 to {API_VERSION}"
         )));
     }

@@ -9,7 +9,7 @@ use super::leftovers;
 use super::machine::{capability, described, text};
 use super::rpc::IronicCall;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
@@ -24,7 +24,7 @@ const LISTED_NODES: usize = 5;
 /// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
 /// the allocation.
 pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
-    let wrong = |what: &str| Failure::call(format!("create_vm: cloud property {what}"));
+    let wrong = |what: &str| CpiFailure::call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
         class.ok_or_else(|| wrong("'resource_class' must name the resource class of the node to use"))?;
@@ -80,7 +80,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
                 call.ironic.delete(Collection::Allocations, cid)?;
                 attempts += 1;
             }
-            Err(reason) => return Err(Failure::new(FailureKind::VmCreationFailed, reason)),
+            Err(reason) => return Err(CpiFailure::new(FailureKind::VmCreationFailed, reason)),
         }
     }
 }
@@ -103,7 +103,7 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
 /// VMs, so that the operator finds a VM whose CID was lost.
-fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failure> {
+fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = Filter { arguments: of_class.clone(), detail: true, ..Filter::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
@@ -131,7 +131,7 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<Failu
     }
     let reasons = reasons.join(", ");
     let message = format!("no node of resource class '{class}' is available and suitable: {reasons}");
-    Ok(Failure::new(FailureKind::VmCreationFailed, message))
+    Ok(CpiFailure::new(FailureKind::VmCreationFailed, message))
 }
 
 /// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as

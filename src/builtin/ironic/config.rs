@@ -19,9 +19,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::storage;
-use crate::cpi::agent::Agent;
+use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::read_json;
 use ironic::AccessSettings;
 
@@ -33,7 +33,7 @@ pub(super) struct Config {
     /// The storage tool and its settings.
     pub storage: storage::StorageSettings,
     #[serde(default)]
-    pub agent: Agent,
+    pub agent: AgentConfig,
     /// Time servers for the agent.
     #[serde(default)]
     pub ntp: Vec<String>,
@@ -61,7 +61,7 @@ impl Config {
     /// Reads the file and overrides its keys by those of the context. Errors do not quote values.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
-            Failure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
+            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"]
         {
@@ -71,7 +71,7 @@ impl Config {
         }
         // serde's message may quote a value, and some values are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
-            Failure::cloud(format!(
+            CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: ironic (a hash with endpoint), storage \
                  (a hash with tool: tgt and directory, portals; or tool: lvm+targetcli and volume_group, \
                  thin_pool, portals; or tool: command and program). Optional: agent.mbus (a URL), agent.cert \
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_context_overrides_the_file_and_errors_do_not_quote_values() {
+    fn context_overrides_the_file_and_errors_do_not_quote_values() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
         let storage = json!({"tool": "tgt", "directory": "/d", "portals": ["127.0.0.1:3260"]});

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::storage::Storage;
 use super::volume::Volume;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 
 /// The size of the file system in KiB. The settings are a few KiB.
 const SIZE: u32 = 4096;
@@ -18,7 +18,8 @@ const SIZE: u32 = 4096;
 /// Creates the volume. mke2fs fills the file system while it creates it, so nothing is mounted.
 pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
     // Only the owner can read the directory: the settings contain secrets.
-    let scratch = tempfile::tempdir().map_err(|error| Failure::io("creating a scratch directory", error))?;
+    let scratch =
+        tempfile::tempdir().map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
     let tree = scratch.path().join("tree");
     let image = scratch.path().join("image");
     let metadata = json!({"instance-id": volume.cid(), "uuid": volume.cid()});
@@ -29,7 +30,7 @@ pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> O
         ("openstack/latest/user_data", &json!(settings)),
     ] {
         write(&tree.join(path), content)
-            .map_err(|error| Failure::io(format_args!("writing '{path}'"), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("writing '{path}'"), error))?;
     }
     let output = Command::new("/usr/sbin/mke2fs")
         .args(["-q", "-t", "ext2", "-L", "config-2", "-E", "root_owner=0:0", "-d"])
@@ -37,11 +38,13 @@ pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> O
         .arg(format!("{SIZE}k"))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::io("running '/usr/sbin/mke2fs' (package e2fsprogs)", error))?;
+        .map_err(|error| CpiFailure::io("running '/usr/sbin/mke2fs' (package e2fsprogs)", error))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message").to_owned();
-        return Err(Failure::cloud(format!("creating the config drive '{volume}' failed: mke2fs: {reason}")));
+        return Err(CpiFailure::cloud(format!(
+            "creating the config drive '{volume}' failed: mke2fs: {reason}"
+        )));
     }
     storage.import(volume, &image)
 }

@@ -7,7 +7,7 @@ use super::rpc::IronicCall;
 use super::storage::{Export, Initiators, Login};
 use super::vm;
 use super::volume::{Volume, VolumeKind};
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use ironic::{Collection, Filter};
 
 /// `create_disk`.
@@ -21,7 +21,7 @@ pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
 /// `delete_disk`: fails while the disk is attached.
 pub(super) fn delete(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
     if let Some(node) = holder(call, disk)? {
-        return Err(Failure::cloud(format!(
+        return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
         )));
@@ -42,7 +42,7 @@ pub(super) fn has(call: &IronicCall, disk: &Volume) -> Outcome<Value> {
 pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
-        return Err(Failure::cloud(format!(
+        return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
         )));
@@ -50,7 +50,7 @@ pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<
     if mib.saturating_mul(1 << 20) < size {
         let (cid, current) = (disk.cid(), size.div_ceil(1 << 20));
         let message = format!("disk '{cid}' has {current} MiB and cannot be made smaller ({mib} MiB)");
-        return Err(Failure::new(FailureKind::NotSupported, message));
+        return Err(CpiFailure::new(FailureKind::NotSupported, message));
     }
     call.storage.grow(disk, mib)?;
     Ok(Value::Null)
@@ -65,7 +65,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
     }
     if let Some(other) = holder(call, disk)?.filter(|node| *node != machine.uuid) {
         let cid = disk.cid();
-        return Err(Failure::cloud(format!(
+        return Err(CpiFailure::cloud(format!(
             "disk '{cid}' is attached to another node, '{other}': detach it first"
         )));
     }
@@ -75,7 +75,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
     let login = Login::new(disk)?;
     let initiators = machine
         .initiators(&call.ironic)?
-        .map_err(|missing| Failure::cloud(format!("node '{}' has {missing}", machine.uuid)))?;
+        .map_err(|missing| CpiFailure::cloud(format!("node '{}' has {missing}", machine.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
     let attached = machine.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !attached {
@@ -183,7 +183,7 @@ mod tests {
     use crate::ironic::storage::Iscsi;
 
     #[test]
-    fn the_hint_has_a_path_only_if_the_root_is_on_iscsi() {
+    fn hint_has_a_path_only_if_the_root_is_on_iscsi() {
         let export = Export::Iscsi(Iscsi {
             portals: vec!["10.0.0.2:3260".to_owned(), "10.0.1.2:3260".to_owned()],
             iqns: vec!["iqn.x:disk".to_owned(); 2],

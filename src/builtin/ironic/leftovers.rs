@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::machine::text;
 use super::rpc::IronicCall;
 use super::vm;
-use crate::cpi::failure::{Failure, Outcome};
-use crate::cpi::process::Identity;
+use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::process::ProcessIdentity;
 use ironic::{Collection, Filter, Microversion, Object, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
@@ -30,7 +30,8 @@ pub(super) fn mark(call: &IronicCall, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let process = Identity::of(pid).map_err(|error| Failure::io("identifying this process", error))?;
+        let process =
+            ProcessIdentity::of(pid).map_err(|error| CpiFailure::io("identifying this process", error))?;
         extra[MAKING] = json!(process);
     }
     Ok(extra)
@@ -52,7 +53,7 @@ pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
         return Ok(());
     }
     for allocation in call.ironic.list(Collection::Allocations, &Filter::default())? {
-        if !is_leftover(&allocation).map_err(|error| Failure::io("checking the process of a VM", error))? {
+        if !is_leftover(&allocation).map_err(|error| CpiFailure::io("checking the process of a VM", error))? {
             continue;
         }
         let cid = text(&allocation, "uuid");
@@ -71,7 +72,7 @@ pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
 
 fn is_leftover(allocation: &Object) -> std::io::Result<bool> {
     let making = allocation.get("extra").and_then(|extra| extra.get(MAKING));
-    match making.and_then(|making| serde_json::from_value::<Identity>(making.clone()).ok()) {
+    match making.and_then(|making| serde_json::from_value::<ProcessIdentity>(making.clone()).ok()) {
         Some(process) => process.has_ended_here(),
         None => Ok(false),
     }
@@ -82,18 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leftover_names_a_process_of_this_boot_that_has_ended() {
+    fn leftovers_belong_to_ended_processes_of_this_boot() {
         let of = |making: Value| {
             let allocation = json!({"uuid": "u", "extra": {MAKING: making}});
             is_leftover(allocation.as_object().unwrap()).unwrap()
         };
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let identity = Identity::of(child.id() as i32).unwrap();
+        let identity = ProcessIdentity::of(child.id() as i32).unwrap();
         child.wait().unwrap();
         assert!(of(json!(identity)));
-        assert!(!of(json!(Identity { boot_id: "another".to_owned(), ..identity.clone() })));
-        assert!(!of(json!(Identity { pid_namespace: "another".to_owned(), ..identity })));
-        assert!(!of(json!(Identity::of(std::process::id() as i32).unwrap())));
+        assert!(!of(json!(ProcessIdentity { boot_id: "another".to_owned(), ..identity.clone() })));
+        assert!(!of(json!(ProcessIdentity { pid_namespace: "another".to_owned(), ..identity })));
+        assert!(!of(json!(ProcessIdentity::of(std::process::id() as i32).unwrap())));
         assert!(!of(json!("something else")) && !of(Value::Null));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::storage::{Export, Initiators, Login};
 use super::volume::{Volume, VolumeKind};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete
@@ -13,12 +13,12 @@ const DETACHED: &str = "monopile_detached";
 /// The key of a target's `extra` with the role of its volume. Only targets of this CPI have it.
 const ROLE: &str = "role";
 
-impl From<IronicError> for Failure {
-    fn from(error: IronicError) -> Failure {
+impl From<IronicError> for CpiFailure {
+    fn from(error: IronicError) -> CpiFailure {
         let ok_to_retry = error.is_transient();
         let error = base::Error::from(error);
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
-        Failure { ok_to_retry, ..Failure::cloud(format!("{}{hints}", error.chain().join(": "))) }
+        CpiFailure { ok_to_retry, ..CpiFailure::cloud(format!("{}{hints}", error.chain().join(": "))) }
     }
 }
 

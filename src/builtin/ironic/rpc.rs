@@ -11,9 +11,9 @@ use super::config::Config;
 use super::storage::Storage;
 use super::volume::{Volume, VolumeKind, not_found};
 use super::{disk, leftovers, stemcell, vm};
-use crate::cpi::agent::Agent;
+use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use crate::cpi::rpc::{Log, Request, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
@@ -34,7 +34,7 @@ pub(super) struct IronicCall<'a, 'l> {
 
 /// The part of the configuration that goes into the agent's settings.
 pub(super) struct CallConfig {
-    pub agent: Agent,
+    pub agent: AgentConfig,
     pub ntp: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log
 fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let method = request.method.clone();
     let method = method.as_str();
-    let (arguments, context, v2) = request.parts().map_err(Failure::before_any_effect)?;
+    let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let (least, most) = match method {
         "info" => (0, 0),
         "create_vm" => (5, 6),
@@ -65,11 +65,11 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         // The contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => {
             let message = "the networks of a VM of the 'ironic' CPI cannot be changed";
-            return Err(Failure::new(FailureKind::NotSupported, message).before_any_effect());
+            return Err(CpiFailure::new(FailureKind::NotSupported, message).before_any_effect());
         }
         _ => {
             let message = format!("the 'ironic' CPI has no method '{}'", method.escape_debug());
-            return Err(Failure::new(FailureKind::NotImplemented, message).before_any_effect());
+            return Err(CpiFailure::new(FailureKind::NotImplemented, message).before_any_effect());
         }
     };
     let mut arguments = Arguments::new(method, arguments, least, most)?;
@@ -79,20 +79,20 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": version}));
     }
 
-    let config = Config::load(config, &context).map_err(Failure::before_any_effect)?;
+    let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
     let outage_patience = config.outage_patience();
     // The run that started this process redacts what it shows.
     let access = config.ironic.access(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
-        Failure::cloud(format!(
+        CpiFailure::cloud(format!(
             "the section 'ironic' of the CPI's configuration is not valid: {problem}{hints}"
         ))
         .before_any_effect()
     })?;
-    let storage = config.storage.open().map_err(Failure::before_any_effect)?;
-    let mut ironic = Client::connect(access).map_err(|error| Failure::from(error).before_any_effect())?;
+    let storage = config.storage.open().map_err(CpiFailure::before_any_effect)?;
+    let mut ironic = Client::connect(access).map_err(|error| CpiFailure::from(error).before_any_effect())?;
     ironic.set_outage_patience(outage_patience);
     let mut call = IronicCall {
         ironic,
@@ -125,7 +125,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
             let networks = arguments.hash("networks")?;
             arguments.strings("disk_cids")?;
             let env = arguments.hash("environment")?;
-            vm::create(call, vm::Wanted { agent_id, stemcell, cloud_properties, networks, env })
+            vm::create(call, vm::VmRequest { agent_id, stemcell, cloud_properties, networks, env })
         }
         "delete_vm" => {
             let cid = vm_cid(&mut arguments)??;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::rpc::IronicCall;
 use super::volume::{Volume, VolumeKind};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive that contains one (`root.img`), gzipped
@@ -16,7 +16,7 @@ use artifact::archive::{Options, unpack_file};
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
     let volume = Volume::new(VolumeKind::Stemcell);
     let opening = |error| {
-        Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
+        CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
             .before_any_effect()
     };
     let mut head = [0; 512];
@@ -27,12 +27,12 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
         let scratch = tempfile::tempdir_in(base::files::durable::parent(image)).map_err(opening)?;
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
-            .map_err(|error| Failure::cloud(error.chain().join(": ")).before_any_effect())?;
-        let found = disk_image(&tree).map_err(Failure::before_any_effect)?;
-        check(&found).map_err(Failure::before_any_effect)?;
+            .map_err(|error| CpiFailure::cloud(error.chain().join(": ")).before_any_effect())?;
+        let found = disk_image(&tree).map_err(CpiFailure::before_any_effect)?;
+        check(&found).map_err(CpiFailure::before_any_effect)?;
         call.storage.import(&volume, &found)?;
     } else {
-        check(image).map_err(Failure::before_any_effect)?;
+        check(image).map_err(CpiFailure::before_any_effect)?;
         call.storage.import(&volume, image)?;
     }
     call.log(format_args!("stemcell '{}' created from '{}'", volume.cid(), image.display()));
@@ -68,12 +68,13 @@ fn disk_image(tree: &Path) -> Outcome<PathBuf> {
     if named.is_file() {
         return Ok(named);
     }
-    let entries = fs::read_dir(tree).map_err(|error| Failure::io("reading the stemcell's image", error))?;
+    let entries =
+        fs::read_dir(tree).map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
     let files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     match files.as_slice() {
         [only] => Ok(only.clone()),
-        files => Err(Failure::cloud(format!(
+        files => Err(CpiFailure::cloud(format!(
             "the stemcell's image is an archive with {} files, none of them root.img: it must contain \
              root.img, or exactly one file",
             files.len()
@@ -86,17 +87,17 @@ fn check(image: &Path) -> Outcome<()> {
     let mut head = [0; 4];
     let read = File::open(image)
         .and_then(|mut file| fill(&mut file, &mut head))
-        .map_err(|error| Failure::io("reading the stemcell's image", error))?;
+        .map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
     match &head[..read] {
-        b"QFI\xfb" => Err(Failure::cloud(
+        b"QFI\xfb" => Err(CpiFailure::cloud(
             "the stemcell's image is in qcow2 format, and machines boot only from raw images: use a stemcell \
              in a raw format, or convert it (qemu-img convert -O raw)",
         )),
-        b"KDMV" => Err(Failure::cloud(
+        b"KDMV" => Err(CpiFailure::cloud(
             "the stemcell's image is in VMDK format, and machines boot only from raw images: use a stemcell \
              in a raw format, or convert it (qemu-img convert -O raw)",
         )),
-        b"" => Err(Failure::cloud("the stemcell's image is empty: download or build the stemcell again")),
+        b"" => Err(CpiFailure::cloud("the stemcell's image is empty: download or build the stemcell again")),
         _ => Ok(()),
     }
 }

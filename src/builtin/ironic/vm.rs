@@ -11,13 +11,13 @@ use super::machine::{METADATA, Machine, text};
 use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{Volume, VolumeKind};
-use crate::cpi::agent::Identity;
+use crate::cpi::agent::AgentIdentity;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
-pub(super) struct Wanted {
+pub(super) struct VmRequest {
     pub agent_id: String,
     pub stemcell: Volume,
     pub cloud_properties: Hash,
@@ -33,7 +33,7 @@ const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// `create_vm`: returns the CID, under contract v2 also the networks. After an error, deletes all that was
 /// created.
-pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
@@ -53,7 +53,7 @@ pub(super) fn create(call: &mut IronicCall, wanted: Wanted) -> Outcome<Value> {
 
 /// Returns the error of a `create_vm` that failed and could not delete the VM's parts: it lists the parts,
 /// and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
-fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failure) -> Failure {
+fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
     // The deletion has waited for the server already.
     call.ironic.set_outage_patience(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(what, exists)| match exists {
@@ -67,7 +67,7 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: Failure, undoing: Failu
         true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
         false => "to delete it, call ",
     };
-    Failure {
+    CpiFailure {
         message: format!(
             "{failure}; cleaning up failed too: {undoing}; left over: {left}; {next}delete_vm of '{cid}'"
         ),
@@ -88,7 +88,7 @@ fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     let mut parts = vec![(node, machine.map(|machine| machine.is_some()))];
     if call.ironic.version() >= Microversion::ALLOCATIONS {
         let allocation = call.ironic.find(Collection::Allocations, cid);
-        let exists = allocation.map(|allocation| allocation.is_some()).map_err(Failure::from);
+        let exists = allocation.map(|allocation| allocation.is_some()).map_err(CpiFailure::from);
         parts.push((format!("allocation '{cid}'"), exists));
     }
     for volume in volumes(cid) {
@@ -105,8 +105,8 @@ fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
 
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
-fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
-    let failed = |message: String| Failure::new(FailureKind::VmCreationFailed, message);
+fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
+    let failed = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::mark(call, &wanted.agent_id)?;
     let node = claim(call, cid, &wanted.cloud_properties, extra)?;
     let machine = Machine::read(&call.ironic, &node)?;
@@ -127,17 +127,17 @@ fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
 
     // Cannot fail: `create` took the CID from a volume.
     let volume =
-        |kind| Volume::parse(kind, cid).ok_or_else(|| Failure::cloud(format!("'{cid}' is not a UUID")));
+        |kind| Volume::parse(kind, cid).ok_or_else(|| CpiFailure::cloud(format!("'{cid}' is not a UUID")));
     let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
     call.storage.copy(&wanted.stemcell, &root)?;
     if let Some(size) = wanted.cloud_properties.get("root_disk_size") {
         let size = size
             .as_u64()
-            .ok_or_else(|| Failure::call("create_vm: root_disk_size must be a whole number of MiB"))?;
+            .ok_or_else(|| CpiFailure::call("create_vm: root_disk_size must be a whole number of MiB"))?;
         call.storage.grow(&root, size)?;
     }
     let networks = with_addresses(call, &node, wanted.networks)?;
-    let settings = call.config.agent.settings(Identity {
+    let settings = call.config.agent.settings(AgentIdentity {
         agent_id: &wanted.agent_id,
         vm_cid: cid,
         networks: &networks,
@@ -172,7 +172,7 @@ fn make(call: &mut IronicCall, cid: &str, wanted: Wanted) -> Outcome<Hash> {
     }
     call.ironic
         .provision(&node, Provision::Active, call.deploy_patience)
-        .map_err(|error| Failure { kind: FailureKind::VmCreationFailed, ..Failure::from(error) })?;
+        .map_err(|error| CpiFailure { kind: FailureKind::VmCreationFailed, ..CpiFailure::from(error) })?;
     leftovers::unmark(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
     Ok(networks)
@@ -185,7 +185,7 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
         let Value::Object(network) = network else {
-            return Err(Failure::call(format!("create_vm: network '{name}' must be a hash")));
+            return Err(CpiFailure::call(format!("create_vm: network '{name}' must be a hash")));
         };
         let is_card = network.get("type").and_then(Value::as_str) != Some("vip");
         if is_card

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::cpi::failure::{Failure, FailureKind};
+use crate::cpi::failure::{CpiFailure, FailureKind};
 
 /// The content of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,23 +62,23 @@ impl Volume {
     }
 
     /// Returns the error for a volume that does not exist.
-    pub(super) fn not_found(&self) -> Failure {
+    pub(super) fn not_found(&self) -> CpiFailure {
         not_found(self.kind, &self.cid())
     }
 }
 
 /// Returns the error for a CID that does not exist.
-pub(super) fn not_found(kind: VolumeKind, cid: &str) -> Failure {
+pub(super) fn not_found(kind: VolumeKind, cid: &str) -> CpiFailure {
     let cid = cid.escape_debug();
     match kind {
         VolumeKind::Stemcell => {
-            Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
+            CpiFailure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
         }
         VolumeKind::Root | VolumeKind::Config => {
-            Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found"))
+            CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found"))
         }
-        VolumeKind::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
-        VolumeKind::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
+        VolumeKind::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+        VolumeKind::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cid_has_36_characters_and_one_spelling() {
+    fn cids_have_36_characters_and_one_spelling() {
         let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(volume.cid().len(), 36);
         assert_eq!(Volume::parse(VolumeKind::Disk, &volume.cid()), Some(volume));

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 
 /// The types of objects. Each type has a directory of its own in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +53,15 @@ impl Resource {
     }
 
     /// Returns the error for a CID that does not exist.
-    pub(crate) fn not_found(self, cid: &str) -> Failure {
+    pub(crate) fn not_found(self, cid: &str) -> CpiFailure {
         match self {
             Resource::Stemcell => {
-                Failure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
+                CpiFailure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
             }
-            Resource::Vm => Failure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
-            Resource::Disk => Failure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+            Resource::Vm => CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
+            Resource::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
             // The contract has no type for snapshots.
-            Resource::Snapshot => Failure::cloud(format!("snapshot '{cid}' not found")),
+            Resource::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Cid {
     }
 
     /// Returns the error for a CID that does not exist.
-    pub(crate) fn not_found(&self) -> Failure {
+    pub(crate) fn not_found(&self) -> CpiFailure {
         self.resource.not_found(&self.text)
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_cid_can_be_parsed() {
+    fn new_cid_can_be_parsed() {
         for resource in Resource::ALL {
             let cid = resource.new_cid();
             assert_eq!(resource.parse(cid.as_str()), Some(cid));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_not_cids() {
+    fn rejects_malformed_cids() {
         let good = Resource::Vm.new_cid();
         let upper = good.as_str().to_uppercase();
         for text in ["", "vm-", "vm-..", "../vm-x", "i-12345", upper.as_str(), "vm-{}", &format!("{good}/..")]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_cid_is_not_found() {
+    fn foreign_cids_are_not_found() {
         let mut arguments = Arguments::new("m", vec!["../../etc".into()], 1, 1).unwrap();
         assert_eq!(arguments.own_cid(Resource::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
     }

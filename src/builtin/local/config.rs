@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cpi::agent::Agent;
+use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::read_json;
 use crate::registry::Client;
 
@@ -29,7 +29,7 @@ pub(super) struct Config {
     /// The absolute path of the directory with all VMs, disks, stemcells and snapshots.
     pub root: PathBuf,
     #[serde(default)]
-    pub agent: Agent,
+    pub agent: AgentConfig,
     /// Time servers for the agent.
     #[serde(default)]
     pub ntp: Vec<String>,
@@ -60,7 +60,7 @@ impl Registry {
 
     /// Creates a client of the registry.
     pub(super) fn client(&self) -> Outcome<Client> {
-        Client::new(&self.endpoint()).map_err(|error| Failure::cloud(error.to_string()))
+        Client::new(&self.endpoint()).map_err(|error| CpiFailure::cloud(error.to_string()))
     }
 }
 
@@ -68,7 +68,7 @@ impl Config {
     /// Reads the file and overrides its keys by those of the context. Errors do not quote secrets.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
-            Failure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
+            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["root", "agent", "ntp", "registry"] {
             if let Some(value) = context.get(key) {
@@ -77,7 +77,7 @@ impl Config {
         }
         // serde's message may quote a value, and some values are secrets.
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
-            Failure::cloud(format!(
+            CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
                  URL), agent.cert (a hash), ntp (an array of strings), registry (host, port, username, \
                  password)",
@@ -86,7 +86,7 @@ impl Config {
         })?;
         if !config.root.is_absolute() || config.root.parent().is_none() {
             let root = config.root.display();
-            return Err(Failure::cloud(format!(
+            return Err(CpiFailure::cloud(format!(
                 "the CPI's root must be an absolute path below '/', not '{root}'"
             )));
         }
@@ -100,16 +100,16 @@ pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<Strin
     match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
         None => Ok(FORMATS.map(str::to_owned).to_vec()),
         Some(formats) => serde_json::from_value(formats.clone())
-            .map_err(|_| Failure::cloud("the CPI's stemcell_formats must be an array of strings")),
+            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
     }
 }
 
-impl Agent {
+impl AgentConfig {
     /// Returns the addresses at which the agent will listen: those of the host in the URL.
     pub(crate) fn listener(&self) -> Outcome<Vec<SocketAddr>> {
         let url = self.url()?;
         // Messages quote only host and port of the URL, because it contains a password.
-        let invalid = || Failure::cloud("agent.mbus must look like https://user:password@host:port");
+        let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
         let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
         let authority = rest.split('/').next().unwrap_or_default();
         let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
@@ -119,9 +119,9 @@ impl Agent {
         if host.is_empty() || port == 0 {
             return Err(invalid());
         }
-        let addresses = (host, port)
-            .to_socket_addrs()
-            .map_err(|error| Failure::io(format_args!("resolving the host '{host}' of agent.mbus"), error))?;
+        let addresses = (host, port).to_socket_addrs().map_err(|error| {
+            CpiFailure::io(format_args!("resolving the host '{host}' of agent.mbus"), error)
+        })?;
         Ok(addresses.collect())
     }
 }
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn the_context_overrides_the_file() {
+    fn context_overrides_the_file() {
         let config =
             load(json!({"root": "/a", "ntp": ["x"]}), json!({"root": "/b", "director_uuid": "d"})).unwrap();
         assert_eq!((config.root.as_path(), config.ntp.as_slice()), (Path::new("/b"), &["x".to_owned()][..]));
     }
 
     #[test]
-    fn the_configuration_can_limit_the_stemcell_formats() {
+    fn configuration_can_limit_the_stemcell_formats() {
         let dir = tempfile::tempdir().unwrap();
         let absent = dir.path().join("config.json");
         let formats = |context: Value| {
@@ -167,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_is_parsed_from_the_url() {
+    fn listener_is_parsed_from_the_url() {
         let listener = |url: &str| {
-            let agent = Agent { mbus: Some(url.to_owned()), cert: None };
+            let agent = AgentConfig { mbus: Some(url.to_owned()), cert: None };
             agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
         };
         assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");

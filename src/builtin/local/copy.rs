@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 
 /// Copies a tree with owners, times, links, holes and attributes into `to`, which may exist. Shares the
 /// blocks of files if the file system supports that.
@@ -13,11 +13,11 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
         .args([from, to])
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::io("running 'cp'", error))?;
+        .map_err(|error| CpiFailure::io("running 'cp'", error))?;
     if output.status.success() {
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let first = stderr.lines().next().unwrap_or("no message");
-    Err(Failure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
+    Err(CpiFailure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
 }

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::cid::{Cid, Resource};
 use super::rpc::LocalCall;
-use super::store::{Held, Store};
+use super::store::{Store, StoreLock};
 use super::{settings, vm};
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use base::files::durable::sync_parent;
 
@@ -28,7 +28,7 @@ const DOCUMENT: &str = "disk.json";
 
 /// The record of a disk.
 #[derive(Debug, Serialize, Deserialize)]
-struct Document {
+struct DiskRecord {
     cid: String,
     /// In MiB.
     size: u64,
@@ -52,8 +52,8 @@ pub(super) fn create(
         .create(&data)
         // The mode at the top of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
-        .map_err(|error| Failure::io(format_args!("creating '{}'", data.display()), error))?;
-    let document = Document { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
+        .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
+    let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
     write_json(&staged.path.join(DOCUMENT), &document)?;
     store.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
@@ -79,10 +79,10 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
         return Ok(());
     };
     match find_data(store, cid)? {
-        Some(Data::Attached(vm)) => {
-            Err(Failure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")))
+        Some(DiskData::Attached(vm)) => {
+            Err(CpiFailure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")))
         }
-        Some(Data::Detached) | None => store.discard(cid, held),
+        Some(DiskData::Detached) | None => store.discard(cid, held),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
 pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
-    let refuse = |why: String| Err(Failure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
+    let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
     if let Some(vm) = attached_to(store, cid)? {
         return refuse(format!("is attached to VM '{vm}': detach it to resize it"));
     }
@@ -106,7 +106,7 @@ pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
 /// `set_disk_metadata`.
 pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
-    let document = Document { metadata, ..document(&held, cid)? };
+    let document = DiskRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT), &document)?;
     Ok(Value::Null)
 }
@@ -121,7 +121,7 @@ pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
             call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
         }
         Some(other) => {
-            return Err(Failure::cloud(format!(
+            return Err(CpiFailure::cloud(format!(
                 "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it \
                     first"
             )));
@@ -150,7 +150,7 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
     match attached_to(store, cid)? {
         Some(other) if other == *vm => {
             if vm::mounts(&holder, cid)? {
-                return Err(Failure::cloud(format!(
+                return Err(CpiFailure::cloud(format!(
                     "disk '{cid}' is still mounted in VM '{vm}': the agent must unmount it first"
                 )));
             }
@@ -158,7 +158,7 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
             call.log(format_args!("disk '{cid}' detached from VM '{vm}'"));
         }
         Some(other) => {
-            return Err(Failure::cloud(format!(
+            return Err(CpiFailure::cloud(format!(
                 "disk '{cid}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
             )));
         }
@@ -173,7 +173,7 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
 /// Moves the data of a disk back from the devices of a VM that has ended.
 pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
     let held = store.hold(cid)?.ok_or_else(|| {
-        Failure::cloud(format!(
+        CpiFailure::cloud(format!(
             "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
             device.display()
         ))
@@ -182,7 +182,7 @@ pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> 
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
-pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
+pub(super) fn data(store: &Store, held: &StoreLock, cid: &Cid) -> Outcome<PathBuf> {
     Ok(match attached_to(store, cid)? {
         Some(vm) => vm::device(&store.path(&vm), cid),
         None => held.path.join(DATA),
@@ -190,7 +190,7 @@ pub(super) fn data(store: &Store, held: &Held, cid: &Cid) -> Outcome<PathBuf> {
 }
 
 /// The place of a disk's data.
-enum Data {
+enum DiskData {
     /// In the disk's own directory.
     Detached,
     /// In the devices of this VM.
@@ -200,9 +200,9 @@ enum Data {
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
 fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
     match find_data(store, cid)? {
-        Some(Data::Detached) => Ok(None),
-        Some(Data::Attached(vm)) => Ok(Some(vm)),
-        None => Err(Failure::cloud(format!(
+        Some(DiskData::Detached) => Ok(None),
+        Some(DiskData::Attached(vm)) => Ok(Some(vm)),
+        None => Err(CpiFailure::cloud(format!(
             "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM",
             store.path(cid).join(DATA).display()
         ))),
@@ -210,19 +210,19 @@ fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
 }
 
 /// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
-fn find_data(store: &Store, cid: &Cid) -> Outcome<Option<Data>> {
+fn find_data(store: &Store, cid: &Cid) -> Outcome<Option<DiskData>> {
     let home = store.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Failure::io(format_args!("looking for '{}'", path.display()), error)),
+        Err(error) => Err(CpiFailure::io(format_args!("looking for '{}'", path.display()), error)),
     };
     if is_dir(&home)? {
-        return Ok(Some(Data::Detached));
+        return Ok(Some(DiskData::Detached));
     }
     for vm in store.list(Resource::Vm)? {
         if is_dir(&vm::device(&store.path(&vm), cid))? {
-            return Ok(Some(Data::Attached(vm)));
+            return Ok(Some(DiskData::Attached(vm)));
         }
     }
     Ok(None)
@@ -235,13 +235,13 @@ fn move_data(from: &Path, to: &Path) -> Outcome<()> {
         sync_parent(from)
     };
     rename().map_err(|error| {
-        Failure::io(format_args!("moving '{}' to '{}'", from.display(), to.display()), error)
+        CpiFailure::io(format_args!("moving '{}' to '{}'", from.display(), to.display()), error)
     })
 }
 
-fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
+fn document(held: &StoreLock, cid: &Cid) -> Outcome<DiskRecord> {
     read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
         let path = held.path.join(DOCUMENT);
-        Failure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
+        CpiFailure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
     })
 }

@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::boot::Report;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
-use crate::cpi::process::{Identity, timespec};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::process::{ProcessIdentity, timespec};
 
 /// The log of init and agent, in the VM's directory. Both stages of a boot and the agent inherit the open
 /// file, and with it a shared lock, see [`wait_until_empty`].
@@ -28,7 +28,7 @@ const REPORT_LIMIT: usize = 64 << 10;
 
 /// A VM whose init and agent run. It ends if this is dropped without a commit.
 pub(super) struct Booted {
-    pub init: Identity,
+    pub init: ProcessIdentity,
     /// Limitations of the VM, for the log.
     pub notes: Vec<String>,
     stdin: ChildStdin,
@@ -37,7 +37,7 @@ pub(super) struct Booted {
 impl Booted {
     /// Lets the VM run on without this process.
     pub(super) fn commit(mut self) -> Outcome<()> {
-        self.stdin.write_all(b"\n").map_err(|error| Failure::io("releasing the booted VM", error))
+        self.stdin.write_all(b"\n").map_err(|error| CpiFailure::io("releasing the booted VM", error))
     }
 }
 
@@ -45,7 +45,7 @@ impl Booted {
 pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
-        Failure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
+        CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
     log.lock_shared().map_err(failed)?;
@@ -64,7 +64,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
         .spawn()
         .map_err(failed)?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Failure::cloud(
+        return Err(CpiFailure::cloud(
             "starting 'vm-boot' failed: it has no pipes for standard input and output",
         ));
     };
@@ -85,7 +85,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
                     None => "'vm-boot' ended early without a message".to_owned(),
                 },
             };
-            Err(Failure::new(FailureKind::VmCreationFailed, format!("booting the VM failed: {why}")))
+            Err(CpiFailure::new(FailureKind::VmCreationFailed, format!("booting the VM failed: {why}")))
         }
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
 /// themselves after a moment.
 pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
     let path = vm_dir.join(LOG);
-    let failed = |error: io::Error| Failure::io(format_args!("locking '{}'", path.display()), error);
+    let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -113,7 +113,7 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
             Err(fs::TryLockError::WouldBlock) => {
                 let dir = vm_dir.display();
                 let limit = BOOT_LIMIT.as_secs();
-                return Err(Failure::cloud(format!(
+                return Err(CpiFailure::cloud(format!(
                     "a process of the VM in '{dir}' still runs after {limit} s: end it, then try again \
                      (`fuser -v {}` shows it)",
                     path.display()
@@ -125,7 +125,7 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
 
 /// Reads reports until both stages are complete, one reports a failure, or both have ended. The init is
 /// `None` if both have ended.
-fn follow(reports: &mut Reports) -> (Option<Identity>, Vec<String>, Result<(), String>) {
+fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Result<(), String>) {
     let (mut init, mut notes, mut ready) = (None, Vec::new(), false);
     loop {
         if ready && init.is_some() {
@@ -144,7 +144,7 @@ fn follow(reports: &mut Reports) -> (Option<Identity>, Vec<String>, Result<(), S
 }
 
 /// Ends both stages of a boot that failed.
-fn end(child: &mut Child, init: Option<&Identity>) {
+fn end(child: &mut Child, init: Option<&ProcessIdentity>) {
     // Errors mean that the process has ended already.
     if let Some(init) = init {
         let _ = init.stop(Duration::from_millis(500));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::SCRIPT_PATH;
 use crate::cpi::args::{Hash, type_name};
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 
 /// The name of the cloud property.
 const PROPERTY: &str = "needs";
@@ -30,7 +30,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
-    Err(Failure::new(
+    Err(CpiFailure::new(
         FailureKind::NotSupported,
         format!(
             "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on \
@@ -44,7 +44,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
 /// Returns the programs and their packages.
 fn needs(cloud_properties: &Hash) -> Outcome<Vec<(&str, &str)>> {
     let mismatch = |given: String| {
-        Failure::call(format!(
+        CpiFailure::call(format!(
             "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \
                 {given} given"
         ))
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_its_package() {
+    fn missing_program_is_named_with_its_package() {
         let needs =
             json!({"needs": {"sh": "dash", "no-such-program": "b", "nor-this": "a", "nor-that": "b"}});
         let (kind, message) = checked(needs).unwrap_err();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_other_types_are_refused() {
+    fn paths_and_other_types_are_rejected() {
         for wrong in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
             let (kind, message) = checked(json!({"needs": wrong})).unwrap_err();
             assert_eq!(kind, FailureKind::InvalidCall, "{message}");

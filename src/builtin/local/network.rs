@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::cpi::args::{Hash, type_name};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 
 /// The name of the cloud property.
 const PROPERTY: &str = "network_namespace";
@@ -17,7 +17,7 @@ pub(super) fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
-        Some(other) => Err(Failure::call(format!(
+        Some(other) => Err(CpiFailure::call(format!(
             "create_vm: cloud property {PROPERTY} must be an absolute path, {} given",
             type_name(other)
         ))),
@@ -42,12 +42,12 @@ pub(super) fn inside<T: Send>(
     // Each thread has its own namespace, so a new thread enters it and this one stays.
     std::thread::scope(|scope| {
         let checking = scope.spawn(|| {
-            enter(namespace).map_err(Failure::cloud)?;
+            enter(namespace).map_err(CpiFailure::cloud)?;
             check()
         });
         checking.join().unwrap_or_else(|_| {
             let path = namespace.display();
-            Err(Failure::cloud(format!("checking the network namespace '{path}' ended with a panic")))
+            Err(CpiFailure::cloud(format!("checking the network namespace '{path}' ended with a panic")))
         })
     })
 }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_for_a_missing_namespace_names_it() {
+    fn error_for_a_missing_namespace_names_it() {
         let error = inside(Some(Path::new("/nowhere")), || Ok(())).unwrap_err();
         assert!(error.message.contains("'/nowhere'"), "{error}");
         assert_eq!(inside(None, || Ok(7)).unwrap(), 7);

@@ -10,7 +10,7 @@ use super::config::{Config, stemcell_formats};
 use super::store::Store;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use crate::cpi::rpc::{Log, Request, api_version, exchange};
 use base::Result;
 
@@ -43,7 +43,7 @@ pub(super) fn serve(
 
 fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let method = request.method.clone();
-    let (arguments, context, v2) = request.parts().map_err(Failure::before_any_effect)?;
+    let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
     // These two methods must work without a complete configuration.
@@ -57,14 +57,14 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         _ => {}
     }
 
-    let config = Config::load(config, &context).map_err(Failure::before_any_effect)?;
+    let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
     let mut call = LocalCall { executable, config, v2, log };
     let call = &mut call;
     match method {
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
-            needs::check(&properties).map_err(Failure::before_any_effect)?;
+            needs::check(&properties).map_err(CpiFailure::before_any_effect)?;
             creating(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {
@@ -73,7 +73,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
-            let wanted = vm::Wanted {
+            let wanted = vm::VmRequest {
                 agent_id: arguments.string("agent_id")?,
                 stemcell: arguments.own_cid(Resource::Stemcell)?,
                 cloud_properties: arguments.hash("cloud_properties")?,
@@ -143,12 +143,12 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             deleting(call, |call, store| snapshot::delete(call, store, &cid))
         }
         // The contract v1 requires this error; the caller then creates a new VM.
-        "configure_networks" => Err(Failure::new(
+        "configure_networks" => Err(CpiFailure::new(
             FailureKind::NotSupported,
             "the networks of a VM of the 'local' CPI cannot be changed",
         )
         .before_any_effect()),
-        _ => Err(Failure::new(
+        _ => Err(CpiFailure::new(
             FailureKind::NotImplemented,
             format!("the 'local' CPI has no method '{}'", method.escape_debug()),
         )

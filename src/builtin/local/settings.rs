@@ -14,10 +14,10 @@ use super::boot::{SETTINGS, USER_DATA};
 use super::cid::Cid;
 use super::disk;
 use super::rpc::LocalCall;
-use super::store::Held;
+use super::store::StoreLock;
 use super::vm;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;
 
@@ -55,26 +55,26 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
 }
 
 /// Adds an attached disk with its hint to the settings of a VM.
-pub(super) fn add_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn add_disk(call: &LocalCall, held: &StoreLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Removes a disk from the settings of a VM.
-pub(super) fn remove_disk(call: &LocalCall, held: &Held, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn remove_disk(call: &LocalCall, held: &StoreLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
 
 /// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
-fn change(call: &LocalCall, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
+fn change(call: &LocalCall, held: &StoreLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(failed)?;
         let mut settings = settings.ok_or_else(|| {
-            Failure::cloud(format!(
+            CpiFailure::cloud(format!(
                 "the registry has no settings of VM '{vm}', although the VM was created with them: recreate \
                     the VM"
             ))
@@ -85,16 +85,16 @@ fn change(call: &LocalCall, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash
     let path = held.path.join(SETTINGS);
     let mut settings: Hash = read_json(&path)?.ok_or_else(|| {
         let path = path.display();
-        Failure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
+        CpiFailure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
     })?;
     change(persistent_disks(&mut settings)?);
     write_json(&path, &settings)?;
     // The first boot of a VM copies its settings there.
     if held.path.join(INSIDE).is_dir() {
         let text = serde_json::to_vec(&settings)
-            .map_err(|error| Failure::io(format_args!("encoding the settings of VM '{vm}'"), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("encoding the settings of VM '{vm}'"), error))?;
         replace_inside(&held.path, &text)
-            .map_err(|error| Failure::io(format_args!("writing the settings inside VM '{vm}'"), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("writing the settings inside VM '{vm}'"), error))?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn change(call: &LocalCall, held: &Held, vm: &Cid, change: impl FnOnce(&mut Hash
 fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
     match &call.config.registry {
         Some(registry) => registry.client(),
-        None => Err(Failure::cloud(format!(
+        None => Err(CpiFailure::cloud(format!(
             "the settings of VM '{vm}' are in a registry, but the CPI's configuration has no `registry`"
         ))),
     }
@@ -117,7 +117,7 @@ fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
             *next = json!({});
         }
         let Value::Object(next) = next else {
-            return Err(Failure::cloud(format!("'{key}' in a VM's settings must be a hash")));
+            return Err(CpiFailure::cloud(format!("'{key}' in a VM's settings must be a hash")));
         };
         at = next;
     }
@@ -144,8 +144,8 @@ fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn failed(error: base::Error) -> Failure {
-    Failure::cloud(error.chain().join(": "))
+fn failed(error: base::Error) -> CpiFailure {
+    CpiFailure::cloud(error.chain().join(": "))
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use super::disk;
 use super::rpc::LocalCall;
 use super::store::Store;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
 /// needs more stops the jobs first.
 pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
-    let held = store.require(disk).map_err(Failure::before_any_effect)?;
-    let data = disk::data(store, &held, disk).map_err(Failure::before_any_effect)?;
+    let held = store.require(disk).map_err(CpiFailure::before_any_effect)?;
+    let data = disk::data(store, &held, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = Resource::Snapshot.new_cid();
     let staged = store.stage(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;

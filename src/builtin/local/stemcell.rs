@@ -10,7 +10,7 @@ use super::copy::copy_tree;
 use super::rpc::LocalCall;
 use super::store::Store;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};
 
@@ -25,7 +25,7 @@ pub(super) fn create(
     cloud_properties: Hash,
 ) -> Outcome<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
-        Failure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
+        CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
             .before_any_effect()
     })?;
     let cid = Resource::Stemcell.new_cid();
@@ -37,7 +37,7 @@ pub(super) fn create(
         // A root file system has absolute links. They are kept, and the CPI never follows them.
         let options = Options { links: Links::Verbatim, ..Options::default() };
         unpack_file(image, "the stemcell's image", &target, None, &options, &mut |_, _| {})
-            .map_err(|error| Failure::cloud(error.chain().join(": ")))?;
+            .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?;
     }
     write_json(
         &staged.path.join("stemcell.json"),

@@ -17,9 +17,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::cid::{Cid, Resource};
 use super::launch;
 use super::vm;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::{private_dir, read_json};
-use crate::cpi::process::Identity;
+use crate::cpi::process::ProcessIdentity;
 use base::files;
 use base::files::PLACE_ID;
 use base::files::durable::sync_parent;
@@ -31,7 +31,7 @@ pub(super) struct Store {
 }
 
 /// A directory that this process has locked exclusively.
-pub(super) struct Held {
+pub(super) struct StoreLock {
     pub path: PathBuf,
     _lock: File,
 }
@@ -53,18 +53,19 @@ impl Store {
                 }
             }
         };
-        open().map_err(|error| Failure::io(format_args!("opening the cloud in '{}'", root.display()), error))
+        open()
+            .map_err(|error| CpiFailure::io(format_args!("opening the cloud in '{}'", root.display()), error))
     }
 
     /// Opens the cloud, and creates it if it does not exist.
     pub(super) fn make(root: &Path) -> Outcome<Store> {
         loop {
             private_dir(root).map_err(|error| {
-                Failure::io(format_args!("creating the cloud in '{}'", root.display()), error)
+                CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(store) = Store::open(root)? {
                 store.identify().map_err(|error| {
-                    Failure::io(format_args!("writing the id of '{}'", root.display()), error)
+                    CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
                 return Ok(store);
             }
@@ -119,7 +120,7 @@ impl Store {
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(metadata.is_dir()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Failure::io(format_args!("looking for '{}'", path.display()), error)),
+            Err(error) => Err(CpiFailure::io(format_args!("looking for '{}'", path.display()), error)),
         }
     }
 
@@ -131,20 +132,20 @@ impl Store {
 
     /// Locks an object, waiting for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
-    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<Held>> {
+    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<StoreLock>> {
         hold(&self.path(cid), false)
-            .map_err(|error| Failure::io(format_args!("locking '{}'", self.path(cid).display()), error))
+            .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Locks an object, or fails with "not found".
-    pub(super) fn require(&self, cid: &Cid) -> Outcome<Held> {
+    pub(super) fn require(&self, cid: &Cid) -> Outcome<StoreLock> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
     /// Creates an empty, locked directory in `staging/`, to create an object in it.
-    pub(super) fn stage(&self, cid: &Cid) -> Outcome<Held> {
+    pub(super) fn stage(&self, cid: &Cid) -> Outcome<StoreLock> {
         let path = self.staging().join(cid.as_str());
-        let make = || -> io::Result<Held> {
+        let make = || -> io::Result<StoreLock> {
             loop {
                 private_dir(&self.staging())?;
                 DirBuilder::new().mode(0o700).create(&path)?;
@@ -154,11 +155,11 @@ impl Store {
                 }
             }
         };
-        make().map_err(|error| Failure::io(format_args!("creating '{}'", path.display()), error))
+        make().map_err(|error| CpiFailure::io(format_args!("creating '{}'", path.display()), error))
     }
 
     /// Moves a staged directory to its place. The object exists from then on.
-    pub(super) fn publish(&self, cid: &Cid, staged: Held) -> Outcome<Held> {
+    pub(super) fn publish(&self, cid: &Cid, staged: StoreLock) -> Outcome<StoreLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
             private_dir(&self.root.join(cid.resource().directory()))?;
@@ -166,13 +167,13 @@ impl Store {
             sync_parent(&path)
         };
         publish().map_err(|error| {
-            Failure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
+            CpiFailure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
         })?;
-        Ok(Held { path, _lock: staged._lock })
+        Ok(StoreLock { path, _lock: staged._lock })
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(super) fn discard(&self, cid: &Cid, held: Held) -> Outcome<()> {
+    pub(super) fn discard(&self, cid: &Cid, held: StoreLock) -> Outcome<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -180,12 +181,12 @@ impl Store {
             sync_parent(&held.path)
         };
         unpublish()
-            .map_err(|error| Failure::io(format_args!("removing '{}'", held.path.display()), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("removing '{}'", held.path.display()), error))?;
         self.clear(&path)
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(super) fn sweep_one(&self, staged: Held) -> Outcome<()> {
+    pub(super) fn sweep_one(&self, staged: StoreLock) -> Outcome<()> {
         self.clear(&staged.path)
     }
 
@@ -201,7 +202,9 @@ impl Store {
                     swept += 1;
                 }
                 Ok(None) => {}
-                Err(error) => return Err(Failure::io(format_args!("locking '{}'", path.display()), error)),
+                Err(error) => {
+                    return Err(CpiFailure::io(format_args!("locking '{}'", path.display()), error));
+                }
             }
         }
         Ok(swept)
@@ -210,12 +213,12 @@ impl Store {
     /// Removes one directory of `staging/`. Ends the processes of a VM in it first, and moves the data of its
     /// disks back.
     fn clear(&self, path: &Path) -> Outcome<()> {
-        if let Some(process) = read_json::<Identity>(&path.join(vm::PROCESS))? {
+        if let Some(process) = read_json::<ProcessIdentity>(&path.join(vm::PROCESS))? {
             vm::stop(&process)?;
         }
         launch::wait_until_empty(path)?;
         vm::return_disks(self, path)?;
-        let failed = |error| Failure::io(format_args!("removing '{}'", path.display()), error);
+        let failed = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
         match fs::remove_dir(path.join(vm::DEVICES)) {
             // If the directory is not empty, a leftover is better than a lost disk.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -256,12 +259,12 @@ pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
     };
     match read() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        result => result.map_err(|error| Failure::io(format_args!("listing '{}'", path.display()), error)),
+        result => result.map_err(|error| CpiFailure::io(format_args!("listing '{}'", path.display()), error)),
     }
 }
 
 /// Locks a directory. Returns `None` if it does not exist, or, with `now`, if another process holds the lock.
-fn hold(path: &Path, now: bool) -> io::Result<Option<Held>> {
+fn hold(path: &Path, now: bool) -> io::Result<Option<StoreLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -277,7 +280,7 @@ fn hold(path: &Path, now: bool) -> io::Result<Option<Held>> {
         lock.lock()?;
     }
     // The holder before may have moved the directory.
-    Ok(is_same(&lock, path)?.then(|| Held { path: path.to_owned(), _lock: lock }))
+    Ok(is_same(&lock, path)?.then(|| StoreLock { path: path.to_owned(), _lock: lock }))
 }
 
 /// Returns true if `path` is the directory that was opened.
@@ -295,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_staged_object_does_not_exist_and_leftovers_are_removed() {
+    fn staged_objects_are_invisible_and_leftovers_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         assert!(Store::open(&root).unwrap().is_none());
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_stays_while_a_call_runs_or_an_object_exists() {
+    fn root_is_kept_while_in_use_or_not_empty() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         let other = Store::make(&root).unwrap();
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_of_a_leftover_are_moved_back() {
+    fn disks_of_half_made_vms_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::make(&dir.path().join("cloud")).unwrap();
         let disk = Resource::Disk.new_cid();

@@ -20,13 +20,13 @@ use super::copy::copy_tree;
 use super::disk;
 use super::launch;
 use super::rpc::LocalCall;
-use super::store::{self, Held, Store};
+use super::store::{self, Store, StoreLock};
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
 use crate::cpi::args::{Arguments, Hash, type_name};
-use crate::cpi::failure::{Failure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use crate::cpi::files::{read_json, write_json};
-use crate::cpi::process::Identity;
+use crate::cpi::process::ProcessIdentity;
 use base::files;
 
 /// The directory of attached disks, below the VM's directory.
@@ -38,7 +38,7 @@ const DOCUMENT: &str = "vm.json";
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The arguments of `create_vm`.
-pub(super) struct Wanted {
+pub(super) struct VmRequest {
     pub agent_id: String,
     pub stemcell: Cid,
     pub cloud_properties: Hash,
@@ -49,7 +49,7 @@ pub(super) struct Wanted {
 
 /// The record of a VM. It does not include `env`, which contains secrets that only the agent needs.
 #[derive(Debug, Serialize, Deserialize)]
-struct Document {
+struct VmRecord {
     cid: String,
     agent_id: String,
     stemcell_cid: String,
@@ -67,7 +67,7 @@ struct Document {
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: VmRequest) -> Outcome<Value> {
     let (namespace, networks, stemcell) = (|| -> Outcome<_> {
         let namespace = network::namespace(&wanted.cloud_properties)?;
         let listener = call.config.agent.listener()?;
@@ -78,7 +78,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
         })?;
         Ok((namespace, networks, store.require(&wanted.stemcell)?))
     })()
-    .map_err(Failure::before_any_effect)?;
+    .map_err(CpiFailure::before_any_effect)?;
 
     let cid = Resource::Vm.new_cid();
     let staged = store.stage(&cid)?;
@@ -89,8 +89,8 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
         DirBuilder::new()
             .mode(0o755)
             .create(staged.path.join(DEVICES))
-            .map_err(|error| Failure::io("creating the VM's directory for devices", error))?;
-        let mut document = Document {
+            .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
+        let mut document = VmRecord {
             cid: cid.to_string(),
             agent_id: wanted.agent_id.clone(),
             stemcell_cid: wanted.stemcell.to_string(),
@@ -102,7 +102,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: Wanted) -> Out
             created_at: base::encoding::now(),
             metadata: Hash::new(),
         };
-        let settings = call.config.agent.settings(agent::Identity {
+        let settings = call.config.agent.settings(agent::AgentIdentity {
             agent_id: &wanted.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
@@ -154,7 +154,7 @@ pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
         let path = held.path.join(volatile);
         if is_real_dir(&held.path, volatile) {
             files::remove_tree(&path)
-                .map_err(|error| Failure::io(format_args!("clearing '{}'", path.display()), error))?;
+                .map_err(|error| CpiFailure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }
     let namespace = network::namespace(&document(&held, cid)?.cloud_properties)?;
@@ -166,21 +166,21 @@ pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
 /// `set_vm_metadata`.
 pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
-    let document = Document { metadata, ..document(&held, cid)? };
+    let document = VmRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT), &document)?;
     Ok(Value::Null)
 }
 
-fn document(held: &Held, cid: &Cid) -> Outcome<Document> {
+fn document(held: &StoreLock, cid: &Cid) -> Outcome<VmRecord> {
     read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
         let path = held.path.join(DOCUMENT);
-        Failure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
+        CpiFailure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
     })
 }
 
 /// Returns true if the VM was created with its agent's settings in the registry.
-pub(super) fn settings_are_in_registry(held: &Held) -> Outcome<bool> {
-    Ok(read_json::<Document>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
+pub(super) fn settings_are_in_registry(held: &StoreLock) -> Outcome<bool> {
+    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
 }
 
 /// `get_disks`: returns the CIDs of the attached disks.
@@ -200,12 +200,12 @@ pub(super) fn size(wanted: Hash) -> Outcome<Value> {
         (arguments.size("cpu")?, arguments.size("ram")?, arguments.size("ephemeral_disk_size")?);
     let cpus = std::thread::available_parallelism().map_or(u64::MAX, |count| count.get() as u64);
     if cpu > cpus {
-        return Err(Failure::cloud(format!("cpu: the VM needs {cpu} CPUs, and this machine has {cpus}")));
+        return Err(CpiFailure::cloud(format!("cpu: the VM needs {cpu} CPUs, and this machine has {cpus}")));
     }
     let info = rustix::system::sysinfo();
     let memory = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) >> 20;
     if ram > memory {
-        return Err(Failure::cloud(format!(
+        return Err(CpiFailure::cloud(format!(
             "ram: the VM needs {ram} MiB of memory, and this machine has {memory} MiB"
         )));
     }
@@ -218,9 +218,9 @@ pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 /// Returns true if the running VM has mounted the attached disk.
-pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
-    let Some(process) = read_json::<Identity>(&held.path.join(PROCESS))? else { return Ok(false) };
-    let running = process.is_running().map_err(|error| Failure::io("checking the VM's init", error))?;
+pub(super) fn mounts(held: &StoreLock, disk: &Cid) -> Outcome<bool> {
+    let Some(process) = read_json::<ProcessIdentity>(&held.path.join(PROCESS))? else { return Ok(false) };
+    let running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !running {
         return Ok(false);
     }
@@ -235,15 +235,15 @@ pub(super) fn mounts(held: &Held, disk: &Cid) -> Outcome<bool> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
             Ok(false)
         }
-        Err(error) => Err(Failure::io(format_args!("reading '{path}'"), error)),
+        Err(error) => Err(CpiFailure::io(format_args!("reading '{path}'"), error)),
     }
 }
 
 /// Stops init, and with it all processes of the VM.
-pub(super) fn stop(process: &Identity) -> Outcome<()> {
+pub(super) fn stop(process: &ProcessIdentity) -> Outcome<()> {
     process
         .stop(STOP_GRACE)
-        .map_err(|error| Failure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
+        .map_err(|error| CpiFailure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
@@ -256,8 +256,8 @@ pub(super) fn return_disks(store: &Store, vm: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn halt(held: &Held) -> Outcome<()> {
-    match read_json::<Identity>(&held.path.join(PROCESS))? {
+fn halt(held: &StoreLock) -> Outcome<()> {
+    match read_json::<ProcessIdentity>(&held.path.join(PROCESS))? {
         Some(process) => stop(&process),
         None => Ok(()),
     }
@@ -278,7 +278,7 @@ fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
     for name in store::names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // Identified first, so that no other process with this pid is signalled.
-        let Ok(process) = Identity::of(pid) else { continue };
+        let Ok(process) = ProcessIdentity::of(pid) else { continue };
         if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
             stop(&process)?;
             any = true;
@@ -288,7 +288,7 @@ fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
 }
 
 /// Boots the VM in this directory and records its init.
-fn boot(call: &mut LocalCall, held: &Held, namespace: Option<&Path>) -> Outcome<()> {
+fn boot(call: &mut LocalCall, held: &StoreLock, namespace: Option<&Path>) -> Outcome<()> {
     let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
@@ -313,7 +313,9 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
     for (name, network) in &mut networks {
         let given = type_name(network);
         let Value::Object(network) = network else {
-            return Err(Failure::call(format!("create_vm: network '{name}' must be a hash, {given} given")));
+            return Err(CpiFailure::call(format!(
+                "create_vm: network '{name}' must be a hash, {given} given"
+            )));
         };
         let kind = match network.get("type") {
             None => "manual",
@@ -326,7 +328,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
             }
             "vip" => {}
             _ => {
-                return Err(Failure::call(format!(
+                return Err(CpiFailure::call(format!(
                     "create_vm: network '{name}' must be of type manual, dynamic or vip"
                 )));
             }
@@ -338,9 +340,9 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
 /// Fails if a manual address is not an address of this machine.
 fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
     let ip = ip.and_then(Value::as_str).unwrap_or_default();
-    let address: IpAddr = ip
-        .parse()
-        .map_err(|_| Failure::call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'")))?;
+    let address: IpAddr = ip.parse().map_err(|_| {
+        CpiFailure::call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
+    })?;
     TcpListener::bind((address, 0)).map(drop).map_err(|error| {
         creation_failed(format!(
             "the address {ip} of network '{name}' cannot be used: {error}; VMs of the 'local' CPI share this \
@@ -370,8 +372,8 @@ fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
     Ok(())
 }
 
-fn creation_failed(message: String) -> Failure {
-    Failure::new(FailureKind::VmCreationFailed, message)
+fn creation_failed(message: String) -> CpiFailure {
+    CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
 
 #[cfg(test)]
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_the_machine_are_refused() {
+    fn rejects_sizes_beyond_the_machine() {
         let small = json!({"cpu": 1, "ram": 16, "ephemeral_disk_size": 10});
         assert_eq!(size(hash(small)).unwrap(), json!({"cpu": 1, "ram": 16, "ephemeral_disk": {"size": 10}}));
         assert!(size(hash(json!({"cpu": 100_000, "ram": 16, "ephemeral_disk_size": 10}))).is_err());
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_an_error() {
+    fn port_in_use_is_an_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = check_port_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));

@@ -9,7 +9,7 @@ mod volume;
 
 use clap::{Args, Subcommand};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use base::Result;
 use connection::Connection;
@@ -34,7 +34,7 @@ enum BaremetalCommand {
 }
 
 impl BaremetalArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let ironic = || self.connection.connect(session);
         match self.command {
             BaremetalCommand::Node(command) => command.run(session, &ironic()?),

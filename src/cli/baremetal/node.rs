@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::output::{LINKS, Output};
 use super::volume::Listing;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
 use ironic::{Client, Collection, Object};
@@ -52,7 +52,7 @@ pub(super) struct ListArgs {
 const COLUMNS: [&str; 6] = ["uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance"];
 
 impl NodeCommand {
-    pub(super) fn run(self, session: &Session, ironic: &Client) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session, ironic: &Client) -> Result<CommandResult> {
         match self {
             NodeCommand::List(args) => args.run(session, ironic),
             NodeCommand::Show { node, fields, output } => {
@@ -80,7 +80,7 @@ impl NodeCommand {
 }
 
 impl ListArgs {
-    fn run(self, session: &Session, ironic: &Client) -> Result<Finished> {
+    fn run(self, session: &Session, ironic: &Client) -> Result<CommandResult> {
         let mut filter = self.listing.filter()?;
         let arguments = [("provision_state", self.provision_state), ("resource_class", self.resource_class)];
         filter.arguments.extend(arguments.into_iter().filter_map(|(key, value)| Some((key, value?))));

@@ -6,7 +6,7 @@ use clap::builder::OsStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use serde_json::Value;
 
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::redact::Redactor;
@@ -47,7 +47,12 @@ pub(super) struct Output {
 
 impl Output {
     /// Prints objects with these columns.
-    pub(super) fn list(&self, session: &Session, columns: &[&str], objects: Vec<Object>) -> Result<Finished> {
+    pub(super) fn list(
+        &self,
+        session: &Session,
+        columns: &[&str],
+        objects: Vec<Object>,
+    ) -> Result<CommandResult> {
         let columns = self.select(columns)?;
         let cell = |object: &Object, column: &str| object.get(column).cloned().unwrap_or_default();
         let rows = objects.iter().map(|object| columns.iter().map(|column| cell(object, column)).collect());
@@ -56,8 +61,8 @@ impl Output {
             let pairs = |row: &Vec<Value>| columns.iter().map(ToString::to_string).zip(row.clone()).collect();
             rows.iter().map(|row| Value::Object(pairs(row))).collect()
         };
-        Ok(Finished::Output(match self.format(session) {
-            Format::Json => return Finished::json(&objects()),
+        Ok(CommandResult::Output(match self.format(session) {
+            Format::Json => return CommandResult::json(&objects()),
             Format::Yaml => yaml::emit(&Node::from_json(&objects())).into_bytes(),
             Format::Table => table(columns, &rows).into_bytes(),
             Format::Csv => csv(columns, &rows).into_bytes(),
@@ -69,15 +74,15 @@ impl Output {
     }
 
     /// Prints one object, field by field.
-    pub(super) fn show(&self, session: &Session, mut object: Object) -> Result<Finished> {
+    pub(super) fn show(&self, session: &Session, mut object: Object) -> Result<CommandResult> {
         object.retain(|key, _| !LINKS.contains(&key.as_str()));
         object.sort_keys();
         let known: Vec<String> = object.keys().cloned().collect();
         let kept = self.select(&known.iter().map(String::as_str).collect::<Vec<_>>())?;
         object.retain(|key, _| kept.contains(&key.as_str()));
         let fields = || object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
-        Ok(Finished::Output(match self.format(session) {
-            Format::Json => return Finished::json(&object),
+        Ok(CommandResult::Output(match self.format(session) {
+            Format::Json => return CommandResult::json(&object),
             Format::Yaml => yaml::emit(&Node::from_json(&Value::Object(object))).into_bytes(),
             Format::Table => table(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),
             Format::Csv => csv(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),

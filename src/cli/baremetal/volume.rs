@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::output::Output;
 use super::pairs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::{Error, Result};
 use ironic::{Client, Collection, Filter, Object, Patch};
@@ -279,7 +279,7 @@ pub(super) trait Change {
 }
 
 impl VolumeCommand {
-    pub(super) fn run(self, session: &Session, ironic: impl Fn() -> Result<Client>) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session, ironic: impl Fn() -> Result<Client>) -> Result<CommandResult> {
         match self {
             VolumeCommand::Connector(command) => command.run(session, ironic, &CONNECTOR),
             VolumeCommand::Target(command) => command.run(session, ironic, &TARGET),
@@ -293,7 +293,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
         session: &Session,
         ironic: impl Fn() -> Result<Client>,
         kind: &VolumeKind,
-    ) -> Result<Finished> {
+    ) -> Result<CommandResult> {
         match self {
             Command::Create { fields, output } => {
                 let ironic = ironic()?;
@@ -317,7 +317,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
                 let ironic = ironic()?;
                 let patch = fields.patch(session, &ironic)?;
                 ironic.update(kind.collection, &uuid, &patch)?;
-                Ok(Finished::Output(Vec::new()))
+                Ok(CommandResult::Output(Vec::new()))
             }
             Command::Unset { uuid, extra, properties } => {
                 let mut patch = Patch::new();
@@ -329,7 +329,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
                         .with_hint("name at least one key, for instance --extra KEY"));
                 }
                 ironic()?.update(kind.collection, &uuid, &patch)?;
-                Ok(Finished::Output(Vec::new()))
+                Ok(CommandResult::Output(Vec::new()))
             }
             Command::Delete { uuids } => delete(session, &ironic()?, kind, &uuids),
         }
@@ -337,7 +337,7 @@ impl<C: Args + New, S: Args + Change> Command<C, S> {
 }
 
 /// Deletes all objects that can be deleted, and returns the first failure.
-fn delete(session: &Session, ironic: &Client, kind: &VolumeKind, uuids: &[String]) -> Result<Finished> {
+fn delete(session: &Session, ironic: &Client, kind: &VolumeKind, uuids: &[String]) -> Result<CommandResult> {
     let mut failures = Vec::new();
     for uuid in uuids {
         match ironic.delete(kind.collection, uuid) {
@@ -347,7 +347,7 @@ fn delete(session: &Session, ironic: &Client, kind: &VolumeKind, uuids: &[String
     }
     let count = failures.len();
     let mut failures = failures.into_iter();
-    let Some((uuid, first)) = failures.next() else { return Ok(Finished::Output(Vec::new())) };
+    let Some((uuid, first)) = failures.next() else { return Ok(CommandResult::Output(Vec::new())) };
     for (uuid, error) in failures {
         session.reporter.warn(format!("{} {uuid} was not deleted: {}", kind.name, error.chain().join(": ")));
     }

@@ -2,14 +2,14 @@
 
 use clap::FromArgMatches as _;
 
-use super::typed::Typed;
+use super::typed::TypedCommandLine;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::paths;
 use manifest::variables::Definitions;
 use manifest::{self, Inputs, ops, read_text};
 use yaml::{self, Data, Node};
 
-impl Typed {
+impl TypedCommandLine {
     fn inputs(&self) -> Option<Inputs> {
         let flags = ManifestFlags::from_arg_matches(self.matches()?).ok()?;
         Some(flags.inputs(&self.manifest()?))
@@ -51,7 +51,7 @@ impl Typed {
     /// Returns the referenced and declared variables without a value.
     pub(super) fn variables(&self) -> Vec<String> {
         let Some((inputs, root)) = self.outline() else { return Vec::new() };
-        let mut names = manifest::variables::syntax::referred(&root);
+        let mut names = manifest::variables::syntax::referenced_variables(&root);
         if let Ok(definitions) = Definitions::of(&root) {
             names.extend(definitions.iter().map(|definition| definition.name.clone()));
         }

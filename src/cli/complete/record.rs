@@ -1,6 +1,6 @@
 //! Completions from the state: CIDs and names of CPIs.
 
-use super::typed::Typed;
+use super::typed::TypedCommandLine;
 use base::encoding;
 use engine::protocol::ResourceKind;
 use engine::records::{self, Overview};
@@ -8,60 +8,58 @@ use engine::state::{self, Resource, Storage};
 use time::OffsetDateTime;
 
 /// A name with its description.
-pub(super) struct Named {
+pub(super) struct DescribedName {
     pub(super) name: String,
     pub(super) description: String,
 }
 
-impl Named {
-    fn new(name: &str, description: String) -> Named {
-        Named { name: name.to_owned(), description }
+impl DescribedName {
+    fn new(name: &str, description: String) -> DescribedName {
+        DescribedName { name: name.to_owned(), description }
     }
 }
 
-impl Typed {
+impl TypedCommandLine {
     fn record(&self) -> Option<Overview> {
         // A state in a bucket is too slow for completion.
         records::show(&Storage::from(self.state()?.as_path())).ok()
     }
 
     /// Returns the recorded resources of a kind.
-    pub(super) fn recorded(&self, kind: ResourceKind) -> Vec<Named> {
-        self.record().map(|record| recorded(&record, kind)).unwrap_or_default()
+    pub(super) fn recorded(&self, kind: ResourceKind) -> Vec<DescribedName> {
+        self.record().map(|record| recorded_resources(&record, kind)).unwrap_or_default()
     }
 
     /// Returns the recorded stemcells by name and version, then by CID.
-    pub(super) fn stemcells(&self) -> Vec<Named> {
+    pub(super) fn stemcells(&self) -> Vec<DescribedName> {
         let Some(record) = self.record() else { return Vec::new() };
         let by_name = record
             .stemcells
             .iter()
-            .map(|one| Named::new(&format!("{}/{}", one.name, one.version), "stemcell".to_owned()));
-        by_name.chain(recorded(&record, ResourceKind::Stemcell)).collect()
+            .map(|one| DescribedName::new(&format!("{}/{}", one.name, one.version), "stemcell".to_owned()));
+        by_name.chain(recorded_resources(&record, ResourceKind::Stemcell)).collect()
     }
 
     /// Returns open calls and suspects.
-    pub(super) fn calls(&self) -> Vec<Named> {
+    pub(super) fn calls(&self) -> Vec<DescribedName> {
         let Some(record) = self.record() else { return Vec::new() };
-        let open = record
-            .open_calls
-            .iter()
-            .map(|call| Named::new(call.request_id.as_str(), format!("{}, {}", call.method, call.why)));
-        let suspects = record
-            .suspects
-            .iter()
-            .map(|one| Named::new(one.request_id.as_str(), format!("may have created {}", one.looks_like)));
+        let open = record.open_calls.iter().map(|call| {
+            DescribedName::new(call.request_id.as_str(), format!("{}, {}", call.method, call.why))
+        });
+        let suspects = record.suspects.iter().map(|one| {
+            DescribedName::new(one.request_id.as_str(), format!("may have created {}", one.looks_like))
+        });
         open.chain(suspects).collect()
     }
 
     /// Returns the kept versions of the state, newest first.
-    pub(super) fn versions(&self) -> Vec<Named> {
+    pub(super) fn versions(&self) -> Vec<DescribedName> {
         let Some(path) = self.state() else { return Vec::new() };
         let storage = Storage::from(path.as_path()).resolved();
         let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
         let named = versions.into_iter().map(|version| {
             let written = encoding::rfc3339(OffsetDateTime::from(version.written));
-            Named::new(&version.name, format!("written {written}"))
+            DescribedName::new(&version.name, format!("written {written}"))
         });
         named.collect()
     }
@@ -78,18 +76,18 @@ impl Typed {
     }
 }
 
-fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
+fn recorded_resources(record: &Overview, kind: ResourceKind) -> Vec<DescribedName> {
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let used = |yes: bool| if yes { ", in use" } else { "" };
     match kind {
         ResourceKind::Vm => {
             let vm = record.vm.iter().map(|vm| {
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-                Named::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
+                DescribedName::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
             });
             let earlier = record.undeleted.iter().map(|one| &one.resource);
             let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
-            vm.chain(earlier.map(|vm| Named::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
+            vm.chain(earlier.map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
                 .collect()
         }
         ResourceKind::Disk => {
@@ -97,7 +95,10 @@ fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
             let disks = record.disks.iter();
             disks
                 .map(|disk| {
-                    Named::new(disk.cid.as_str(), describe(disk.size, disk.in_use, disk.cpi.as_deref()))
+                    DescribedName::new(
+                        disk.cid.as_str(),
+                        describe(disk.size, disk.in_use, disk.cpi.as_deref()),
+                    )
                 })
                 .collect()
         }
@@ -107,7 +108,7 @@ fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
                 .map(|one| {
                     let description =
                         format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(one.cpi.as_deref()));
-                    Named::new(one.cid.as_str(), description)
+                    DescribedName::new(one.cid.as_str(), description)
                 })
                 .collect()
         }
@@ -117,7 +118,7 @@ fn recorded(record: &Overview, kind: ResourceKind) -> Vec<Named> {
                 .map(|one| {
                     let description =
                         format!("of disk {}, {}{}", one.disk, one.created_at, of(one.cpi.as_deref()));
-                    Named::new(one.cid.as_str(), description)
+                    DescribedName::new(one.cid.as_str(), description)
                 })
                 .collect()
         }

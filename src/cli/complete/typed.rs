@@ -8,18 +8,18 @@ use clap::{ArgMatches, Command};
 use crate::cli::{env_file, paths};
 
 /// A command line without the word to complete.
-pub(super) struct Typed {
+pub(super) struct TypedCommandLine {
     /// The words of the command: `state`, `show`.
     command: Vec<String>,
     matches: Option<ArgMatches>,
 }
 
-impl Typed {
+impl TypedCommandLine {
     /// Parses as much of the words as possible, and the env file.
-    pub(super) fn of(grammar: &Command, words: &[OsString]) -> Typed {
-        match env_file::guess(grammar, words) {
-            Some((command, matches)) => Typed { command, matches: Some(matches) },
-            None => Typed { command: Vec::new(), matches: None },
+    pub(super) fn of(grammar: &Command, words: &[OsString]) -> TypedCommandLine {
+        match env_file::parse_partial_command_line(grammar, words) {
+            Some((command, matches)) => TypedCommandLine { command, matches: Some(matches) },
+            None => TypedCommandLine { command: Vec::new(), matches: None },
         }
     }
 

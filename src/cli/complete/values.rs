@@ -8,8 +8,8 @@ use clap::{Arg, Command};
 use clap_complete::ArgValueCompleter;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 
-use super::record::Named;
-use super::typed::Typed;
+use super::record::DescribedName;
+use super::typed::TypedCommandLine;
 use crate::cli::env_file;
 use base::encryption::Encryption;
 use engine::cpi::Method;
@@ -21,18 +21,18 @@ const TARBALLS: &[&str] = &["tgz", "gz"];
 
 /// Adds completions to the arguments. `words` is the command line without the word to complete.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
-    let typed = Arc::new(Typed::of(&grammar, words));
+    let typed = Arc::new(TypedCommandLine::of(&grammar, words));
     env_file::everywhere(grammar, &|arg| with_value(arg, &typed))
 }
 
 /// Adds completions to an argument.
-fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
-    let offer = |arg: Arg, values: fn(&OsStr, &Typed) -> Vec<CompletionCandidate>| {
+fn with_value(arg: Arg, typed: &Arc<TypedCommandLine>) -> Arg {
+    let offer = |arg: Arg, values: fn(&OsStr, &TypedCommandLine) -> Vec<CompletionCandidate>| {
         let typed = Arc::clone(typed);
         arg.add(ArgValueCompleter::new(move |word: &OsStr| values(word, &typed)))
     };
     if arg.get_long() == Some("cpi") {
-        return offer(arg, |word, typed| offered(word, cpis(typed)));
+        return offer(arg, |word, typed| matching_candidates(word, cpis(typed)));
     }
     match arg.get_id().as_str() {
         "manifest" if typed.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
@@ -40,34 +40,38 @@ fn with_value(arg: Arg, typed: &Arc<Typed>) -> Arg {
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
         | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
         "state" | "context" => arg.add(files(&["json"])),
-        "vm" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Vm))),
-        "snapshot" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Snapshot))),
-        "disk" => offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Disk))),
-        "call" => offer(arg, |word, typed| described(word, typed.calls())),
+        "vm" => offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Vm))),
+        "snapshot" => {
+            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Snapshot)))
+        }
+        "disk" => offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Disk))),
+        "call" => offer(arg, |word, typed| described_candidates(word, typed.calls())),
         "cid" if typed.is(&["delete-vm"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Vm)))
+            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Vm)))
         }
         "cid" if typed.is(&["delete-disk"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Disk)))
+            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Disk)))
         }
         "cid" if typed.is(&["delete-snapshot"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Snapshot)))
+            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Snapshot)))
         }
         "stemcell" if typed.is(&["delete-stemcell"]) => {
-            offer(arg, |word, typed| described(word, typed.stemcells()))
+            offer(arg, |word, typed| described_candidates(word, typed.stemcells()))
         }
         "stemcell" if typed.is(&["state", "forget"]) => {
-            offer(arg, |word, typed| described(word, typed.recorded(ResourceKind::Stemcell)))
+            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Stemcell)))
         }
         "stemcell" | "release" => arg.add(files(TARBALLS)),
-        "job" => offer(arg, |word, typed| offered(word, typed.jobs())),
+        "job" => offer(arg, |word, typed| matching_candidates(word, typed.jobs())),
         "op-path" => offer(arg, |word, typed| {
             word.to_str().map(|word| candidates(typed.paths(word))).unwrap_or_default()
         }),
-        "vars" => offer(arg, |word, typed| offered(word, with_equals(typed))),
+        "vars" => offer(arg, |word, typed| matching_candidates(word, with_equals(typed))),
         "var_files" => offer(arg, variable_file),
-        "name" if typed.is(&["vars", "rotate"]) => offer(arg, |word, typed| offered(word, stored(typed))),
-        "restore" => offer(arg, |word, typed| described(word, typed.versions())),
+        "name" if typed.is(&["vars", "rotate"]) => {
+            offer(arg, |word, typed| matching_candidates(word, stored_variables(typed)))
+        }
+        "restore" => offer(arg, |word, typed| described_candidates(word, typed.versions())),
         "words" => offer(arg, word_of_call),
         _ => arg,
     }
@@ -89,20 +93,20 @@ fn candidates(texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidat
 }
 
 /// Returns the texts that begin with the word.
-fn offered(word: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+fn matching_candidates(word: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     candidates(texts.into_iter().filter(|text| text.starts_with(word)))
 }
 
 /// Returns the names that begin with the word, with their descriptions.
-fn described(word: &OsStr, named: Vec<Named>) -> Vec<CompletionCandidate> {
+fn described_candidates(word: &OsStr, named: Vec<DescribedName>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     let matching = named.into_iter().filter(|one| one.name.starts_with(word));
     matching.map(|one| CompletionCandidate::new(one.name).help(Some(one.description.into()))).collect()
 }
 
 /// Returns the CPIs of the configuration, then those of recorded resources.
-fn cpis(typed: &Typed) -> Vec<String> {
+fn cpis(typed: &TypedCommandLine) -> Vec<String> {
     let mut names = typed.configured_cpis();
     for name in typed.recorded_cpis() {
         if !names.contains(&name) {
@@ -113,25 +117,25 @@ fn cpis(typed: &Typed) -> Vec<String> {
 }
 
 /// Completes a word of `cpi call`: manifest and method, then CIDs.
-fn word_of_call(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
+fn word_of_call(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
     if typed.words().iter().any(is_method) {
         let kinds = [ResourceKind::Vm, ResourceKind::Disk, ResourceKind::Stemcell, ResourceKind::Snapshot];
-        return described(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
+        return described_candidates(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
     }
     let mut found = paths(YAML).complete(word);
-    found.extend(offered(word, Method::all().map(|method| method.name().to_owned())));
+    found.extend(matching_candidates(word, Method::all().map(|method| method.name().to_owned())));
     found
 }
 
-fn with_equals(typed: &Typed) -> Vec<String> {
+fn with_equals(typed: &TypedCommandLine) -> Vec<String> {
     typed.variables().into_iter().map(|name| format!("{name}=")).collect()
 }
 
 /// Completes `NAME=PATH`: a variable, then a file.
-fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
+fn variable_file(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
     match word.to_str().and_then(|word| word.split_once('=')) {
-        None => offered(word, with_equals(typed)),
+        None => matching_candidates(word, with_equals(typed)),
         Some((name, path)) => {
             let found = PathCompleter::file().complete(OsStr::new(path));
             found.into_iter().map(|candidate| candidate.add_prefix(format!("{name}="))).collect()
@@ -140,14 +144,14 @@ fn variable_file(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
 }
 
 /// Completes the first word of `vars rotate`: a vars store, or a variable if an env file names the store.
-fn store_or_name(word: &OsStr, typed: &Typed) -> Vec<CompletionCandidate> {
+fn store_or_name(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let mut found = paths(YAML).complete(word);
-    found.extend(offered(word, stored(typed)));
+    found.extend(matching_candidates(word, stored_variables(typed)));
     found
 }
 
 /// Returns the variables of a vars store.
-fn stored(typed: &Typed) -> Vec<String> {
+fn stored_variables(typed: &TypedCommandLine) -> Vec<String> {
     let store = typed.store().and_then(|path| Store::open(&path, &Encryption::default()).ok());
     store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
 }

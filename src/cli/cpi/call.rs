@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use serde_json::Value;
 
 use super::source::{SourceArgs, transcript_of};
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
@@ -39,7 +39,7 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let mut words = self.words.into_iter();
         let manifest = match (self.source.needs_manifest(), self.source.manifest_of_env_file()) {
             (false, _) => None,
@@ -79,8 +79,8 @@ impl CallArgs {
         })?;
         let exit_code = u8::from(!called.success);
         match session.globals.json() {
-            true => Finished::json(&called).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(Finished::Verdict(transcript_of(&called).into_bytes(), exit_code)),
+            true => CommandResult::json(&called).map(|finished| finished.with_exit_code(exit_code)),
+            false => Ok(CommandResult::Verdict(transcript_of(&called).into_bytes(), exit_code)),
         }
     }
 }

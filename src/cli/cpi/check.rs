@@ -6,14 +6,14 @@ use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
 use super::source::{PreparedCpi, SourceArgs, hash};
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use crate::cli::{paths, reference};
 use crate::conformance::check::{
-    CheckContext, CheckSettings, Deviation, Notes, Report, StemcellImage, Verdict, junit,
+    CheckContext, CheckSettings, Deviation, LeftoverLogPlace, Report, StemcellImage, Verdict, junit,
 };
-use crate::conformance::{self, Source};
+use crate::conformance::{self, AnswerSource};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
 use engine::cpis;
@@ -85,7 +85,7 @@ fn contract(text: &str) -> std::result::Result<Contract, String> {
 }
 
 impl CheckArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
@@ -101,13 +101,13 @@ impl CheckArgs {
         let stage = session.reporter.stage("Checking the CPI");
         let environment = &prepared.run_context.environment;
         let directory = reference::CPI_CHECK.path()?;
-        let notes = Notes { directory: &directory, cpi: &prepared.identity };
+        let notes = LeftoverLogPlace { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
-            notes: Some(notes).filter(|_| matches!(prepared.bench.source, Source::Program(_))),
+            notes: Some(notes).filter(|_| matches!(prepared.bench.source, AnswerSource::Program(_))),
             interrupted: &|| environment.interrupted(),
-            insisted: &|| environment.insisted(),
+            interrupted_twice: &|| environment.interrupted_twice(),
         };
         let report = conformance::check(&prepared.bench, &settings, &context)?;
         match report.passed() {
@@ -124,8 +124,11 @@ impl CheckArgs {
             None => u8::from(!report.passed() || !recorded),
         };
         match session.globals.json() {
-            true => Finished::json(&report).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(Finished::Verdict(shown(&report, &session.report_layout()).into_bytes(), exit_code)),
+            true => CommandResult::json(&report).map(|finished| finished.with_exit_code(exit_code)),
+            false => Ok(CommandResult::Verdict(
+                report_text(&report, &session.report_layout()).into_bytes(),
+                exit_code,
+            )),
         }
     }
 
@@ -142,7 +145,7 @@ impl CheckArgs {
                     .with_source(error)
             });
         }
-        if let Source::Transcript(_) = prepared.bench.source {
+        if let AnswerSource::Transcript(_) = prepared.bench.source {
             return Err(Error::invalid(format!("'{}' is not a transcript of a `cpi check`", prepared.name))
                 .with_hint("monopile cpi check --record FILE writes one"));
         }
@@ -197,7 +200,7 @@ impl CheckArgs {
 /// The most checks for which failures are not repeated below the table.
 const SCREEN: usize = 20;
 
-fn shown(report: &Report, layout: &Layout) -> String {
+fn report_text(report: &Report, layout: &Layout) -> String {
     let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
     for check in &report.checks {
         checks.row([

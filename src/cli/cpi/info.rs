@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::source::{SourceArgs, transcript_of};
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use crate::conformance;
@@ -26,7 +26,7 @@ pub(super) struct InfoArgs {
 }
 
 impl InfoArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
         let called = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
         let exit_code = u8::from(!called.success);
@@ -40,7 +40,7 @@ impl InfoArgs {
                 })
             });
             let document = json!({"cpi": prepared.name, "info": info, "call": called});
-            return Finished::json(&document).map(|finished| finished.with_exit_code(exit_code));
+            return CommandResult::json(&document).map(|finished| finished.with_exit_code(exit_code));
         }
         let mut text = String::new();
         if let Some(info) = &called.info {
@@ -62,6 +62,6 @@ impl InfoArgs {
             text = format!("{}\n", table.print(&session.report_layout()));
         }
         text += &transcript_of(&called);
-        Ok(Finished::Verdict(text.into_bytes(), exit_code))
+        Ok(CommandResult::Verdict(text.into_bytes(), exit_code))
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::environment_args::EnvironmentArgs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::resources::{begin, yes_or_no};
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
@@ -17,18 +17,19 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut on, run_context) = begin(&self.on, false, session, "cpi-list")?;
         on.inputs.discard_generated = true;
         let listed = resources::cpis(&on, &run_context.environment)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json() {
-            true => Finished::json(&listed)?,
-            false => Finished::Output(shown(listed, &session.layout()).into_bytes()),
+            true => CommandResult::json(&listed)?,
+            false => CommandResult::Output(cpis_table(listed, &session.layout()).into_bytes()),
         };
         Ok(match silent.is_empty() {
             true => output,
-            false => output.but(Error::environment(format!("not every CPI answers: {}", silent.join(", ")))),
+            false => output
+                .with_problem(Error::environment(format!("not every CPI answers: {}", silent.join(", ")))),
         })
     }
 }
@@ -37,7 +38,7 @@ fn name(cpi: &ListedCpi) -> String {
     cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
 }
 
-fn shown(listed: Vec<ListedCpi>, layout: &Layout) -> String {
+fn cpis_table(listed: Vec<ListedCpi>, layout: &Layout) -> String {
     let mut table = Table::new(["Name", "Type", "Version", "Stemcell formats", "Reachable", "Note"]);
     for cpi in listed {
         let note = match (&cpi.name, cpi.problem) {

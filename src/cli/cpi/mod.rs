@@ -9,7 +9,7 @@ mod source;
 
 use clap::{Args, Subcommand};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use base::Result;
 
@@ -39,7 +39,7 @@ impl CpiCommandArgs {
         matches!(self.command, CpiCommand::Check(_))
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         match self.command {
             CpiCommand::List(args) => args.run(session),
             CpiCommand::Info(args) => args.run(session),

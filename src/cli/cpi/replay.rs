@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
-use crate::conformance::{self, Ended};
+use crate::conformance::{self, ProcessEnd};
 use base::{Error, Result};
 
 /// The largest request in bytes.
@@ -32,11 +32,11 @@ pub(super) struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    pub(super) fn run(self, _session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, _session: &Session) -> Result<CommandResult> {
         let path = paths::absolute(&paths::expand(&self.transcript, paths::home().as_deref()))?;
         if self.rewind {
             conformance::rewind(&path)?;
-            return Ok(Finished::Verdict(Vec::new(), 0));
+            return Ok(CommandResult::Verdict(Vec::new(), 0));
         }
         let mut input = Vec::new();
         std::io::stdin()
@@ -48,10 +48,10 @@ impl ReplayArgs {
         // Answer even if standard error is closed.
         let _ = std::io::stderr().write_all(&played.stderr);
         let exit_code = match played.ended {
-            Ended::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
-            Ended::Signalled(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(u8::MAX),
-            Ended::TimedOut | Ended::Abandoned => u8::MAX,
+            ProcessEnd::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
+            ProcessEnd::Signalled(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(u8::MAX),
+            ProcessEnd::TimedOut | ProcessEnd::Abandoned => u8::MAX,
         };
-        Ok(Finished::Verdict(played.stdout, exit_code))
+        Ok(CommandResult::Verdict(played.stdout, exit_code))
     }
 }

@@ -11,11 +11,11 @@ use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{RunContext, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
-use crate::conformance::{Bench, Called, Recorder, Source, Watching};
+use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeObserver, FinishedCall, Recorder};
 use base::files::input;
 use base::{Error, Result};
 use engine::cpi::Executable;
-use engine::cpis::{self, OpenCpi, OpenedCpi};
+use engine::cpis::{self, OpenCpiRequest, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// The CPI and the options of its calls.
@@ -73,7 +73,7 @@ pub(super) struct SourceArgs {
 
 /// A CPI ready for calls.
 pub(super) struct PreparedCpi {
-    pub(super) bench: Bench,
+    pub(super) bench: CpiUnderTest,
     /// The name to show.
     pub(super) name: String,
     /// A stable identity, the same in later runs.
@@ -119,7 +119,7 @@ impl SourceArgs {
                 let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
                 // A VM is made with the generated values, so they are kept.
                 inputs.discard_generated = !life;
-                let request = OpenCpi {
+                let request = OpenCpiRequest {
                     inputs,
                     templates: self.templates.into(),
                     cpi: self.cpi_name.clone(),
@@ -136,7 +136,7 @@ impl SourceArgs {
                     None => format!("manifest {}", state.display()),
                     Some(cpi) => format!("manifest {} {cpi}", state.display()),
                 };
-                source = Source::Program(cpi.executable.clone());
+                source = AnswerSource::Program(cpi.executable.clone());
                 opened = Some(cpi);
             }
             (None, Some(path), _) => {
@@ -146,7 +146,7 @@ impl SourceArgs {
                 }
                 name = path.display().to_string();
                 identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
-                source = Source::Program(Executable {
+                source = AnswerSource::Program(Executable {
                     program: expand(path)?,
                     arguments: self.path_args.clone(),
                     environment: environment.variables.clone(),
@@ -156,7 +156,7 @@ impl SourceArgs {
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
                 identity = name.clone();
-                source = Source::transcript(&expand(replay)?)?;
+                source = AnswerSource::transcript(&expand(replay)?)?;
                 opened = None;
             }
             (None, None, None) => {
@@ -170,7 +170,7 @@ impl SourceArgs {
         if let (Some(recorder), false) = (&recorder, life) {
             recorder.begin(&Value::Null)?;
         }
-        let bench = Bench {
+        let bench = CpiUnderTest {
             source,
             context,
             director_uuid: director_uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
@@ -206,13 +206,13 @@ impl PreparedCpi {
         &self,
         session: &Session,
         name: &str,
-        ask: impl FnOnce(&Bench, &Watching<'_>) -> Result<Called>,
-    ) -> Result<Called> {
+        ask: impl FnOnce(&CpiUnderTest, &ExchangeObserver<'_>) -> Result<FinishedCall>,
+    ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
         let environment = &self.run_context.environment;
-        let watching = Watching {
+        let watching = ExchangeObserver {
             on_log: &|line| stage.log_line(line),
-            give_up: &|| environment.insisted(),
+            give_up: &|| environment.interrupted_twice(),
             limit: self.bench.limit,
         };
         let called = ask(&self.bench, &watching)?;
@@ -252,7 +252,7 @@ pub(super) fn hash(flag: &str, text: &str) -> Result<Map<String, Value>> {
 }
 
 /// Formats request, answer and log.
-pub(super) fn transcript_of(called: &Called) -> String {
+pub(super) fn transcript_of(called: &FinishedCall) -> String {
     let pretty = |value: &Value| {
         let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
         base::text::escape_json(&text).into_owned()

@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
-use super::find::{self, Found, Opened};
+use super::find::{self, OpenedEnvFile, SearchResult};
 use super::{EnvFile, read, trust};
 use crate::cli::{Cli, paths};
 use crate::ui;
@@ -34,7 +34,7 @@ pub(in crate::cli) enum Remark {
 }
 
 /// Parses the arguments, which begin with the program's name. `grammar` is the one for these words.
-pub(in crate::cli) fn understand(grammar: &Command, args: &[OsString]) -> CommandLine {
+pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -> CommandLine {
     match attempt(grammar, args) {
         Ok(command_line) => command_line,
         Err(error) => CommandLine::Refused(error),
@@ -71,7 +71,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let Some(file) = file else {
         return Ok(CommandLine::Understood(strict().map_err(with_tip)?, remarks));
     };
-    let completed = completed(grammar.clone(), &path, matches, &file);
+    let completed = with_file_defaults(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
         Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
         Err(error) => match file_error(&file, &error) {
@@ -83,7 +83,10 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
 
 /// Parses as much of a partial command line as possible, with its env file: the words of the command, and its
 /// arguments.
-pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec<String>, ArgMatches)> {
+pub(in crate::cli) fn parse_partial_command_line(
+    grammar: &Command,
+    args: &[OsString],
+) -> Option<(Vec<String>, ArgMatches)> {
     let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
     if !may_have_env_file(matches) {
@@ -94,17 +97,17 @@ pub(in crate::cli) fn guess(grammar: &Command, args: &[OsString]) -> Option<(Vec
     let Some(file) = applicable(matches, named, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
-    let completed = completed(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
+    let completed = with_file_defaults(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
     let matches = chosen(&completed.try_get_matches_from(args).ok()?).1.clone();
     Some((path, matches))
 }
 
 /// Asks the operator whether to trust an env file. Returns false to go on without it.
-type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &Opened) -> Result<bool>;
+type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &OpenedEnvFile) -> Result<bool>;
 
 /// Asks on a terminal, and remembers the answer yes. Without a terminal, or after the answer no, an error.
-fn ask(matches: &ArgMatches, file: &EnvFile, opened: &Opened) -> Result<bool> {
-    let refused = || trust::refused(file, opened);
+fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<bool> {
+    let refused = || trust::untrusted_error(file, opened);
     let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if is_set("non_interactive") || is_set("json") || !is_terminal {
@@ -133,10 +136,10 @@ fn applicable(
     ask: AskTrust<'_>,
 ) -> Result<(Option<EnvFile>, Option<Remark>)> {
     let (opened, is_named) = match named {
-        Some(path) => (Opened::named(&paths::expand(&path, paths::home().as_deref()))?, true),
+        Some(path) => (OpenedEnvFile::named(&paths::expand(&path, paths::home().as_deref()))?, true),
         None => match find::find()? {
-            Found::Nothing => return Ok((None, None)),
-            Found::Foreign(path) => {
+            SearchResult::Nothing => return Ok((None, None)),
+            SearchResult::Foreign(path) => {
                 let text = format!(
                     "env file '{0}' is ignored, because it belongs to another user; to use it: \
                      --env-file {0}",
@@ -144,7 +147,7 @@ fn applicable(
                 );
                 return Ok((None, Some(Remark::Warning(text))));
             }
-            Found::File(opened) => (opened, false),
+            SearchResult::File(opened) => (opened, false),
         },
     };
     let path = opened.shown.as_path();
@@ -243,7 +246,7 @@ pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) 
 }
 
 /// Adds the values of the file as defaults to the command at `path`.
-fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
+fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
     let content = &file.content;
     // Global flags belong to the program, others to the command.
     let with_flags = |command| {
@@ -270,13 +273,13 @@ fn completed(grammar: Command, path: &[String], matches: &ArgMatches, file: &Env
             let stays = id == "manifest" && takes_more_words(&command);
             if let (Some(path), false) = (path, stays || conflicts(&command)) {
                 let value = path.clone().into_os_string();
-                command = changed(command, id, move |arg| arg.required(false).default_value(value));
+                command = change_argument(command, id, move |arg| arg.required(false).default_value(value));
             }
         }
         let read = file.clone();
         let parser = OsStringValueParser::new().map(move |_| read.clone());
         let path = file.path.clone().into_os_string();
-        changed(command, "env_file", move |arg| arg.value_parser(parser).default_value(path))
+        change_argument(command, "env_file", move |arg| arg.value_parser(parser).default_value(path))
     })
 }
 
@@ -290,7 +293,7 @@ fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Comm
 
 /// Changes an argument of a command, if the command has it. The order of arguments stays, because positional
 /// ones depend on it.
-fn changed(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Command {
+fn change_argument(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Command {
     let mut change = Some(change);
     command.mut_args(|arg| match change.take_if(|_| arg.get_id() == id) {
         Some(change) => change(arg),
@@ -303,7 +306,7 @@ fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
     let id =
         command.get_arguments().find(|arg| arg.get_long() == Some(name)).map(|arg| arg.get_id().to_string());
     match id {
-        Some(id) => changed(command, &id, |arg| arg.default_values(values.to_vec())),
+        Some(id) => change_argument(command, &id, |arg| arg.default_values(values.to_vec())),
         None => command,
     }
 }

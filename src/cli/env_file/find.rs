@@ -14,17 +14,17 @@ use base::{Error, Result};
 pub(in crate::cli) const FILE_NAME: &str = ".monopile.yml";
 
 /// The result of the search.
-pub(super) enum Found {
+pub(super) enum SearchResult {
     /// There is no env file.
     Nothing,
     /// The env file.
-    File(Opened),
+    File(OpenedEnvFile),
     /// An env file that another user owns or linked to. It must not choose what this user deploys.
     Foreign(PathBuf),
 }
 
 /// An env file that is open.
-pub(in crate::cli) struct Opened {
+pub(in crate::cli) struct OpenedEnvFile {
     /// Its path in messages: relative in the working directory, and absolute above it.
     pub(super) shown: PathBuf,
     pub(super) file: File,
@@ -32,9 +32,9 @@ pub(in crate::cli) struct Opened {
     pub(super) real: PathBuf,
 }
 
-impl Opened {
+impl OpenedEnvFile {
     /// Opens the env file that the operator named, in any directory and with any owner.
-    pub(super) fn named(path: &Path) -> Result<Opened> {
+    pub(super) fn named(path: &Path) -> Result<OpenedEnvFile> {
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 Error::invalid(format!("env file '{}' does not exist", path.display()))
@@ -44,7 +44,7 @@ impl Opened {
         let file = input::open(path).map_err(failed)?;
         // A pipe of the shell (`<(…)`) has no real path.
         let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(failed)?;
-        Ok(Opened { shown: path.to_owned(), file, real })
+        Ok(OpenedEnvFile { shown: path.to_owned(), file, real })
     }
 
     /// Returns the path for a command line: absolute, without symbolic links.
@@ -54,7 +54,7 @@ impl Opened {
 }
 
 /// Searches for the env file.
-pub(super) fn find() -> Result<Found> {
+pub(super) fn find() -> Result<SearchResult> {
     let here = paths::working_directory()?;
     for (above, directory) in here.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
@@ -65,7 +65,7 @@ pub(super) fn find() -> Result<Found> {
         };
         let shown = if above == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
         if !is_ours(&link) {
-            return Ok(Found::Foreign(shown));
+            return Ok(SearchResult::Foreign(shown));
         }
         let failed = |error| Error::io(format!("reading env file '{}'", shown.display()), error);
         let file = match input::open(&path) {
@@ -75,7 +75,7 @@ pub(super) fn find() -> Result<Found> {
         };
         let metadata = file.metadata().map_err(failed)?;
         if !is_ours(&metadata) {
-            return Ok(Found::Foreign(shown));
+            return Ok(SearchResult::Foreign(shown));
         }
         let real = path.canonicalize().map_err(failed)?;
         if !is_same(&real.metadata().map_err(failed)?, &metadata) {
@@ -96,9 +96,9 @@ pub(super) fn find() -> Result<Found> {
             ))
             .with_hint(format!("to use that file, name it: --env-file {}", shell_word(&real))));
         }
-        return Ok(Found::File(Opened { shown, file, real }));
+        return Ok(SearchResult::File(OpenedEnvFile { shown, file, real }));
     }
-    Ok(Found::Nothing)
+    Ok(SearchResult::Nothing)
 }
 
 fn shell_word(path: &Path) -> String {

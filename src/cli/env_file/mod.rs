@@ -21,10 +21,12 @@ use clap::{Args, ValueHint};
 use super::paths;
 use base::text::shell_word;
 use base::{Error, Result};
-use find::{Found, Opened};
-use manifest::{Inputs, Preset};
+use find::{OpenedEnvFile, SearchResult};
+use manifest::{EnvFileVariables, Inputs};
 
-pub(super) use command_line::{CommandLine, Remark, everywhere, guess, understand};
+pub(super) use command_line::{
+    CommandLine, Remark, everywhere, parse_command_line, parse_partial_command_line,
+};
 pub(super) use find::FILE_NAME;
 
 /// The env file of commands that take a manifest, a state or a vars store.
@@ -39,7 +41,7 @@ pub(super) struct EnvFileArgs {
     no_env_file: bool,
 }
 
-/// Parses `--env-file` to a path. [`understand`] replaces the value with the content.
+/// Parses `--env-file` to a path. [`parse_command_line`] replaces the value with the content.
 fn unread() -> impl TypedValueParser<Value = EnvFile> {
     OsStringValueParser::new().map(|path: OsString| EnvFile {
         path: path.into(),
@@ -66,7 +68,7 @@ struct Content {
     vars_store: Option<PathBuf>,
     state: Option<PathBuf>,
     ops_files: Vec<PathBuf>,
-    preset: Preset,
+    preset: EnvFileVariables,
     /// Flags by name, such as `cpi-timeout`.
     flags: Vec<Flag>,
     /// The keys of the file in their order.
@@ -99,9 +101,9 @@ pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
 
 /// Applies an env file to a command without running it. Returns what the file would run, read and contact.
 pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> Result<String> {
-    let file = read::read(&Opened::named(path)?)?;
+    let file = read::read(&OpenedEnvFile::named(path)?)?;
     let args = ["monopile".into(), command.into(), "--env-file".into(), path.into()];
-    match understand(grammar, &args) {
+    match parse_command_line(grammar, &args) {
         CommandLine::Understood(..) => Ok(trust::description(&file)),
         CommandLine::Unusable(_, error) => Err(error),
         CommandLine::Refused(error) => Err(Error::usage(error.to_string())),
@@ -115,25 +117,25 @@ pub(super) fn revoke(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     Ok((opened.real, revoked))
 }
 
-fn opened(named: Option<&Path>) -> Result<Opened> {
+fn opened(named: Option<&Path>) -> Result<OpenedEnvFile> {
     if let Some(path) = named {
-        return Opened::named(&paths::expand(path, paths::home().as_deref()));
+        return OpenedEnvFile::named(&paths::expand(path, paths::home().as_deref()));
     }
     match find::find()? {
-        Found::File(opened) => Ok(opened),
-        Found::Foreign(path) => {
+        SearchResult::File(opened) => Ok(opened),
+        SearchResult::Foreign(path) => {
             Err(Error::usage(format!("env file '{}' belongs to another user", path.display())).with_hint(
                 format!("to trust it: monopile trust {}", shell_word(&path.display().to_string())),
             ))
         }
-        Found::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
+        SearchResult::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
             .with_hint("name the env file: monopile trust FILE")),
     }
 }
 
 impl EnvFile {
     /// Adds ops files and variables before those of the command line.
-    pub(super) fn beneath(&self, inputs: &mut Inputs) {
+    pub(super) fn add_below(&self, inputs: &mut Inputs) {
         inputs.ops_files.splice(0..0, self.content.ops_files.iter().cloned());
         inputs.preset = self.content.preset.clone();
     }

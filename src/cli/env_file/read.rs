@@ -4,18 +4,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::find::Opened;
+use super::find::OpenedEnvFile;
 use super::{Content, EnvFile, Flag};
 use crate::cli::paths;
 use base::error::nearest;
 use base::files::input;
 use base::{Error, Result};
-use manifest::a_kind;
+use manifest::kind_with_article;
 use yaml::{self, Data, Mapping, Node};
 
 /// The shape of the value of a flag.
 #[derive(Debug, Clone, Copy)]
-enum Shape {
+enum ValueShape {
     /// A path.
     Path,
     /// A path, or text that begins with this prefix.
@@ -28,30 +28,30 @@ enum Shape {
 
 /// The flags that an env file may set, with `_` for `-`. Flags that request an action (`--recreate`) or skip
 /// a question (`--non-interactive`) belong on the command line.
-const FLAGS: [(&str, Shape); 23] = [
-    ("cache_dir", Shape::Path),
-    ("cloud_config", Shape::Path),
-    ("cpi_api_version", Shape::Text),
-    ("cpi_config", Shape::Path),
-    ("cpi_timeout", Shape::Text),
-    ("drain_timeout", Shape::Text),
-    ("encrypt_to", Shape::PathUnless("age1")),
-    ("gw_host", Shape::Text),
-    ("gw_private_key", Shape::Path),
-    ("gw_socks5", Shape::Text),
-    ("gw_user", Shape::Text),
-    ("identity", Shape::Path),
-    ("insecure_agent", Shape::Switch),
-    ("log_format", Shape::Text),
-    ("no_color", Shape::Switch),
-    ("package_dir", Shape::Path),
-    ("parallel", Shape::Text),
-    ("sha2", Shape::Switch),
-    ("templates", Shape::Text),
-    ("tty", Shape::Switch),
-    ("update_strategy", Shape::Text),
-    ("verbose", Shape::Text),
-    ("wait_for_lock", Shape::Text),
+const FLAGS: [(&str, ValueShape); 23] = [
+    ("cache_dir", ValueShape::Path),
+    ("cloud_config", ValueShape::Path),
+    ("cpi_api_version", ValueShape::Text),
+    ("cpi_config", ValueShape::Path),
+    ("cpi_timeout", ValueShape::Text),
+    ("drain_timeout", ValueShape::Text),
+    ("encrypt_to", ValueShape::PathUnless("age1")),
+    ("gw_host", ValueShape::Text),
+    ("gw_private_key", ValueShape::Path),
+    ("gw_socks5", ValueShape::Text),
+    ("gw_user", ValueShape::Text),
+    ("identity", ValueShape::Path),
+    ("insecure_agent", ValueShape::Switch),
+    ("log_format", ValueShape::Text),
+    ("no_color", ValueShape::Switch),
+    ("package_dir", ValueShape::Path),
+    ("parallel", ValueShape::Text),
+    ("sha2", ValueShape::Switch),
+    ("templates", ValueShape::Text),
+    ("tty", ValueShape::Switch),
+    ("update_strategy", ValueShape::Text),
+    ("verbose", ValueShape::Text),
+    ("wait_for_lock", ValueShape::Text),
 ];
 
 /// The largest env file that is read, in bytes.
@@ -62,7 +62,7 @@ const KEYS: [&str; 8] =
     ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
 
 /// Reads an open env file. Relative paths in it start at the directory in which the file really is.
-pub(super) fn read(opened: &Opened) -> Result<EnvFile> {
+pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
     let path = opened.shown.as_path();
     let bytes = input::read_file(&opened.file, LIMIT).map_err(|error| match error.kind() {
         std::io::ErrorKind::IsADirectory => {
@@ -84,7 +84,7 @@ pub(super) fn read(opened: &Opened) -> Result<EnvFile> {
             return Err(Error::invalid(format!(
                 "{}: the env file is {}, not a mapping",
                 root.position.describe(),
-                a_kind(&root)
+                kind_with_article(&root)
             )));
         }
     };
@@ -114,7 +114,7 @@ pub(super) fn read(opened: &Opened) -> Result<EnvFile> {
 }
 
 /// Returns the base of relative paths. It is as short as the operator's path, unless that is a link.
-fn directory(opened: &Opened) -> PathBuf {
+fn directory(opened: &OpenedEnvFile) -> PathBuf {
     let shown = opened.shown.parent().unwrap_or(Path::new(""));
     let real = opened.real.parent().unwrap_or(Path::new("/"));
     let here = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
@@ -140,7 +140,7 @@ struct Reader {
 impl Reader {
     fn entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
-            return self.problem(key, format!("a key must be a string, not {}", a_kind(key)));
+            return self.problem(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
         let shape = FLAGS.into_iter().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
         if shape.is_none() && !KEYS.contains(&name) {
@@ -182,15 +182,17 @@ impl Reader {
         }
     }
 
-    fn flag(&mut self, name: &str, shape: Shape, value: &Node) {
+    fn flag(&mut self, name: &str, shape: ValueShape, value: &Node) {
         let values: Vec<OsString> = match shape {
-            Shape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
-            Shape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
+            ValueShape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
+            ValueShape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
                 self.text(name, value).into_iter().map(OsString::from).collect()
             }
-            Shape::PathUnless(_) => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
-            Shape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
-            Shape::Switch => match value.as_bool() {
+            ValueShape::PathUnless(_) => {
+                self.path(name, value).into_iter().map(PathBuf::into_os_string).collect()
+            }
+            ValueShape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
+            ValueShape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
                 None => return self.wrong(name, "true or false", value),
             },
@@ -247,16 +249,17 @@ impl Reader {
         for (key, value) in map.iter() {
             match key.as_str() {
                 Some(variable) => entries.push((variable.to_owned(), value.clone())),
-                None => {
-                    self.problem(key, format!("the name of a variable must be a string, not {}", a_kind(key)))
-                }
+                None => self.problem(
+                    key,
+                    format!("the name of a variable must be a string, not {}", kind_with_article(key)),
+                ),
             }
         }
         entries
     }
 
     fn wrong(&mut self, name: &str, wanted: &str, value: &Node) {
-        self.problem(value, format!("`{name}` must be {wanted}, not {}", a_kind(value)));
+        self.problem(value, format!("`{name}` must be {wanted}, not {}", kind_with_article(value)));
     }
 
     fn problem(&mut self, node: &Node, problem: String) {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use super::EnvFile;
-use super::find::Opened;
+use super::find::OpenedEnvFile;
 use crate::cli::reference;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::redact::Redactor;
@@ -38,7 +38,7 @@ pub(super) fn allow(file: &EnvFile) -> Result<()> {
 }
 
 /// Forgets the trust in this file with any content. Returns false if there was none.
-pub(super) fn revoke(opened: &Opened) -> Result<bool> {
+pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
     let directory = directory()?;
     let failed = |error| Error::io(format!("removing trust from '{}'", directory.display()), error);
     let entries = match fs::read_dir(&directory) {
@@ -75,7 +75,7 @@ fn record(file: &EnvFile) -> Result<PathBuf> {
 }
 
 /// Returns the error for a file that must be allowed first.
-pub(super) fn refused(file: &EnvFile, opened: &Opened) -> Error {
+pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
     let named = opened.for_shell();
     Error::invalid(format!("env file '{}' was found here, but is not trusted yet", file.path.display()))
         .with_source(description(file))
@@ -128,8 +128,8 @@ pub(super) fn description(file: &EnvFile) -> String {
 fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<Node>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
-    file.beneath(&mut inputs);
-    let options = manifest::Options::default();
+    file.add_below(&mut inputs);
+    let options = manifest::LoadOptions::default();
     manifest::load_with(&inputs, &options, redactor).map(|loaded| Some(loaded.root))
 }
 

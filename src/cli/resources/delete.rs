@@ -4,11 +4,11 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{ChangeArgs, OfCpiArgs};
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::{Error, Result};
 use engine::protocol::{AnyCid, ResourceKind};
-use engine::resources::{self, Delete, Target};
+use engine::resources::{self, DeleteRequest, DeleteTarget};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeleteArgs {
@@ -24,11 +24,11 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<CommandResult> {
         let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", what.name().to_lowercase());
         let (on, run_context) = self.change.begin(session, &command)?;
-        let request = Delete { on, target: Target::Cid(cid), cpi: self.cpi.cpi };
-        resources::delete(&request, &run_context.environment).map(Finished::Summary)
+        let request = DeleteRequest { on, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
+        resources::delete(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::ChangeArgs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
-use engine::resources::{self, Delete, Target};
+use engine::resources::{self, DeleteRequest, DeleteTarget};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeleteStemcellArgs {
@@ -24,9 +24,9 @@ pub(crate) struct DeleteStemcellArgs {
 }
 
 impl DeleteStemcellArgs {
-    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "delete-stemcell")?;
-        let request = Delete { on, target: Target::Stemcell(self.stemcell), cpi: self.cpi };
-        resources::delete(&request, &run_context.environment).map(Finished::Summary)
+        let request = DeleteRequest { on, target: DeleteTarget::Stemcell(self.stemcell), cpi: self.cpi };
+        resources::delete(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

@@ -20,7 +20,7 @@ pub(super) use delete::DeleteArgs;
 pub(super) use delete_stemcell::DeleteStemcellArgs;
 pub(super) use take_snapshot::TakeSnapshotArgs;
 pub(super) use upload_stemcell::UploadStemcellArgs;
-pub(super) use views::{View, ViewArgs};
+pub(super) use views::{ListView, ViewArgs};
 
 /// The environment of a command that changes resources.
 #[derive(Debug, Clone, Args)]

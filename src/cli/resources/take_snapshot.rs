@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::{ChangeArgs, OfCpiArgs};
 use crate::cli::cid::cid;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
 use engine::protocol::{DiskCid, DiskKind};
-use engine::resources::{self, TakeSnapshot};
+use engine::resources::{self, TakeSnapshotRequest};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TakeSnapshotArgs {
@@ -24,9 +24,9 @@ pub(crate) struct TakeSnapshotArgs {
 }
 
 impl TakeSnapshotArgs {
-    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "take-snapshot")?;
-        let request = TakeSnapshot { on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::take_snapshot(&request, &run_context.environment).map(Finished::Summary)
+        let request = TakeSnapshotRequest { on, disk: self.disk, cpi: self.cpi.cpi };
+        resources::take_snapshot(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

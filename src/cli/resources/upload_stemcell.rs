@@ -5,11 +5,11 @@ use std::path::Path;
 use clap::{Args, ValueHint};
 
 use super::ChangeArgs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use base::Result;
-use engine::resources::{self, UploadStemcell};
+use engine::resources::{self, UploadStemcellRequest};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UploadStemcellArgs {
@@ -44,9 +44,9 @@ pub(crate) struct UploadStemcellArgs {
 }
 
 impl UploadStemcellArgs {
-    pub(in crate::cli) fn run(self, session: &Session) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "upload-stemcell")?;
-        let request = UploadStemcell {
+        let request = UploadStemcellRequest {
             on,
             url: self.stemcell,
             sha1: self.sha1,
@@ -55,6 +55,6 @@ impl UploadStemcellArgs {
             cpis: self.cpis,
             fix: self.fix,
         };
-        resources::upload_stemcell(&request, &run_context.environment).map(Finished::Summary)
+        resources::upload_stemcell(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

@@ -4,8 +4,8 @@
 use clap::{Args, ValueEnum};
 
 use super::yes_or_no;
-use crate::cli::PlaceArgs;
-use crate::cli::finish::Finished;
+use crate::cli::StateLocationArgs;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
 use base::Result;
@@ -14,7 +14,7 @@ use engine::state::Storage;
 
 /// A kind of resource with a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum ListView {
     /// Persistent disks with size, use and what happens to them next
     Disks,
     /// Snapshots of disks
@@ -27,30 +27,30 @@ pub(crate) enum View {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StateLocationArgs,
 }
 
 impl ViewArgs {
-    pub(in crate::cli) fn run(self, session: &Session, view: View) -> Result<Finished> {
+    pub(in crate::cli) fn run(self, session: &Session, view: ListView) -> Result<CommandResult> {
         view.show(session, &session.storage(&self.place.path()?)?)
     }
 }
 
-impl View {
+impl ListView {
     /// Prints the records of this kind.
-    pub(in crate::cli) fn show(self, session: &Session, storage: &Storage) -> Result<Finished> {
+    pub(in crate::cli) fn show(self, session: &Session, storage: &Storage) -> Result<CommandResult> {
         match self {
-            View::Disks => disks(session, storage),
-            View::Snapshots => snapshots(session, storage),
-            View::Stemcells => stemcells(session, storage),
+            ListView::Disks => disks(session, storage),
+            ListView::Snapshots => snapshots(session, storage),
+            ListView::Stemcells => stemcells(session, storage),
         }
     }
 }
 
-fn disks(session: &Session, storage: &Storage) -> Result<Finished> {
+fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::disks(storage)?;
     if session.globals.json() {
-        return Finished::json(&listed);
+        return CommandResult::json(&listed);
     }
     let mut table = Table::new(["CID", "Size", "CPI", "AZ", "Status", "Note"]);
     for disk in listed {
@@ -70,25 +70,25 @@ fn disks(session: &Session, storage: &Storage) -> Result<Finished> {
             note.unwrap_or_else(|| what_next.to_owned()),
         ]);
     }
-    Ok(printed(&table, session))
+    Ok(print_table(&table, session))
 }
 
-fn snapshots(session: &Session, storage: &Storage) -> Result<Finished> {
+fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::snapshots(storage)?;
     if session.globals.json() {
-        return Finished::json(&listed);
+        return CommandResult::json(&listed);
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at"]);
     for one in listed {
         table.row([one.cid.to_string(), one.disk.to_string(), one.cpi.unwrap_or_default(), one.created_at]);
     }
-    Ok(printed(&table, session))
+    Ok(print_table(&table, session))
 }
 
-fn stemcells(session: &Session, storage: &Storage) -> Result<Finished> {
+fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::stemcells(storage)?;
     if session.globals.json() {
-        return Finished::json(&listed);
+        return CommandResult::json(&listed);
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
     for one in listed {
@@ -103,9 +103,9 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<Finished> {
             note,
         ]);
     }
-    Ok(printed(&table, session))
+    Ok(print_table(&table, session))
 }
 
-fn printed(table: &Table, session: &Session) -> Finished {
-    Finished::Output(table.print(&session.layout()).into_bytes())
+fn print_table(table: &Table, session: &Session) -> CommandResult {
+    CommandResult::Output(table.print(&session.layout()).into_bytes())
 }

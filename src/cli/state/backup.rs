@@ -4,9 +4,9 @@ use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::AgreeArgs;
-use crate::cli::PlaceArgs;
-use crate::cli::finish::Finished;
+use super::ConsentArgs;
+use crate::cli::StateLocationArgs;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::{Result, encoding};
@@ -26,7 +26,7 @@ use engine::state::{self, Version};
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StateLocationArgs,
 
     /// Keep the current state as a version
     #[arg(long, conflicts_with = "restore")]
@@ -37,7 +37,7 @@ pub(super) struct BackupArgs {
     restore: Option<String>,
 
     #[command(flatten)]
-    agree: AgreeArgs,
+    consent: ConsentArgs,
 }
 
 impl BackupArgs {
@@ -45,29 +45,29 @@ impl BackupArgs {
         !self.keep && self.restore.is_none()
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
             let versions = state::versions(&session.storage(&self.place.path()?)?.resolved()?)?;
-            let listed: Vec<Listed> = versions.into_iter().map(Listed::from).collect();
+            let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.json() {
-                true => Finished::json(&listed),
-                false => Ok(Finished::Output(shown(&listed, &session.layout()).into_bytes())),
+                true => CommandResult::json(&listed),
+                false => Ok(CommandResult::Output(versions_table(&listed, &session.layout()).into_bytes())),
             };
         }
         let run_context = self.place.run_context(session, "state-backup")?;
         let summary = match &self.restore {
             Some(version) => records::restore(&run_context.environment, version, &mut |question| {
-                self.agree.agree(session, question)
+                self.consent.confirm(session, question)
             }),
             None => records::keep_version(&run_context.environment),
         };
-        summary.map(Finished::Summary)
+        summary.map(CommandResult::Summary)
     }
 }
 
 /// A version in the list.
 #[derive(Serialize)]
-struct Listed {
+struct ListedVersion {
     version: String,
     path: String,
     written: String,
@@ -78,11 +78,11 @@ struct Listed {
     problem: Option<String>,
 }
 
-impl From<Version> for Listed {
+impl From<Version> for ListedVersion {
     fn from(version: Version) -> Self {
         let problem = version.state.as_ref().err().map(|error| error.chain().join(": "));
         let state = version.state.unwrap_or_default();
-        Listed {
+        ListedVersion {
             version: version.name,
             path: version.place,
             written: encoding::rfc3339(OffsetDateTime::from(version.written)),
@@ -95,7 +95,7 @@ impl From<Version> for Listed {
     }
 }
 
-fn shown(versions: &[Listed], layout: &Layout) -> String {
+fn versions_table(versions: &[ListedVersion], layout: &Layout) -> String {
     if versions.is_empty() {
         return "No earlier version of the state is kept.\n".to_owned();
     }

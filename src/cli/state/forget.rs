@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueHint};
 
-use super::AgreeArgs;
-use crate::cli::PlaceArgs;
+use super::ConsentArgs;
+use crate::cli::StateLocationArgs;
 use crate::cli::cid::cid;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::{Error, Result};
 use engine::protocol::{
@@ -23,7 +23,7 @@ use engine::records::{self, Forgettable};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StateLocationArgs,
 
     #[command(flatten)]
     record: RecordArgs,
@@ -38,7 +38,7 @@ pub(super) struct ForgetArgs {
     cpi: Option<String>,
 
     #[command(flatten)]
-    agree: AgreeArgs,
+    consent: ConsentArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -88,10 +88,10 @@ impl RecordArgs {
 }
 
 impl ForgetArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let run_context = self.place.run_context(session, "state-forget")?;
         let what = self.record.forgettable(self.cpi)?;
-        let agree = &mut |question: &str| self.agree.agree(session, question);
-        records::forget(&run_context.environment, &what, agree).map(Finished::Summary)
+        let agree = &mut |question: &str| self.consent.confirm(session, question);
+        records::forget(&run_context.environment, &what, agree).map(CommandResult::Summary)
     }
 }

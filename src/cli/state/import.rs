@@ -6,7 +6,7 @@ use crate::cli::AgentArgs;
 use crate::cli::agent_args::AgentTimeoutArgs;
 use crate::cli::cid::cid;
 use crate::cli::environment_args::EnvironmentArgs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
@@ -52,11 +52,11 @@ pub(super) struct ImportArgs {
 }
 
 impl ImportArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("state-import");
         let (inputs, mut run_context) = self.on.begin(session, false)?;
         self.agent.apply(&mut run_context.environment);
-        let request = records::Import {
+        let request = records::ImportRequest {
             inputs,
             vm: self.vm,
             disk: self.disk,
@@ -66,6 +66,6 @@ impl ImportArgs {
             cpi_api_version: self.on.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };
-        records::import(&request, &run_context.environment).map(Finished::Summary)
+        records::import(&request, &run_context.environment).map(CommandResult::Summary)
     }
 }

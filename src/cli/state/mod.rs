@@ -8,7 +8,7 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-use super::finish::Finished;
+use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
 use base::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ impl StateCommandArgs {
         }
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         match self.command {
             StateCommand::Show(args) => args.run(session),
             StateCommand::Verify(args) => args.run(session),
@@ -52,15 +52,15 @@ impl StateCommandArgs {
 
 /// Confirmation of a change.
 #[derive(Debug, Clone, Args)]
-struct AgreeArgs {
+struct ConsentArgs {
     /// Make the change without asking; required without a terminal
     #[arg(long)]
     yes: bool,
 }
 
-impl AgreeArgs {
+impl ConsentArgs {
     /// Asks on a terminal. Without one, `--yes` is required.
-    fn agree(&self, session: &Session, question: &str) -> Result<()> {
+    fn confirm(&self, session: &Session, question: &str) -> Result<()> {
         if self.yes {
             return Ok(());
         }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::PlaceArgs;
-use crate::cli::finish::Finished;
-use crate::cli::resources::View;
+use crate::cli::StateLocationArgs;
+use crate::cli::finish::CommandResult;
+use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
@@ -18,28 +18,28 @@ use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StateLocationArgs,
 
     /// List only records of this kind, with more columns
     #[arg(long, value_enum, value_name = "KIND")]
-    only: Option<View>,
+    only: Option<ListView>,
 }
 
 impl ShowArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let storage = session.storage(&self.place.path()?)?;
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
         let overview = records::show(&storage)?;
         match session.globals.json() {
-            true => Finished::json(&overview),
-            false => Ok(Finished::Output(shown(&overview, &session.layout()).into_bytes())),
+            true => CommandResult::json(&overview),
+            false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),
         }
     }
 }
 
-fn shown(overview: &Overview, layout: &Layout) -> String {
+fn overview_text(overview: &Overview, layout: &Layout) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
         let mark = overview.undeleted.iter().find(|one| one.resource == *resource);
@@ -88,7 +88,7 @@ fn shown(overview: &Overview, layout: &Layout) -> String {
             "{}\nmay have created {}: {}",
             group.requests(),
             group.how_to_find(),
-            group.said().join("; ")
+            group.cpi_answers().join("; ")
         );
         let what = match group.suspects() {
             [one] => format!("failed call for a {}", one.what),

@@ -6,10 +6,10 @@ use crate::cli::AgentArgs;
 use crate::cli::agent_args::AgentTimeoutArgs;
 use crate::cli::cloud_check;
 use crate::cli::environment_args::EnvironmentArgs;
-use crate::cli::finish::Finished;
+use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
-use engine::inspection::Check;
+use engine::inspection::CheckRequest;
 
 /// Report whether everything on record exists
 #[derive(Debug, Clone, Args)]
@@ -26,11 +26,11 @@ pub(super) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    pub(super) fn run(self, session: &Session) -> Result<Finished> {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
         let (inputs, mut run_context) = self.on.begin(session, false)?;
         self.agent.apply(&mut run_context.environment);
-        let request = Check {
+        let request = CheckRequest {
             inputs,
             templates: self.on.templates.into(),
             cpi_api_version: self.on.cpi_api_version(),

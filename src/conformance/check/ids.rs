@@ -7,9 +7,9 @@
 use serde_json::{Value, json};
 
 use super::ledger::{Resource, ResourceKind};
-use super::life::vm_arguments;
+use super::lifecycle::vm_arguments;
 use super::run::Run;
-use super::step::{Checked, Halt, Response, Step, failed, is};
+use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
 use engine::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";
@@ -20,19 +20,19 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Resource, disk: Option<&Resourc
         return;
     }
     let cid = || json!(vm.cid);
-    run.check("delete_vm again", |step| deletes_missing(step, vm));
-    run.check("has_vm of a deleted VM", |step| is_gone(step, vm));
+    run.check("delete_vm again", |step| expect_deletion_of_missing(step, vm));
+    run.check("has_vm of a deleted VM", |step| expect_gone(step, vm));
     let expected = &["VMNotFound"];
-    run.check("reboot_vm of a deleted VM", |step| refuses(step, Method::RebootVm, &[cid()], expected));
+    run.check("reboot_vm of a deleted VM", |step| expect_refusal(step, Method::RebootVm, &[cid()], expected));
     run.check("set_vm_metadata of a deleted VM", |step| {
-        refuses(step, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
+        expect_refusal(step, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
     });
-    run.check("get_disks of a deleted VM", |step| refuses(step, Method::GetDisks, &[cid()], expected));
+    run.check("get_disks of a deleted VM", |step| expect_refusal(step, Method::GetDisks, &[cid()], expected));
     run.check_of("attach_disk to a deleted VM", disk, "there is no disk", |step, disk| {
-        refuses(step, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
+        expect_refusal(step, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
     });
     run.check_of("detach_disk from a deleted VM", disk, "there is no disk", |step, disk| {
-        succeeds_or_refuses(
+        expect_success_or_not_found(
             step,
             Method::DetachDisk,
             &[cid(), json!(disk.cid)],
@@ -45,25 +45,25 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Resource, disk: Option<&Resourc
 pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Resource>, disk: Option<&Resource>) {
     let Some(disk) = disk else { return };
     let cid = || json!(disk.cid);
-    run.check("delete_disk again", |step| deletes_missing(step, disk));
-    run.check("has_disk of a deleted disk", |step| is_gone(step, disk));
+    run.check("delete_disk again", |step| expect_deletion_of_missing(step, disk));
+    run.check("has_disk of a deleted disk", |step| expect_gone(step, disk));
     let expected = &["DiskNotFound"];
     run.check_of("attach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
-        refuses(step, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
+        expect_refusal(step, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
     });
     run.check_of("detach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
-        succeeds_or_refuses(step, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
+        expect_success_or_not_found(step, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });
     run.check("set_disk_metadata of a deleted disk", |step| {
-        refuses(step, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
+        expect_refusal(step, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
     });
     run.check("snapshot_disk of a deleted disk", |step| {
-        refuses(step, Method::SnapshotDisk, &[cid(), json!({})], expected)
+        expect_refusal(step, Method::SnapshotDisk, &[cid(), json!({})], expected)
     });
     run.check("resize_disk of a deleted disk", |step| {
         let size = step.settings().disk_size;
-        refuses(step, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
+        expect_refusal(step, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
     });
 }
 
@@ -72,53 +72,55 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Resource) {
     if run.ledger.has(stemcell) {
         return;
     }
-    run.check("delete_stemcell again", |step| deletes_missing(step, stemcell));
+    run.check("delete_stemcell again", |step| expect_deletion_of_missing(step, stemcell));
     run.check("create_vm from a deleted stemcell", |step| {
         let arguments = vm_arguments(step, &stemcell.cid, &[]);
-        refuses(step, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
+        expect_refusal(step, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
     });
 }
 
 /// Checks methods with CIDs that no CPI creates.
-pub(super) fn never_were(run: &mut Run<'_>) {
+pub(super) fn never_existing(run: &mut Run<'_>) {
     for kind in [ResourceKind::Vm, ResourceKind::Disk] {
         let resource = Resource { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.has() {
-            run.check(&format!("{has} with an unknown CID"), |step| is_gone(step, &resource));
+            run.check(&format!("{has} with an unknown CID"), |step| expect_gone(step, &resource));
         }
-        run.check(&format!("{} with an unknown CID", kind.delete()), |step| deletes_missing(step, &resource));
+        run.check(&format!("{} with an unknown CID", kind.delete()), |step| {
+            expect_deletion_of_missing(step, &resource)
+        });
     }
 }
 
 /// Expects `false` or the error for a missing resource.
-fn is_gone(step: &mut Step<'_, '_>, resource: &Resource) -> Checked {
+fn expect_gone(step: &mut Step<'_, '_>, resource: &Resource) -> CheckOutcome {
     let Some(method) = resource.kind.has() else { return Ok(()) };
     step.expect_present(method)?;
     match step.call(method, &[json!(resource.cid)])? {
         Response::Result(Value::Bool(false)) => Ok(()),
-        Response::Result(other) => failed(format!("`{method}` answered {other} and not false")),
+        Response::Result(other) => fail(format!("`{method}` answered {other} and not false")),
         Response::Refused(refusal) if resource.kind.not_found().is_some_and(|kind| is(&refusal, kind)) => {
             step.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
         Response::Refused(refusal) => step.refused(method, refusal),
-        Response::Unusable => failed("no answer"),
+        Response::Unusable => fail("no answer"),
     }
 }
 
-fn deletes_missing(step: &mut Step<'_, '_>, resource: &Resource) -> Checked {
+fn expect_deletion_of_missing(step: &mut Step<'_, '_>, resource: &Resource) -> CheckOutcome {
     let expected: Vec<&str> = resource.kind.not_found().into_iter().collect();
-    succeeds_or_refuses(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
+    expect_success_or_not_found(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
 }
 
 /// Expects success or an error for a missing resource. The contract does not say what a second deletion
 /// answers, but callers repeat deletions.
-fn succeeds_or_refuses(
+fn expect_success_or_not_found(
     step: &mut Step<'_, '_>,
     method: Method,
     arguments: &[Value],
     expected: &[&str],
-) -> Checked {
+) -> CheckOutcome {
     step.expect_present(method)?;
     step.expect_unpromised();
     match step.call(method, arguments)? {
@@ -130,13 +132,23 @@ fn succeeds_or_refuses(
     }
 }
 
-fn refuses(step: &mut Step<'_, '_>, method: Method, arguments: &[Value], expected: &[&str]) -> Checked {
+fn expect_refusal(
+    step: &mut Step<'_, '_>,
+    method: Method,
+    arguments: &[Value],
+    expected: &[&str],
+) -> CheckOutcome {
     step.expect_present(method)?;
     let response = step.call(method, arguments)?;
     expect_type(step, method, response, expected)
 }
 
-fn expect_type(step: &mut Step<'_, '_>, method: Method, response: Response, expected: &[&str]) -> Checked {
+fn expect_type(
+    step: &mut Step<'_, '_>,
+    method: Method,
+    response: Response,
+    expected: &[&str],
+) -> CheckOutcome {
     let wanted =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
     match response {
@@ -146,12 +158,10 @@ fn expect_type(step: &mut Step<'_, '_>, method: Method, response: Response, expe
         }
         // A CPI without disk support need not look for the disk.
         Response::Refused(refusal) if is(&refusal, "NotSupported") => {
-            Err(Halt::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
+            Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }
-        Response::Refused(refusal) => {
-            failed(format!("must be refused with {wanted}, not {}", refusal.text()))
-        }
-        Response::Result(result) => failed(format!("must be refused with {wanted}, but answered {result}")),
-        Response::Unusable => failed("no answer"),
+        Response::Refused(refusal) => fail(format!("must be refused with {wanted}, not {}", refusal.text())),
+        Response::Result(result) => fail(format!("must be refused with {wanted}, but answered {result}")),
+        Response::Unusable => fail("no answer"),
     }
 }

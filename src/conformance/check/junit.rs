@@ -22,8 +22,12 @@ pub fn junit(report: &Report) -> String {
     for (group, checks) in groups {
         let owned: Vec<Check> = checks.iter().map(|check| (*check).clone()).collect();
         let total = owned.iter().map(|check| check.duration).sum();
-        let _ =
-            writeln!(xml, "  <testsuite name=\"{}\"{}>", escaped(group), numbers(Counts::of(&owned), total));
+        let _ = writeln!(
+            xml,
+            "  <testsuite name=\"{}\"{}>",
+            escape_xml(group),
+            numbers(Counts::of(&owned), total)
+        );
         for check in checks {
             case(&mut xml, check);
         }
@@ -46,12 +50,12 @@ fn case(xml: &mut String, check: &Check) {
     let _ = write!(
         xml,
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
-        escaped(&check.group),
-        escaped(&check.name),
+        escape_xml(&check.group),
+        escape_xml(&check.name),
         check.duration.as_secs_f64()
     );
-    let first = escaped(check.reasons.first().map_or("", String::as_str));
-    let all = escaped(&check.reasons.join("\n"));
+    let first = escape_xml(check.reasons.first().map_or("", String::as_str));
+    let all = escape_xml(&check.reasons.join("\n"));
     let inside = match check.result {
         Verdict::Fail => {
             let kind = check.deviation.map_or("", Deviation::name);
@@ -68,7 +72,7 @@ fn case(xml: &mut String, check: &Check) {
 }
 
 /// Escapes text for an element or an attribute. Characters that XML 1.0 forbids are replaced.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_of_a_cpi_stays_valid_xml() {
+    fn output_of_a_cpi_is_escaped_as_valid_xml() {
         let check = |result, reason: &str| Check {
             group: "contract <v2> & \"more\"".to_owned(),
             name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),

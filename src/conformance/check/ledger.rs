@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::diary::{Diary, Earlier};
+use super::leftover_log::{LeftoverLog, Leftovers};
 use super::report::LeftBehind;
 use base::Result;
 use engine::cpi::Method;
@@ -80,55 +80,61 @@ pub(super) struct Resource {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct ResourceLedger {
     resources: Vec<Resource>,
     /// Calls that may have created an unknown resource.
     doubtful: Vec<LeftBehind>,
     deleted: usize,
     /// The copy on disk for a later run.
-    diary: Option<Diary>,
+    leftover_log: Option<LeftoverLog>,
 }
 
-impl Ledger {
+impl ResourceLedger {
     /// Creates a ledger with a diary. It starts with the leftovers of earlier runs, which are also returned.
-    pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
-        let (diary, earlier) = Diary::begin(directory, cpi)?;
-        let ledger = Ledger { resources: earlier.resources.clone(), diary: Some(diary), ..Ledger::default() };
+    pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
+        let (leftover_log, earlier) = LeftoverLog::begin(directory, cpi)?;
+        let ledger = ResourceLedger {
+            resources: earlier.resources.clone(),
+            leftover_log: Some(leftover_log),
+            ..ResourceLedger::default()
+        };
         Ok((ledger, earlier))
     }
 
     /// Notes a creating call before it is made.
-    pub(super) fn asked(&mut self, method: Method, request_id: &str) -> Result<()> {
-        self.diary.as_mut().map_or(Ok(()), |diary| diary.asked(method.name(), request_id))
+    pub(super) fn record_call(&mut self, method: Method, request_id: &str) -> Result<()> {
+        self.leftover_log
+            .as_mut()
+            .map_or(Ok(()), |leftover_log| leftover_log.record_call(method.name(), request_id))
     }
 
     /// Notes the end of a call, after its resources.
-    pub(super) fn answered(&mut self, request_id: &str) {
-        self.note(|diary| diary.answered(request_id));
+    pub(super) fn record_answer(&mut self, request_id: &str) {
+        self.note(|leftover_log| leftover_log.record_answer(request_id));
     }
 
     /// Ends the diary. Leftovers stay on disk.
     pub(super) fn end(&mut self) {
-        if let Some(diary) = self.diary.take() {
-            diary.end(!self.resources.is_empty());
+        if let Some(leftover_log) = self.leftover_log.take() {
+            leftover_log.end(!self.resources.is_empty());
         }
     }
 
     /// Writes to the diary. A failure does not stop the run.
-    fn note(&mut self, write: impl FnOnce(&mut Diary) -> Result<()>) {
-        if let Some(diary) = &mut self.diary
-            && let Err(error) = write(diary)
+    fn note(&mut self, write: impl FnOnce(&mut LeftoverLog) -> Result<()>) {
+        if let Some(leftover_log) = &mut self.leftover_log
+            && let Err(error) = write(leftover_log)
         {
             tracing::warn!(error = %error.chain().join(": "), "the notes of the check could not be written");
         }
     }
 
     /// Enters the resource that a result of any shape names.
-    pub(super) fn made(&mut self, kind: ResourceKind, result: &Value) -> Option<Resource> {
+    pub(super) fn record_resource(&mut self, kind: ResourceKind, result: &Value) -> Option<Resource> {
         let resource = Resource { kind, cid: any_cid(result)? };
         if !self.resources.contains(&resource) {
             self.resources.push(resource.clone());
-            self.note(|diary| diary.made(&resource));
+            self.note(|leftover_log| leftover_log.record_resource(&resource));
         }
         Some(resource)
     }
@@ -138,16 +144,16 @@ impl Ledger {
         self.resources.contains(resource)
     }
 
-    pub(super) fn gone(&mut self, resource: &Resource) {
+    pub(super) fn record_deletion(&mut self, resource: &Resource) {
         let before = self.resources.len();
         self.resources.retain(|known| known != resource);
         if self.resources.len() < before {
             self.deleted += 1;
-            self.note(|diary| diary.gone(resource));
+            self.note(|leftover_log| leftover_log.record_deletion(resource));
         }
     }
 
-    pub(super) fn doubt(&mut self, kind: ResourceKind, why: String) {
+    pub(super) fn record_doubtful(&mut self, kind: ResourceKind, why: String) {
         self.doubtful.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
     }
 
@@ -190,7 +196,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_cid_is_found_in_any_shape() {
+    fn finds_the_cid_in_results_of_any_shape() {
         for (result, cid) in [
             (json!("a"), Some("a")),
             (json!(["a", {}]), Some("a")),
@@ -206,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_deleted_after_its_users() {
-        let mut ledger = Ledger::default();
+    fn resources_are_deleted_after_their_users() {
+        let mut ledger = ResourceLedger::default();
         for (kind, cid) in [
             (ResourceKind::Stemcell, "s"),
             (ResourceKind::Disk, "d1"),
@@ -216,12 +222,12 @@ mod tests {
             (ResourceKind::Snapshot, "n"),
             (ResourceKind::Disk, "d2"),
         ] {
-            ledger.made(kind, &json!(cid));
+            ledger.record_resource(kind, &json!(cid));
         }
         let order: Vec<String> = ledger.to_delete().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
-        ledger.gone(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        ledger.gone(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
     }
 }

@@ -4,11 +4,11 @@
 //! [`check`] runs it. `run` and `step` are the machinery; `rpc`, `life` and `ids` are the checks. `ledger`
 //! tracks resources, `diary` keeps them for the next run, `report` and `junit` hold the results.
 
-mod diary;
 mod ids;
 mod junit;
 mod ledger;
-mod life;
+mod leftover_log;
+mod lifecycle;
 mod report;
 mod rpc;
 mod run;
@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 pub use junit::junit;
 pub use report::{Check, Counts, Deviation, LeftBehind, Report, Timing, Verdict};
 
-use super::bench::Bench;
+use super::cpi_under_test::CpiUnderTest;
 use base::Result;
 use base::events::Stage;
 use engine::protocol::Contract;
@@ -71,16 +71,16 @@ pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
     /// The place of the diary.
-    pub notes: Option<Notes<'a>>,
+    pub notes: Option<LeftoverLogPlace<'a>>,
     /// Returns the signal that interrupted the run. Then nothing more is created, and everything is deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     /// Returns true after a second signal: do not wait for the call in flight.
-    pub insisted: &'a (dyn Fn() -> bool + Sync),
+    pub interrupted_twice: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// The place of the diary of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Notes<'a> {
+pub struct LeftoverLogPlace<'a> {
     /// The directory, which is created if it is missing.
     pub directory: &'a Path,
     /// A stable name of the CPI.
@@ -88,12 +88,12 @@ pub struct Notes<'a> {
 }
 
 /// Runs all checks.
-pub fn check(bench: &Bench, settings: &CheckSettings, context: &CheckContext<'_>) -> Result<Report> {
+pub fn check(bench: &CpiUnderTest, settings: &CheckSettings, context: &CheckContext<'_>) -> Result<Report> {
     if let Some(recorder) = &bench.recorder {
         recorder.begin(settings)?;
     }
     let mut run = Run::begin(bench, settings, context)?;
     rpc::check(&mut run);
-    life::check(&mut run);
+    lifecycle::check(&mut run);
     run.end()
 }

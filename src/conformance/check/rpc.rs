@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::run::Run;
-use super::step::{Checked, Response, Step, failed};
-use crate::conformance::bench::Versions;
+use super::step::{CheckOutcome, Response, Step, fail};
+use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
 pub(super) fn check(run: &mut Run<'_>) {
@@ -20,17 +20,17 @@ pub(super) fn check(run: &mut Run<'_>) {
         ("a list as the request", b"[]"),
         ("a request without a method", br#"{"arguments": [], "context": {"director_uuid": "x"}}"#),
     ] {
-        run.check(name, |step| refuses(step, input));
+        run.check(name, |step| expect_error(step, input));
     }
     context(run);
     run.check("arguments missing", |step| {
         let request = step.request("has_disk", &[]);
-        refuses(step, &request)
+        expect_error(step, &request)
     });
     run.check("arguments that are not a list", |step| {
         let mut request: Value = serde_json::from_slice(&step.request("has_disk", &[])).unwrap_or_default();
         request["arguments"] = json!("disk-1");
-        refuses(step, request.to_string().as_bytes())
+        expect_error(step, request.to_string().as_bytes())
     });
     run.check("calculate_vm_cloud_properties", |step| {
         let size = json!({"cpu": 1, "ram": 512, "ephemeral_disk_size": 1024});
@@ -46,7 +46,7 @@ pub(super) fn check(run: &mut Run<'_>) {
             step.note(format!("refused: {}", refusal.text()));
             Ok(())
         }
-        Response::Unusable => failed("no answer"),
+        Response::Unusable => fail("no answer"),
     });
 }
 
@@ -66,13 +66,13 @@ fn info(run: &mut Run<'_>) {
             Response::Refused(refusal) => {
                 step.refused::<()>(Method::Info, refusal)?;
             }
-            Response::Unusable => return failed("`info` gave no usable answer"),
+            Response::Unusable => return fail("`info` gave no usable answer"),
         }
         if let Answer::Info(again) = step.answer(Method::Info, &[])?
             && Some(&again) != first.as_ref()
         {
             step.expect_unpromised();
-            return failed("`info` answered differently the second time");
+            return fail("`info` answered differently the second time");
         }
         Ok(())
     });
@@ -85,12 +85,12 @@ fn unknown_method(run: &mut Run<'_>) {
         let request = step.request("monopile_no_such_method", &[]);
         match step.send(&request, None)? {
             Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
-            Response::Refused(refusal) => failed(format!(
+            Response::Refused(refusal) => fail(format!(
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
                 refusal.text()
             )),
-            Response::Result(result) => failed(format!("answered {result}")),
-            Response::Unusable => failed("no answer"),
+            Response::Result(result) => fail(format!("answered {result}")),
+            Response::Unusable => fail("no answer"),
         }
     });
 }
@@ -103,30 +103,30 @@ fn context(run: &mut Run<'_>) {
     ] {
         run.check(name, |step| {
             let request = json!({"method": method, "arguments": arguments, "api_version": 1});
-            answers(step, request.to_string().as_bytes())
+            expect_answer(step, request.to_string().as_bytes())
         });
     }
     run.check("an empty context", |step| {
         let request = json!({"method": "info", "arguments": [], "context": {}});
-        answers(step, request.to_string().as_bytes())
+        expect_answer(step, request.to_string().as_bytes())
     });
 }
 
 /// The contract promises nothing about such requests, but every caller waits for an answer.
-fn answers(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
+fn expect_answer(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
     step.expect_unpromised();
     match step.send(input, None)? {
         Response::Result(_) | Response::Refused(_) => Ok(()),
-        Response::Unusable => failed("no answer"),
+        Response::Unusable => fail("no answer"),
     }
 }
 
-/// Like [`answers`], and expects an error.
-fn refuses(step: &mut Step<'_, '_>, input: &[u8]) -> Checked {
+/// Like [`expect_answer`], and expects an error.
+fn expect_error(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
     step.expect_unpromised();
     match step.send(input, None)? {
         Response::Refused(_) => Ok(()),
-        Response::Result(result) => failed(format!("answered {result} and not an error")),
-        Response::Unusable => failed("no answer"),
+        Response::Result(result) => fail(format!("answered {result} and not an error")),
+        Response::Unusable => fail("no answer"),
     }
 }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use super::ledger::{Ledger, Resource};
+use super::ledger::{Resource, ResourceLedger};
 use super::report::{Check, Counts, Deviation, LeftBehind, Report, Verdict, timings};
-use super::step::{Checked, Halt, Step};
+use super::step::{CheckOutcome, CheckStop, Step};
 use super::{CheckContext, CheckSettings};
-use crate::conformance::bench::{Bench, Versions};
+use crate::conformance::cpi_under_test::{CpiUnderTest, Versions};
 use base::{Error, Result};
 use engine::cpi::{Info, Method};
 
 /// A conformance run.
 pub(super) struct Run<'a> {
-    pub(super) bench: &'a Bench,
+    pub(super) bench: &'a CpiUnderTest,
     pub(super) settings: &'a CheckSettings,
     pub(super) context: &'a CheckContext<'a>,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: ResourceLedger,
     /// The group of the next checks.
     pub(super) group: String,
     /// The versions of the next requests.
@@ -32,12 +32,12 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Begins a run, and takes over the resources of killed runs.
     pub(super) fn begin(
-        bench: &'a Bench,
+        bench: &'a CpiUnderTest,
         settings: &'a CheckSettings,
         context: &'a CheckContext<'a>,
     ) -> Result<Self> {
         let (ledger, earlier) = match &context.notes {
-            Some(notes) => Ledger::on_disk(notes.directory, notes.cpi)?,
+            Some(notes) => ResourceLedger::on_disk(notes.directory, notes.cpi)?,
             None => Default::default(),
         };
         for (method, request_id) in &earlier.unanswered {
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
     pub(super) fn check<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
     ) -> Option<T> {
         self.check_making(name, body).0
     }
@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
     pub(super) fn check_making<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
     ) -> (Option<T>, Vec<Resource>) {
         if self.is_over() {
             return (None, Vec::new());
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
     fn check_always<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> Checked<T>,
+        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
     ) -> (Option<T>, Vec<Resource>) {
         let stage = self.context.stage.reporter().stage(format!("{}: {name}", self.group));
         let mut step = Step {
@@ -119,15 +119,15 @@ impl<'a> Run<'a> {
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
             // Problems of the form may explain the failure.
-            Err(Halt::Failed(reason)) => {
+            Err(CheckStop::Failed(reason)) => {
                 if !problems.contains(&reason) && !not_promised.contains(&reason) {
                     let reasons = if is_promised { &mut problems } else { &mut not_promised };
                     reasons.insert(0, reason);
                 }
                 (None, None)
             }
-            Err(Halt::Skipped(reason)) => (None, Some(reason)),
-            Err(Halt::Broken(error)) => {
+            Err(CheckStop::Skipped(reason)) => (None, Some(reason)),
+            Err(CheckStop::Broken(error)) => {
                 self.broken = Some(error);
                 return (None, made);
             }
@@ -164,11 +164,11 @@ impl<'a> Run<'a> {
         name: &str,
         resource: Option<&G>,
         skip_reason: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> Checked,
+        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> CheckOutcome,
     ) -> bool {
         self.check(name, |step| match resource {
             Some(resource) => body(step, resource),
-            None => Err(Halt::Skipped(skip_reason.to_owned())),
+            None => Err(CheckStop::Skipped(skip_reason.to_owned())),
         })
         .is_some()
     }
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
         // The failure may have passed, so try every deletion.
         let broken = self.broken.take();
         for resource in self.ledger.to_delete() {
-            if (self.context.insisted)() {
+            if (self.context.interrupted_twice)() {
                 let (kind, cid) = (resource.kind.name().to_owned(), Some(resource.cid));
                 let why = "not deleted, because a second signal ended the run".to_owned();
                 left.push(LeftBehind { kind, cid, why });

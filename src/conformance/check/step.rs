@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::CheckSettings;
 use super::ledger::{Resource, ResourceKind};
 use super::run::Run;
-use crate::conformance::bench::Source;
-use crate::conformance::exchange::{Ended, Exchange, Watching};
-use crate::conformance::reply::{self, Content, Refusal};
+use crate::conformance::cpi_under_test::AnswerSource;
+use crate::conformance::exchange::{Exchange, ExchangeObserver, ProcessEnd};
+use crate::conformance::reply::{self, Refusal, ReplyBody};
 use base::events::Stage;
 use base::{Error, Result};
-use engine::cpi::{Absence, Answer, CpiErrorKind, Method, Reading};
+use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
 use engine::protocol::Terms;
 
 /// The retries of a call for which the CPI answered `ok_to_retry`.
@@ -21,7 +21,7 @@ const RETRIES: u32 = 3;
 const REFUSAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// The reason for which a check stops early.
-pub(super) enum Halt {
+pub(super) enum CheckStop {
     /// The CPI does not conform.
     Failed(String),
     /// The check does not apply.
@@ -30,17 +30,17 @@ pub(super) enum Halt {
     Broken(Error),
 }
 
-impl From<Error> for Halt {
+impl From<Error> for CheckStop {
     fn from(error: Error) -> Self {
-        Halt::Broken(error)
+        CheckStop::Broken(error)
     }
 }
 
-pub(super) type Checked<T = ()> = std::result::Result<T, Halt>;
+pub(super) type CheckOutcome<T = ()> = std::result::Result<T, CheckStop>;
 
 /// Fails the check.
-pub(super) fn failed<T>(reason: impl Into<String>) -> Checked<T> {
-    Err(Halt::Failed(reason.into()))
+pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
+    Err(CheckStop::Failed(reason.into()))
 }
 
 /// The response to one call.
@@ -112,13 +112,13 @@ impl Step<'_, '_> {
     }
 
     /// Sends bytes that need not be a request.
-    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> Checked<Response> {
+    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> CheckOutcome<Response> {
         let exchange = exchange(self.run, self.stage, input, method.is_some())?;
         Ok(self.read_reply(exchange, method))
     }
 
     /// Makes a call, and retries it while the CPI answers `ok_to_retry`.
-    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> Checked<Response> {
+    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Response> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
             let request = self.announce(method, arguments)?;
@@ -139,14 +139,14 @@ impl Step<'_, '_> {
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.bench.request(method.name(), arguments, self.run.versions);
         if ResourceKind::made_by(method).is_some() {
-            self.run.ledger.asked(method, request_id(&request))?;
+            self.run.ledger.record_call(method, request_id(&request))?;
         }
         Ok(request.to_string().into_bytes())
     }
 
     fn wait(&self, pause: Duration) {
         // A transcript needs no pause.
-        if matches!(self.run.bench.source, Source::Program(_)) {
+        if matches!(self.run.bench.source, AnswerSource::Program(_)) {
             let end = std::time::Instant::now() + pause;
             while std::time::Instant::now() < end && (self.run.context.interrupted)().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
@@ -155,7 +155,7 @@ impl Step<'_, '_> {
     }
 
     /// Makes several calls at once.
-    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> Checked<Vec<Response>> {
+    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> CheckOutcome<Vec<Response>> {
         let requests: Vec<Vec<u8>> =
             arguments.iter().map(|arguments| self.announce(method, arguments)).collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
@@ -193,7 +193,7 @@ impl Step<'_, '_> {
                 None => problem,
             };
             // Where no answer is promised, its absence is no violation.
-            match self.is_promised || reply.content != Content::Unusable {
+            match self.is_promised || reply.content != ReplyBody::Unusable {
                 true => self.problem(problem),
                 false => self.deviates(problem),
             }
@@ -202,123 +202,123 @@ impl Step<'_, '_> {
             self.deviates(method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")));
         }
         match reply.content {
-            Content::Result(result) => Response::Result(result),
-            Content::Error(refusal) => {
+            ReplyBody::Result(result) => Response::Result(result),
+            ReplyBody::Error(refusal) => {
                 self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
                 Response::Refused(refusal)
             }
-            Content::Unusable => Response::Unusable,
+            ReplyBody::Unusable => Response::Unusable,
         }
     }
 
     fn enter(&mut self, kind: ResourceKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
         let result = match (&reply.content, &reply.beside) {
-            (Content::Result(result), _) => Some(result),
+            (ReplyBody::Result(result), _) => Some(result),
             (_, beside) => beside.as_ref(),
         };
         let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
         let id = request_id(&request);
-        if let Some(resource) = result.and_then(|result| self.run.ledger.made(kind, result)) {
+        if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
             if reply.beside.is_some() {
                 self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
             }
             self.made.push(resource);
-        } else if reply.content == Content::Unusable || (method != Method::UpdateDisk && result.is_some()) {
+        } else if reply.content == ReplyBody::Unusable || (method != Method::UpdateDisk && result.is_some()) {
             let ended = match exchange.ended {
-                Ended::Abandoned => " and may still run",
+                ProcessEnd::Abandoned => " and may still run",
                 _ => "",
             };
             let why = format!("`{method}` (request {id}) answered no CID{ended}");
-            self.run.ledger.doubt(kind, why);
+            self.run.ledger.record_doubtful(kind, why);
         }
-        self.run.ledger.answered(id);
+        self.run.ledger.record_answer(id);
     }
 
     /// Makes a call that must succeed.
-    pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> Checked<Answer> {
+    pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
             Response::Result(result) => self.reading(method, &result),
             Response::Refused(refusal) => self.refused(method, refusal),
-            Response::Unusable => failed(format!("`{method}` gave no usable answer")),
+            Response::Unusable => fail(format!("`{method}` gave no usable answer")),
         }
     }
 
     /// Reads a result in the shape that method and contract require.
-    pub(super) fn reading(&mut self, method: Method, result: &Value) -> Checked<Answer> {
+    pub(super) fn reading(&mut self, method: Method, result: &Value) -> CheckOutcome<Answer> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
-        match Reading::of(method, terms, result) {
-            Ok(Reading { answer, remark }) => {
+        match CheckedAnswer::of(method, terms, result) {
+            Ok(CheckedAnswer { answer, remark }) => {
                 if let Some(remark) = remark {
                     self.problem(remark);
                 }
                 Ok(answer)
             }
-            Err(problem) => failed(problem),
+            Err(problem) => fail(problem),
         }
     }
 
     /// Fails or skips the check after a refused call.
-    pub(super) fn refused<T>(&mut self, method: Method, refusal: Refusal) -> Checked<T> {
+    pub(super) fn refused<T>(&mut self, method: Method, refusal: Refusal) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.absent.push(method);
-            return self.expect_present(method).and_then(|()| failed("not implemented"));
+            return self.expect_present(method).and_then(|()| fail("not implemented"));
         }
         // Callers handle this error.
-        if is(&refusal, "NotSupported") && method.facts().absence == Absence::Tolerated {
-            return Err(Halt::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
+        if is(&refusal, "NotSupported") && method.facts().absence == MissingMethodPolicy::Tolerated {
+            return Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
         }
-        failed(format!("`{method}` failed: {}", refusal.text()))
+        fail(format!("`{method}` failed: {}", refusal.text()))
     }
 
     /// Ends the check if the method is not implemented, or left out.
-    pub(super) fn expect_present(&self, method: Method) -> Checked {
+    pub(super) fn expect_present(&self, method: Method) -> CheckOutcome {
         if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
-            return Err(Halt::Skipped(format!("`{method}` is left out (--skip)")));
+            return Err(CheckStop::Skipped(format!("`{method}` is left out (--skip)")));
         }
         if !self.run.absent.contains(&method) {
             return Ok(());
         }
         let facts = method.facts();
         match facts.absence {
-            Absence::Breaks => {
-                failed(format!("`{method}` is not implemented; it is called by {}", facts.callers))
+            MissingMethodPolicy::Breaks => {
+                fail(format!("`{method}` is not implemented; it is called by {}", facts.callers))
             }
-            Absence::Tolerated | Absence::Feature => {
-                Err(Halt::Skipped(format!("`{method}` is not implemented, which is allowed")))
+            MissingMethodPolicy::Tolerated | MissingMethodPolicy::Feature => {
+                Err(CheckStop::Skipped(format!("`{method}` is not implemented, which is allowed")))
             }
         }
     }
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI cannot tell.
-    pub(super) fn has(&mut self, resource: &Resource) -> Checked<Option<bool>> {
+    pub(super) fn has(&mut self, resource: &Resource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.has() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(there)) => Ok(Some(there)),
             Ok(_) => Ok(None),
-            Err(Halt::Skipped(_)) => Ok(None),
+            Err(CheckStop::Skipped(_)) => Ok(None),
             Err(halt) => Err(halt),
         }
     }
 
     /// Deletes a resource and checks that it is gone.
-    pub(super) fn delete(&mut self, resource: &Resource) -> Checked {
+    pub(super) fn delete(&mut self, resource: &Resource) -> CheckOutcome {
         self.answer(resource.kind.delete(), &[json!(resource.cid)])?;
         self.remove_if_gone(resource)
     }
 
     /// Removes a resource from the ledger, unless the CPI reports that it still exists.
-    pub(super) fn remove_if_gone(&mut self, resource: &Resource) -> Checked {
+    pub(super) fn remove_if_gone(&mut self, resource: &Resource) -> CheckOutcome {
         if self.has(resource)? == Some(true) {
-            return failed(format!("'{}' still exists", resource.cid));
+            return fail(format!("'{}' still exists", resource.cid));
         }
-        self.run.ledger.gone(resource);
+        self.run.ledger.record_deletion(resource);
         Ok(())
     }
 
     /// Deletes a resource at the end of the run, with answers of any form. Only its absence counts.
-    pub(super) fn delete_for_good(&mut self, resource: &Resource) -> Checked {
+    pub(super) fn delete_for_good(&mut self, resource: &Resource) -> CheckOutcome {
         let method = resource.kind.delete();
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
@@ -338,10 +338,10 @@ impl Step<'_, '_> {
         self.problems.clear();
         self.not_promised.clear();
         if there.map_or(gone, |there| !there) {
-            self.run.ledger.gone(resource);
+            self.run.ledger.record_deletion(resource);
             return Ok(());
         }
-        failed(match response {
+        fail(match response {
             Response::Refused(refusal) => refusal.text(),
             Response::Unusable => problems.join("; "),
             Response::Result(_) => format!("`{method}` succeeded, but the resource still exists"),
@@ -367,5 +367,6 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Resul
         stage.log_line(line);
     };
     let limit = if ordinary { run.bench.limit } else { run.bench.limit.min(REFUSAL_LIMIT) };
-    run.bench.exchange(input, &Watching { on_log: &on_log, give_up: run.context.insisted, limit })
+    run.bench
+        .exchange(input, &ExchangeObserver { on_log: &on_log, give_up: run.context.interrupted_twice, limit })
 }

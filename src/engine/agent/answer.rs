@@ -15,7 +15,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         serde_json::from_slice(bytes).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
     if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
         let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
-        let message = base::encoding::shortened(message, MESSAGE_LIMIT).into_owned();
+        let message = base::encoding::shorten(message, MESSAGE_LIMIT).into_owned();
         return Err(AgentError::Exception { method: method.to_owned(), message });
     }
     answer
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_value_or_an_exception() {
+    fn answer_is_parsed_as_value_or_exception() {
         assert_eq!(parse_answer(br#"{"value": null}"#, "stop").unwrap(), Value::Null);
         assert_eq!(parse_answer(br#"{"value": 1, "exception": null}"#, "stop").unwrap(), 1);
         for (text, said) in [
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_cut() {
+    fn long_exception_messages_are_truncated() {
         let text = serde_json::json!({"exception": {"message": "ü".repeat(1 << 20)}}).to_string();
         let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
         assert!(error.len() < MESSAGE_LIMIT + 100, "{}", error.len());

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::answer::{parse_answer, running_task};
-use super::endpoint::{Endpoint, Trust};
-use super::error::{AgentError, Distrust};
+use super::endpoint::{AgentEndpoint, ServerTrust};
+use super::error::{AgentError, UntrustedReason};
 use base::encoding::basic_authorization;
 use base::timing::{Activity, Clock};
-use net::http_client::{self, NoAddress};
+use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
 
 /// The largest answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 /// The limits of the waits for an agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct AgentTimeouts {
     /// Name resolution, TCP and TLS of a connection. A VM that boots is asked again.
     pub connect: Duration,
     /// A JSON message, from the connection to the last byte of the answer. Agents answer at once, and run
@@ -40,7 +40,7 @@ pub struct Limits {
 }
 
 /// The limits of every run.
-pub const LIMITS: Limits = Limits {
+pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     connect: Duration::from_secs(5),
     message: Duration::from_secs(60),
     digest: Duration::from_secs(600),
@@ -62,19 +62,19 @@ type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Agent {
-    endpoint: Endpoint,
+    endpoint: AgentEndpoint,
     /// The ways to the agent: the endpoint, then its previous credentials and CAs.
-    ways: Arc<[Way]>,
+    clients: Arc<[AuthenticatedClient]>,
     /// The index of the way that the agent took last.
-    way: Arc<AtomicUsize>,
+    current: Arc<AtomicUsize>,
     reply_to: String,
     interrupted: Interrupted,
     clock: Clock,
-    limits: Limits,
+    limits: AgentTimeouts,
 }
 
 /// An HTTP client with credentials of the agent.
-struct Way {
+struct AuthenticatedClient {
     http: ureq::Agent,
     authorization: String,
 }
@@ -94,24 +94,24 @@ impl Backoff {
 
     /// Waits, and makes the next pause longer.
     pub fn wait(&mut self, clock: &Clock, activity: Activity) {
-        let _spending = clock.spend(activity);
+        let _spending = clock.measure(activity);
         std::thread::sleep(self.next);
         self.next = (self.next * 3 / 2).min(self.longest);
     }
 }
 
-impl Way {
-    fn new(endpoint: &Endpoint, interrupted: &Interrupted, limits: Limits) -> Self {
+impl AuthenticatedClient {
+    fn new(endpoint: &AgentEndpoint, interrupted: &Interrupted, limits: AgentTimeouts) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
         let tls = match &endpoint.trust {
-            Trust::Roots(roots) => {
+            ServerTrust::Roots(roots) => {
                 let roots: Vec<Certificate<'static>> =
                     roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
                 tls.root_certs(RootCerts::new_with_certs(&roots))
             }
-            Trust::Anybody => tls.disable_verification(true),
+            ServerTrust::AnyServer => tls.disable_verification(true),
         }
         .build();
         let config = ureq::Agent::config_builder()
@@ -124,34 +124,35 @@ impl Way {
             .timeout_global(Some(limits.message))
             .build();
         let stop = Arc::clone(interrupted);
-        let stopped: http_client::Stopped = Arc::new(move || stop().is_some());
+        let stopped: http_client::IsInterrupted = Arc::new(move || stop().is_some());
         let http = match tls_of_known(endpoint) {
             Some(tls) => http_client::client_with_tls(config, tls, stopped),
             None => http_client::client(config, stopped),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
-        Way { http, authorization }
+        AuthenticatedClient { http, authorization }
     }
 }
 
 impl Agent {
     /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `interrupted` returns
     /// the signal that ends the run, and `clock` measures the waits for the agent.
-    pub fn new(endpoint: Endpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
-        Self::with_limits(endpoint, reply_to, interrupted, clock, LIMITS)
+    pub fn new(endpoint: AgentEndpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
+        Self::with_limits(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
     }
 
     pub(super) fn with_limits(
-        endpoint: Endpoint,
+        endpoint: AgentEndpoint,
         reply_to: &str,
         interrupted: Interrupted,
         clock: Clock,
-        limits: Limits,
+        limits: AgentTimeouts,
     ) -> Self {
-        let ways = std::iter::once(&endpoint).chain(&endpoint.previous);
-        let ways = ways.map(|endpoint| Way::new(endpoint, &interrupted, limits)).collect();
-        let (reply_to, way) = (reply_to.to_owned(), Arc::default());
-        Agent { endpoint, ways, way, reply_to, interrupted, clock, limits }
+        let clients = std::iter::once(&endpoint).chain(&endpoint.previous);
+        let clients =
+            clients.map(|endpoint| AuthenticatedClient::new(endpoint, &interrupted, limits)).collect();
+        let (reply_to, current) = (reply_to.to_owned(), Arc::default());
+        Agent { endpoint, clients, current, reply_to, interrupted, clock, limits }
     }
 
     /// Returns scheme, host and port of the agent.
@@ -167,13 +168,13 @@ impl Agent {
     /// As [`Self::send`], with another limit. If the agent refuses the credentials, or presents a certificate
     /// that is refused, the credentials and CAs from before a rotation are tried.
     fn send_within(&self, limit: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
-        let last = self.way.load(Ordering::SeqCst);
+        let last = self.current.load(Ordering::SeqCst);
         let mut refusals = Vec::new();
-        for index in std::iter::once(last).chain((0..self.ways.len()).filter(|index| *index != last)) {
-            match self.send_by(&self.ways[index], limit, method, &arguments) {
+        for index in std::iter::once(last).chain((0..self.clients.len()).filter(|index| *index != last)) {
+            match self.send_with(&self.clients[index], limit, method, &arguments) {
                 Err(refusal) if refusal.is_refusal() => refusals.push((index, refusal)),
                 outcome => {
-                    self.way.store(index, Ordering::SeqCst);
+                    self.current.store(index, Ordering::SeqCst);
                     return outcome;
                 }
             }
@@ -184,13 +185,13 @@ impl Agent {
     }
 
     /// The way that the agent took last.
-    fn way(&self) -> &Way {
-        &self.ways[self.way.load(Ordering::SeqCst)]
+    fn current_client(&self) -> &AuthenticatedClient {
+        &self.clients[self.current.load(Ordering::SeqCst)]
     }
 
-    fn send_by(
+    fn send_with(
         &self,
-        way: &Way,
+        current: &AuthenticatedClient,
         limit: Duration,
         method: &str,
         arguments: &Value,
@@ -202,18 +203,18 @@ impl Agent {
             "protocol": PROTOCOL,
         });
         tracing::debug!(method, "asking the agent");
-        let _asking = self.clock.spend(Activity::Agent);
+        let _asking = self.clock.measure(Activity::Agent);
         self.clock.count(|counts| {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
         });
-        let mut request = way.http.post(format!("{}/agent", self.endpoint.base));
+        let mut request = current.http.post(format!("{}/agent", self.endpoint.base));
         // Connections of requests with the client's own settings share its TLS settings.
         if limit < self.limits.message {
             request = request.config().timeout_global(Some(limit)).build();
         }
         let response = request
-            .header("Authorization", &way.authorization)
+            .header("Authorization", &current.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
             .map_err(|error| self.failed(method, limit, error))?;
@@ -236,11 +237,11 @@ impl Agent {
     }
 
     /// As [`Self::perform`], for cleaning up. A signal does not stop it, but shortens its limit.
-    pub(super) fn clear_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
+    pub(super) fn clean_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {
-                let Limits { parting, .. } = self.limits;
-                let limits = Limits { connect: parting, message: parting, ..self.limits };
+                let AgentTimeouts { parting, .. } = self.limits;
+                let limits = AgentTimeouts { connect: parting, message: parting, ..self.limits };
                 let (endpoint, clock) = (self.endpoint.clone(), self.clock.clone());
                 let agent = Self::with_limits(endpoint, &self.reply_to, Arc::new(|| None), clock, limits);
                 agent.perform_until(method, arguments, Some(Instant::now() + parting)).map(drop)
@@ -293,7 +294,7 @@ impl Agent {
                 }
                 // An agent that did not answer a message within its limit is not asked again.
                 Err(error)
-                    if error.may_pass() && lost < LOST_POLLS && heard.elapsed() < self.limits.message =>
+                    if error.is_transient() && lost < LOST_POLLS && heard.elapsed() < self.limits.message =>
                 {
                     lost += 1;
                 }
@@ -303,29 +304,29 @@ impl Agent {
         Ok(Some(value))
     }
 
-    /// Waits until the agent answers `ping`, for at most `patience`. Calls `on_problem` whenever the reason
+    /// Waits until the agent answers `ping`, for at most `timeout`. Calls `on_problem` whenever the reason
     /// why it does not answer changes.
     pub fn wait_until_ready(
         &self,
-        patience: Duration,
+        timeout: Duration,
         on_problem: &mut dyn FnMut(String),
     ) -> Result<(), AgentError> {
         let begun = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             // Without patience, too, there must be time to connect and to answer.
-            let left = patience.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
+            let left = timeout.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
             match self.send_within(left.min(self.limits.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
-                Err(error) if error.may_pass() && begun.elapsed() < patience => {
+                Err(error) if error.is_transient() && begun.elapsed() < timeout => {
                     if let Some(signal) = (self.interrupted)() {
                         return Err(AgentError::Interrupted { signal });
                     }
                     let problem = error.to_string();
-                    if problem != told {
+                    if problem != reported {
                         on_problem(problem.clone());
-                        told = problem;
+                        reported = problem;
                     }
                     backoff.wait(&self.clock, Activity::Waiting);
                 }
@@ -340,10 +341,10 @@ impl Agent {
             |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
-        let mut reader = Counted { inner: file, done: 0, on_bytes };
-        let sending = self.clock.spend(Activity::Agent);
+        let mut reader = CountingReader { inner: file, done: 0, on_bytes };
+        let sending = self.clock.measure(Activity::Agent);
         let mut request = self
-            .way()
+            .current_client()
             .http
             .put(self.blob_url(id))
             .config()
@@ -354,7 +355,7 @@ impl Agent {
             .timeout_await_100(Some(self.limits.connect))
             .timeout_recv_response(Some(self.limits.digest))
             .build()
-            .header("Authorization", &self.way().authorization)
+            .header("Authorization", &self.current_client().authorization)
             .header("Content-Length", length.to_string());
         if length > EXPECT_FROM {
             // With this header, an agent that refuses answers before the body is sent.
@@ -386,9 +387,9 @@ impl Agent {
 
     /// Downloads a blob into a writer, and returns its size in bytes.
     pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
-        let _receiving = self.clock.spend(Activity::Agent);
+        let _receiving = self.clock.measure(Activity::Agent);
         let response = self
-            .way()
+            .current_client()
             .http
             .get(self.blob_url(id))
             .config()
@@ -397,7 +398,7 @@ impl Agent {
             .timeout_recv_response(Some(self.limits.message))
             .timeout_per_read(Some(self.limits.stall))
             .build()
-            .header("Authorization", &self.way().authorization)
+            .header("Authorization", &self.current_client().authorization)
             .call()
             .map_err(|error| self.failed("get blob", self.limits.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
@@ -447,10 +448,12 @@ impl Agent {
         let address = self.endpoint.base.clone();
         let unreachable = |problem: String| AgentError::Unreachable { address: address.clone(), problem };
         match error {
-            ureq::Error::Rustls(problem) => untrusted(address, &problem),
-            ureq::Error::Tls(problem) => {
-                AgentError::Untrusted { address, problem: problem.to_owned(), cause: Distrust::NoCertificate }
-            }
+            ureq::Error::Rustls(problem) => untrusted_error(address, &problem),
+            ureq::Error::Tls(problem) => AgentError::Untrusted {
+                address,
+                problem: problem.to_owned(),
+                cause: UntrustedReason::NoCertificate,
+            },
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
                     ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.limits.connect),
@@ -463,9 +466,9 @@ impl Agent {
             }
             ureq::Error::Io(source) => {
                 if let Some(problem) = inside::<rustls::Error>(&source) {
-                    return untrusted(address, problem);
+                    return untrusted_error(address, problem);
                 }
-                if let Some(problem) = inside::<NoAddress>(&source) {
+                if let Some(problem) = inside::<UnresolvedHost>(&source) {
                     return AgentError::Unresolvable { address, problem: format!(": {problem}") };
                 }
                 match source.kind() {
@@ -499,8 +502,8 @@ impl Agent {
 }
 
 /// Returns the TLS settings for an agent whose certificate is known, and may have expired.
-fn tls_of_known(endpoint: &Endpoint) -> Option<Arc<rustls::ClientConfig>> {
-    let Trust::Roots(roots) = &endpoint.trust else { return None };
+fn tls_of_known(endpoint: &AgentEndpoint) -> Option<Arc<rustls::ClientConfig>> {
+    let ServerTrust::Roots(roots) = &endpoint.trust else { return None };
     if endpoint.known.is_empty() {
         return None;
     }
@@ -510,7 +513,7 @@ fn tls_of_known(endpoint: &Endpoint) -> Option<Arc<rustls::ClientConfig>> {
 }
 
 /// Returns the error of a failed handshake.
-fn untrusted(address: String, problem: &rustls::Error) -> AgentError {
+fn untrusted_error(address: String, problem: &rustls::Error) -> AgentError {
     use rustls::CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
     };
@@ -518,9 +521,9 @@ fn untrusted(address: String, problem: &rustls::Error) -> AgentError {
     let cause = match problem {
         rustls::Error::InvalidCertificate(
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
-        ) => Distrust::Dates,
-        rustls::Error::InvalidCertificate(_) => Distrust::Certificate,
-        _ => Distrust::NoCertificate,
+        ) => UntrustedReason::Dates,
+        rustls::Error::InvalidCertificate(_) => UntrustedReason::Certificate,
+        _ => UntrustedReason::NoCertificate,
     };
     let problem = match problem {
         rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
@@ -536,13 +539,13 @@ fn inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E> {
     error.get_ref()?.downcast_ref()
 }
 
-struct Counted<'a> {
+struct CountingReader<'a> {
     inner: File,
     done: u64,
     on_bytes: &'a mut dyn FnMut(u64),
 }
 
-impl Read for Counted<'_> {
+impl Read for CountingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.done += read as u64;

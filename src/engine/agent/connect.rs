@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::identity::ForeignAgent;
-use super::{Agent, Endpoint, LIMITS, Limits};
+use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
 use crate::environment::{Environment, signals};
 use crate::state::State;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
 /// Returns address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
-pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<Endpoint> {
+pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
     let mut endpoint = match ca {
         None if environment.insecure_agent => {
@@ -18,14 +18,14 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
                 "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
                  accepted as the agent, and gets its password (--insecure-agent)",
             );
-            Endpoint::unverified(&provider.mbus, &environment.redactor)
+            AgentEndpoint::unverified(&provider.mbus, &environment.redactor)
         }
-        ca => Endpoint::new(&provider.mbus, ca, &environment.redactor),
+        ca => AgentEndpoint::new(&provider.mbus, ca, &environment.redactor),
     }?;
     // Earlier values are optional, so invalid ones are no error.
     for PreviousAgent { mbus, ca, certificate } in &provider.previous {
-        match Endpoint::new(mbus, ca.as_deref(), &environment.redactor) {
-            Ok(previous) => endpoint.add_previous(previous.knowing(certificate.as_deref())),
+        match AgentEndpoint::new(mbus, ca.as_deref(), &environment.redactor) {
+            Ok(previous) => endpoint.add_previous(previous.with_known_certificate(certificate.as_deref())),
             Err(error) => tracing::info!(%error, "earlier credentials of the agent are ignored"),
         }
     }
@@ -33,21 +33,31 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
 }
 
 /// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.
-pub(crate) fn connect(environment: &Environment, endpoint: Endpoint, state: &State) -> Agent {
-    with_limits(environment, endpoint, state, LIMITS)
+pub(crate) fn connect(environment: &Environment, endpoint: AgentEndpoint, state: &State) -> Agent {
+    with_limits(environment, endpoint, state, AGENT_TIMEOUTS)
 }
 
 /// As [`connect`], with a limit for each message, including the connection.
 pub(crate) fn connect_within(
     environment: &Environment,
-    endpoint: Endpoint,
+    endpoint: AgentEndpoint,
     state: &State,
     limit: Duration,
 ) -> Agent {
-    with_limits(environment, endpoint, state, Limits { connect: limit, message: limit, ..LIMITS })
+    with_limits(
+        environment,
+        endpoint,
+        state,
+        AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS },
+    )
 }
 
-fn with_limits(environment: &Environment, endpoint: Endpoint, state: &State, limits: Limits) -> Agent {
+fn with_limits(
+    environment: &Environment,
+    endpoint: AgentEndpoint,
+    state: &State,
+    limits: AgentTimeouts,
+) -> Agent {
     let signalled = environment.clone();
     let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
     Agent::with_limits(endpoint, &state.director_id, interrupted, environment.clock.clone(), limits)
@@ -56,16 +66,16 @@ fn with_limits(environment: &Environment, endpoint: Endpoint, state: &State, lim
 /// Waits for the agent of the VM on record, checks its id, and returns a client.
 pub(crate) fn contact(
     environment: &Environment,
-    endpoint: Endpoint,
+    endpoint: AgentEndpoint,
     state: &State,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Agent> {
     let Some(vm) = state.vm_handle() else {
         return Err(Error::invalid("no VM is on record").with_hint("`monopile create-env` creates one"));
     };
     let agent = connect(environment, endpoint, state);
     let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
-    agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+    agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
     ForeignAgent::check(&agent, state)?;
     waiting.finish();
     Ok(agent)

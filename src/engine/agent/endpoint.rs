@@ -15,27 +15,27 @@ use net::tls_roots;
 
 /// Address, credentials and CA of an agent.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct AgentEndpoint {
     pub(super) base: String,
     pub(super) user: String,
     pub(super) password: Secret,
-    pub(super) trust: Trust,
+    pub(super) trust: ServerTrust,
     /// Certificates that count although they have expired: the VM on record got them.
     pub(super) known: Vec<CertificateDer<'static>>,
     /// The credentials and CAs that the agent of a VM may still have from before a rotation.
-    pub(super) previous: Vec<Endpoint>,
+    pub(super) previous: Vec<AgentEndpoint>,
 }
 
 /// The servers that are accepted as the agent.
 #[derive(Clone)]
-pub(super) enum Trust {
+pub(super) enum ServerTrust {
     /// Servers with a certificate signed by one of these CAs.
     Roots(Vec<CertificateDer<'static>>),
     /// Any server.
-    Anybody,
+    AnyServer,
 }
 
-impl Endpoint {
+impl AgentEndpoint {
     /// Creates an endpoint from `cloud_provider.mbus` and `cloud_provider.cert.ca`.
     pub fn new(mbus: &Secret, ca: Option<&str>, redactor: &Redactor) -> Result<Self> {
         let mut endpoint = Self::unverified(mbus, redactor)?;
@@ -55,7 +55,7 @@ impl Endpoint {
         })?;
         let roots = tls_roots::pem_roots(ca)
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
-        endpoint.trust = Trust::Roots(roots);
+        endpoint.trust = ServerTrust::Roots(roots);
         Ok(endpoint)
     }
 
@@ -73,11 +73,11 @@ impl Endpoint {
         let Some(host) = url.host_str() else {
             return Err(Error::invalid("`cloud_provider.mbus` names no host"));
         };
-        Ok(Endpoint {
+        Ok(AgentEndpoint {
             base: format!("https://{host}:{}", url.port().unwrap_or(443)),
             user: percent_decode(url.username()),
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
-            trust: Trust::Anybody,
+            trust: ServerTrust::AnyServer,
             known: Vec::new(),
             previous: Vec::new(),
         })
@@ -86,22 +86,22 @@ impl Endpoint {
     /// Accepts an agent with exactly this certificate even if it has expired. Only the first one of a PEM
     /// text counts, because the others are those of CAs.
     #[must_use]
-    pub(super) fn knowing(mut self, certificate: Option<&str>) -> Self {
+    pub(super) fn with_known_certificate(mut self, certificate: Option<&str>) -> Self {
         self.known = certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
         self
     }
 
     /// Adds credentials and CA from before a rotation, unless they are known already.
-    pub(super) fn add_previous(&mut self, previous: Endpoint) {
+    pub(super) fn add_previous(&mut self, previous: AgentEndpoint) {
         if !std::iter::once(&*self).chain(&self.previous).any(|known| known.is_same(&previous)) {
             self.previous.push(previous);
         }
     }
 
-    fn is_same(&self, other: &Endpoint) -> bool {
-        let roots = |one: &Endpoint| match &one.trust {
-            Trust::Roots(roots) => Some(roots.clone()),
-            Trust::Anybody => None,
+    fn is_same(&self, other: &AgentEndpoint) -> bool {
+        let roots = |one: &AgentEndpoint| match &one.trust {
+            ServerTrust::Roots(roots) => Some(roots.clone()),
+            ServerTrust::AnyServer => None,
         };
         (&self.base, &self.user, self.password.expose())
             == (&other.base, &other.user, other.password.expose())
@@ -112,7 +112,7 @@ impl Endpoint {
     /// Returns the error with which this client would refuse an agent that presents the certificates in a PEM
     /// text, the agent's own first. The check is that of a TLS handshake.
     pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
-        let Trust::Roots(trusted) = &self.trust else { return None };
+        let ServerTrust::Roots(trusted) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().cloned());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -39,7 +39,7 @@ pub enum AgentError {
         /// The error of TLS.
         problem: String,
         /// The cause, which decides what to do about it.
-        cause: Distrust,
+        cause: UntrustedReason,
     },
     /// The agent does not accept the user and password of the mbus URL.
     #[error("{address} refuses the user and password of `cloud_provider.mbus` (401)")]
@@ -82,7 +82,7 @@ pub enum AgentError {
 
 /// The cause for which a server is not accepted as the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Distrust {
+pub enum UntrustedReason {
     /// It presented no certificate.
     NoCertificate,
     /// Its certificate has expired, or is not valid yet.
@@ -93,7 +93,7 @@ pub enum Distrust {
 
 impl AgentError {
     /// Returns true if waiting may help, because the VM may still be booting.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(
             self,
             AgentError::Unreachable { .. } | AgentError::Unresolvable { .. } | AgentError::Stalled { .. }
@@ -126,7 +126,7 @@ impl From<AgentError> for Error {
                 "check that the VM is not frozen or overloaded, and that no firewall in between drops \
                  packets; then run the same command again",
             ),
-            AgentError::Untrusted { cause: Distrust::Dates, .. } => {
+            AgentError::Untrusted { cause: UntrustedReason::Dates, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text)
                     .with_hint(
                         "to renew the certificate: `monopile vars rotate STORE NAME`, then `monopile \

@@ -65,7 +65,7 @@ impl ForeignAgent {
             ),
         );
         match state.suspected_vm(&self.id) {
-            Some(suspect) => error.with_hint(met(suspect)),
+            Some(suspect) => error.with_hint(suspect_hint(suspect)),
             None => error.with_hint(
                 "another VM has this address: delete it in the IaaS, then run the same command again",
             ),
@@ -79,7 +79,7 @@ pub(crate) fn id(seen: &Value) -> &str {
 }
 
 /// Returns the hint for a suspect whose agent answers.
-pub(crate) fn met(suspect: &Suspect) -> String {
+pub(crate) fn suspect_hint(suspect: &Suspect) -> String {
     format!(
         "it is {}, which the failed request {} created ({}): delete it in the IaaS, then run the same \
          command again",

@@ -38,7 +38,7 @@ impl LogArchive {
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
         let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
-        let received = agent.get_blob(&blob.blobstore_id, &mut Limited { inner: file, left: limit });
+        let received = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, left: limit });
         // Agents keep all blobs, on a disk that the jobs need.
         match agent.remove_blob(&blob.blobstore_id) {
             Err(error) if !error.is_unknown_message() => {
@@ -77,12 +77,12 @@ impl LogArchive {
 }
 
 /// A writer with a limit.
-struct Limited {
+struct LimitedWriter {
     inner: File,
     left: u64,
 }
 
-impl Write for Limited {
+impl Write for LimitedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let size = bytes.len() as u64;
         self.left = self.left.checked_sub(size).ok_or_else(|| io::Error::other("the logs are too large"))?;
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_much_is_refused() {
-        let mut limited = Limited { inner: tempfile::tempfile().unwrap(), left: 4 };
+    fn writing_beyond_the_limit_fails() {
+        let mut limited = LimitedWriter { inner: tempfile::tempfile().unwrap(), left: 4 };
         limited.write_all(b"1234").unwrap();
         limited.write_all(b"5").unwrap_err();
     }

@@ -39,7 +39,7 @@ pub struct PackageSource {
 
 /// The end of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drained {
+pub enum DrainOutcome {
     /// All jobs finished their work.
     Done,
     /// A job was still draining at the deadline. Its drain script was stopped.
@@ -71,7 +71,7 @@ const BLOBS: &str = "/var/vcap/data/blobs";
 
 /// The reason for stopping the jobs.
 #[derive(Debug, Clone, Copy)]
-pub enum Before<'a> {
+pub enum StopReason<'a> {
     /// The VM stays as it is.
     Stop,
     /// The VM is updated in place to this spec.
@@ -82,13 +82,13 @@ pub enum Before<'a> {
     DeleteDeployment,
 }
 
-impl Before<'_> {
+impl StopReason<'_> {
     /// Returns the environment variables of pre-stop scripts (`pre-stop.md` of docs-bosh).
     pub fn next_states(self) -> Value {
         let (vm, others) = match self {
-            Before::Stop | Before::Update(_) => ("keep", "keep"),
-            Before::DeleteVm => ("delete", "keep"),
-            Before::DeleteDeployment => ("delete", "delete"),
+            StopReason::Stop | StopReason::Update(_) => ("keep", "keep"),
+            StopReason::DeleteVm => ("delete", "keep"),
+            StopReason::DeleteDeployment => ("delete", "delete"),
         };
         json!({
             "BOSH_VM_NEXT_STATE": vm,
@@ -113,7 +113,7 @@ impl Agent {
 
     /// Removes the user.
     pub fn clean_up_ssh(&self, user: &str) -> Result<(), AgentError> {
-        self.clear_up("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}]))
+        self.clean_up("ssh", json!(["cleanup", {"user_regex": format!("^{user}$")}]))
     }
 
     /// Deletes a blob on the VM. Agents delete no blobs on their own.
@@ -123,7 +123,7 @@ impl Agent {
             let problem = "the blob's id is no id".to_owned();
             return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
         }
-        self.clear_up("remove_file", json!([format!("{BLOBS}/{id}")]))
+        self.clean_up("remove_file", json!([format!("{BLOBS}/{id}")]))
     }
 
     /// Returns the agent's state.
@@ -240,16 +240,16 @@ impl Agent {
 
     /// Drains the jobs before they stop. A job with dynamic drain is asked again after the time that it
     /// names, until it is done; older agents leave this to their caller. Drain scripts that still run after
-    /// `patience` are stopped.
-    pub fn drain(&self, before: Before<'_>, patience: Duration) -> Result<Drained, AgentError> {
-        let deadline = Instant::now() + patience;
+    /// `timeout` are stopped.
+    pub fn drain(&self, before: StopReason<'_>, timeout: Duration) -> Result<DrainOutcome, AgentError> {
+        let deadline = Instant::now() + timeout;
         let mut arguments = match before {
-            Before::Update(spec) => json!(["update", spec]),
-            Before::Stop | Before::DeleteVm | Before::DeleteDeployment => json!(["shutdown", {}]),
+            StopReason::Update(spec) => json!(["update", spec]),
+            StopReason::Stop | StopReason::DeleteVm | StopReason::DeleteDeployment => json!(["shutdown", {}]),
         };
         loop {
             let Some(value) = self.perform_until("drain", arguments, Some(deadline))? else {
-                return Ok(Drained::TimedOut);
+                return Ok(DrainOutcome::TimedOut);
             };
             let answer = value.as_i64().ok_or_else(|| AgentError::Protocol {
                 method: "drain".to_owned(),
@@ -259,10 +259,10 @@ impl Agent {
             let left = deadline.saturating_duration_since(Instant::now());
             self.pause(wanted.min(left))?;
             if wanted > left {
-                return Ok(Drained::TimedOut);
+                return Ok(DrainOutcome::TimedOut);
             }
             if answer >= 0 {
-                return Ok(Drained::Done);
+                return Ok(DrainOutcome::Done);
             }
             arguments = json!(["status", {}]);
         }
@@ -311,14 +311,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_told_what_stays() {
-        let told = |before: Before<'_>| {
+    fn pre_stop_scripts_get_the_next_states() {
+        let next_states = |before: StopReason<'_>| {
             let states = before.next_states();
             ["VM", "INSTANCE", "DEPLOYMENT"].map(|what| states[format!("BOSH_{what}_NEXT_STATE")].clone())
         };
-        assert_eq!(told(Before::Stop), ["keep", "keep", "keep"]);
-        assert_eq!(told(Before::Update(&json!({}))), ["keep", "keep", "keep"]);
-        assert_eq!(told(Before::DeleteVm), ["delete", "keep", "keep"]);
-        assert_eq!(told(Before::DeleteDeployment), ["delete", "delete", "delete"]);
+        assert_eq!(next_states(StopReason::Stop), ["keep", "keep", "keep"]);
+        assert_eq!(next_states(StopReason::Update(&json!({}))), ["keep", "keep", "keep"]);
+        assert_eq!(next_states(StopReason::DeleteVm), ["delete", "keep", "keep"]);
+        assert_eq!(next_states(StopReason::DeleteDeployment), ["delete", "delete", "delete"]);
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Uses `environment` and `state`. Entry points: [`Agent`], the client; [`connect`] and [`contact`], the way
 //! of a run to the agent of the VM on record; [`ForeignAgent`], an agent with another id than the one on
-//! record; [`outlives`], the agent's word against that of a CPI; [`LogArchive`].
+//! record; [`still_answers`], the agent's word against that of a CPI; [`LogArchive`].
 
 mod answer;
 mod client;
@@ -14,16 +14,16 @@ mod connect;
 mod endpoint;
 mod error;
 pub(crate) mod identity;
+mod liveness;
 mod log_archive;
 mod messages;
-mod witness;
 
 pub use answer::{parse_answer, running_task};
-pub use client::{Agent, Backoff, LIMITS, Limits};
+pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
 pub(crate) use connect::{connect, connect_within, contact, endpoint};
-pub use endpoint::Endpoint;
-pub use error::{AgentError, Distrust};
+pub use endpoint::AgentEndpoint;
+pub use error::{AgentError, UntrustedReason};
 pub(crate) use identity::ForeignAgent;
+pub(crate) use liveness::still_answers;
 pub(crate) use log_archive::LogArchive;
-pub use messages::{Before, Blob, CompiledPackage, Drained, PackageSource, SshHost};
-pub(crate) use witness::outlives;
+pub use messages::{Blob, CompiledPackage, DrainOutcome, PackageSource, SshHost, StopReason};

@@ -1,6 +1,6 @@
 //! The answers of CPI methods: the shape of each result, which is read and checked here only.
 
-use base::encoding::shortened;
+use base::encoding::shorten;
 use serde_json::{Map, Value};
 
 use super::methods::Method;
@@ -10,7 +10,7 @@ use crate::protocol::{
 
 /// The shape of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ResultShape {
     /// No result. Any value is accepted, because many CPIs return the value of their last statement.
     Nothing,
     /// Any value, which is returned as it is.
@@ -84,60 +84,63 @@ pub struct Info {
 
 /// An answer with a remark.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct CheckedAnswer {
     /// The answer.
     pub answer: Answer,
     /// A tolerated violation of the contract, if there is one.
     pub remark: Option<String>,
 }
 
-impl From<Answer> for Reading {
+impl From<Answer> for CheckedAnswer {
     fn from(answer: Answer) -> Self {
-        Reading { answer, remark: None }
+        CheckedAnswer { answer, remark: None }
     }
 }
 
-impl Reading {
+impl CheckedAnswer {
     /// Reads the result of a method. The error describes why it cannot be used.
     pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.answer(terms.api_version);
-        let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), shown(result));
+        let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
-            (Shape::Nothing, _) => Answer::Nothing.into(),
-            (Shape::Anything, value) => Answer::Anything(value.clone()).into(),
-            (Shape::Info, value) => Answer::Info(Info::from_result(value)?).into(),
-            (Shape::DiskCidOrNothing, Value::Null) => Answer::Nothing.into(),
+            (ResultShape::Nothing, _) => Answer::Nothing.into(),
+            (ResultShape::Anything, value) => Answer::Anything(value.clone()).into(),
+            (ResultShape::Info, value) => Answer::Info(Info::from_result(value)?).into(),
+            (ResultShape::DiskCidOrNothing, Value::Null) => Answer::Nothing.into(),
             // A VM must not be lost because of the form in which its CID is returned.
-            (Shape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
+            (ResultShape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
                 let cid = created_vm(pair).ok_or_else(wrong)?.cid;
                 let remark = "`create_vm` returned networks, which API version 1 does not have";
-                Reading { answer: Answer::Vm(CreatedVm { cid, networks: None }), remark: Some(remark.into()) }
+                CheckedAnswer {
+                    answer: Answer::Vm(CreatedVm { cid, networks: None }),
+                    remark: Some(remark.into()),
+                }
             }
-            (Shape::CidAndNetworks, Value::Array(pair)) => {
+            (ResultShape::CidAndNetworks, Value::Array(pair)) => {
                 Answer::Vm(created_vm(pair).ok_or_else(wrong)?).into()
             }
-            (Shape::CidAndNetworks, Value::String(cid)) => {
+            (ResultShape::CidAndNetworks, Value::String(cid)) => {
                 let cid = cid.parse().map_err(|_| wrong())?;
-                Reading {
+                CheckedAnswer {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
                     remark: (terms.contract == Contract::V2)
                         .then(|| "`create_vm` returned a CID without networks".to_owned()),
                 }
             }
-            (Shape::Cid(kind), value) => resource(method, kind, value).ok_or_else(wrong)?,
-            (Shape::DiskCidOrNothing, value) => {
+            (ResultShape::Cid(kind), value) => resource(method, kind, value).ok_or_else(wrong)?,
+            (ResultShape::DiskCidOrNothing, value) => {
                 resource(method, ResourceKind::Disk, value).ok_or_else(wrong)?
             }
-            (Shape::Hint, Value::Null) => Answer::Hint(None).into(),
-            (Shape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
-            (Shape::Hint, hint) => Answer::Hint(Some(DiskHint::new(hint).ok_or_else(wrong)?)).into(),
-            (Shape::Boolean, Value::Bool(yes)) => Answer::Boolean(*yes).into(),
-            (Shape::DiskCids, Value::Array(values)) => {
+            (ResultShape::Hint, Value::Null) => Answer::Hint(None).into(),
+            (ResultShape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
+            (ResultShape::Hint, hint) => Answer::Hint(Some(DiskHint::new(hint).ok_or_else(wrong)?)).into(),
+            (ResultShape::Boolean, Value::Bool(yes)) => Answer::Boolean(*yes).into(),
+            (ResultShape::DiskCids, Value::Array(values)) => {
                 let cids = values.iter().map(|value| value.as_str()?.parse().ok());
                 Answer::Disks(cids.collect::<Option<_>>().ok_or_else(wrong)?).into()
             }
-            (Shape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
-            (Shape::Network, Value::Array(values)) => match values.as_slice() {
+            (ResultShape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
+            (ResultShape::Network, Value::Array(values)) => match values.as_slice() {
                 [Value::String(id), addresses, Value::Object(properties)]
                     if !id.trim().is_empty() && (addresses.is_object() || addresses.is_null()) =>
                 {
@@ -150,21 +153,21 @@ impl Reading {
     }
 }
 
-impl Shape {
+impl ResultShape {
     /// Describes the shape in words.
     pub fn describe(self) -> &'static str {
         match self {
-            Shape::Nothing => "nothing",
-            Shape::Anything => "something",
-            Shape::Info => "a hash with `api_version` and `stemcell_formats`",
-            Shape::Cid(_) => "a CID that is not empty",
-            Shape::DiskCidOrNothing => "a CID that is not empty, or null",
-            Shape::CidAndNetworks => "a CID that is not empty, with networks",
-            Shape::Hint => "a string or a hash, or null",
-            Shape::Boolean => "true or false",
-            Shape::DiskCids => "an array of CIDs that are not empty",
-            Shape::Hash => "a hash",
-            Shape::Network => "an id, addresses and cloud properties",
+            ResultShape::Nothing => "nothing",
+            ResultShape::Anything => "something",
+            ResultShape::Info => "a hash with `api_version` and `stemcell_formats`",
+            ResultShape::Cid(_) => "a CID that is not empty",
+            ResultShape::DiskCidOrNothing => "a CID that is not empty, or null",
+            ResultShape::CidAndNetworks => "a CID that is not empty, with networks",
+            ResultShape::Hint => "a string or a hash, or null",
+            ResultShape::Boolean => "true or false",
+            ResultShape::DiskCids => "an array of CIDs that are not empty",
+            ResultShape::Hash => "a hash",
+            ResultShape::Network => "an id, addresses and cloud properties",
         }
     }
 }
@@ -173,7 +176,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must return a hash, not {}", shown(result)));
+            return Err(format!("`info` must return a hash, not {}", show_value(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,
@@ -181,12 +184,14 @@ impl Info {
                 .as_u64()
                 .and_then(|version| u32::try_from(version).ok())
                 .filter(|version| *version > 0)
-                .ok_or_else(|| format!("`api_version` must be a positive integer, not {}", shown(version)))?,
+                .ok_or_else(|| {
+                    format!("`api_version` must be a positive integer, not {}", show_value(version))
+                })?,
         };
         let stemcell_formats = match result.get("stemcell_formats") {
             None | Some(Value::Null) => None,
             Some(formats) => Some(serde_json::from_value(formats.clone()).map_err(|_| {
-                format!("`stemcell_formats` must be a list of strings, not {}", shown(formats))
+                format!("`stemcell_formats` must be a list of strings, not {}", show_value(formats))
             })?),
         };
         Ok(Info { api_version, stemcell_formats })
@@ -194,7 +199,7 @@ impl Info {
 }
 
 /// Reads the CID of a resource of this kind.
-fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<Reading> {
+fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<CheckedAnswer> {
     let (answer, remark) = match kind {
         ResourceKind::Vm => {
             let (cid, remark) = cid(method, value)?;
@@ -204,7 +209,7 @@ fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<Reading
         ResourceKind::Stemcell => cid(method, value).map(|(cid, remark)| (Answer::Stemcell(cid), remark))?,
         ResourceKind::Snapshot => cid(method, value).map(|(cid, remark)| (Answer::Snapshot(cid), remark))?,
     };
-    Some(Reading { answer, remark })
+    Some(CheckedAnswer { answer, remark })
 }
 
 /// Reads a CID. A number is accepted with a remark.
@@ -230,10 +235,10 @@ fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
 }
 
 /// Shows a value in an error.
-fn shown(value: &Value) -> String {
+fn show_value(value: &Value) -> String {
     /// The length to which it is shortened, in bytes.
     const LIMIT: usize = 200;
-    shortened(&value.to_string(), LIMIT).into_owned()
+    shorten(&value.to_string(), LIMIT).into_owned()
 }
 
 #[cfg(test)]
@@ -246,15 +251,15 @@ mod tests {
     const V2: Terms = Terms { api_version: 2, contract: Contract::V2, builtin: false };
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
-        match Reading::of(Method::CreateVm, terms, &result) {
-            Ok(Reading { answer: Answer::Vm(vm), remark }) => Some((vm, remark.is_some())),
+        match CheckedAnswer::of(Method::CreateVm, terms, &result) {
+            Ok(CheckedAnswer { answer: Answer::Vm(vm), remark }) => Some((vm, remark.is_some())),
             Ok(other) => panic!("{other:?}"),
             Err(_) => None,
         }
     }
 
     #[test]
-    fn vms_are_read_by_the_terms_and_need_a_cid() {
+    fn created_vm_follows_the_terms_and_needs_a_cid() {
         let alone = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
         let networks = Map::from_iter([("a".to_owned(), json!({}))]);
         let with = CreatedVm { networks: Some(networks.into()), ..alone.clone() };
@@ -283,8 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_only_in_answers_to_version_2() {
-        let hint = |terms, result| Reading::of(Method::AttachDisk, terms, &result).map(|read| read.answer);
+    fn disk_hints_need_api_version_2() {
+        let hint =
+            |terms, result| CheckedAnswer::of(Method::AttachDisk, terms, &result).map(|read| read.answer);
         assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(DiskHint::new(&json!("/dev/sdb")))));
         assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(DiskHint::new(&json!({"lun": "0"})))));
         assert_eq!(hint(V2, json!(null)), Ok(Answer::Hint(None)));
@@ -296,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn each_method_refuses_results_of_another_shape() {
+    fn rejects_results_of_the_wrong_shape() {
         let samples = [
             json!(null),
             json!(true),
@@ -326,20 +332,20 @@ mod tests {
             (Method::ResizeDisk, 8),
             (Method::SetVmMetadata, 8),
         ] {
-            let fits = samples.iter().filter(|sample| Reading::of(method, V2, sample).is_ok()).count();
+            let fits = samples.iter().filter(|sample| CheckedAnswer::of(method, V2, sample).is_ok()).count();
             assert_eq!(fits, taken, "{method}");
         }
         let network = json!(["net", {"range": "10.0.0.0/24"}, {}]);
         assert!(matches!(
-            Reading::of(Method::CreateNetwork, V2, &network).unwrap().answer,
+            CheckedAnswer::of(Method::CreateNetwork, V2, &network).unwrap().answer,
             Answer::Network(id, ..) if id == "net"
         ));
         let huge = Value::String("x".repeat(1 << 20));
-        assert!(Reading::of(Method::HasVm, V2, &huge).unwrap_err().len() < 1000);
+        assert!(CheckedAnswer::of(Method::HasVm, V2, &huge).unwrap_err().len() < 1000);
     }
 
     #[test]
-    fn info_without_a_version_means_one() {
+    fn info_without_api_version_means_version_1() {
         assert_eq!(Info::from_result(&json!({})).unwrap().api_version, 1);
         for bad in
             [json!({"api_version": "two"}), json!({"api_version": 0}), json!({"api_version": 2.5}), json!([])]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Info, Reading};
+use super::answer::{Answer, CheckedAnswer, Info};
 use super::envelope::RequestEnvelope;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
-use super::process::{Executable, Files, Outcome, scratch_files};
+use super::process::{Executable, OutputFiles, ProcessOutcome, scratch_files};
 use super::rpc::parse_answer;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
@@ -18,7 +18,7 @@ const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];
 
 /// The settings for calling a CPI.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct CpiSettings {
     /// The program.
     pub executable: Executable,
     /// The director id.
@@ -36,7 +36,7 @@ pub struct Setup {
 /// A CPI whose `info` is known.
 #[derive(Debug, Clone)]
 pub struct Cpi {
-    setup: Setup,
+    setup: CpiSettings,
     info: Info,
 }
 
@@ -61,16 +61,16 @@ impl CpiRequest {
 }
 
 /// The callbacks of a running call.
-pub struct Watch<'a> {
+pub struct CallObserver<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
     /// Returns the reason to stop waiting, if there is one.
-    pub stop: Box<dyn Fn() -> Option<Stop> + 'a>,
+    pub stop: Box<dyn Fn() -> Option<StopWaiting> + 'a>,
 }
 
 /// The reason to stop waiting for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopWaiting {
     /// This signal came.
     Signal(u8),
     /// The call has taken this long.
@@ -79,8 +79,8 @@ pub enum Stop {
 
 impl Cpi {
     /// Asks the CPI for its `info`, which is its first call of the run.
-    pub fn connect(setup: Setup, watch: &mut Watch<'_>) -> Result<Self, CpiError> {
-        let mut cpi = Cpi::of_version_1(setup);
+    pub fn connect(setup: CpiSettings, watch: &mut CallObserver<'_>) -> Result<Self, CpiError> {
+        let mut cpi = Cpi::without_info(setup);
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
         let files = scratch_files(&cpi.setup.scratch, &call.request_id)?;
         match cpi.exchange(&call, files, watch) {
@@ -94,7 +94,7 @@ impl Cpi {
     }
 
     /// Returns a CPI of API version 1 that is not asked for its `info`.
-    pub(crate) fn of_version_1(setup: Setup) -> Self {
+    pub(crate) fn without_info(setup: CpiSettings) -> Self {
         Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } }
     }
 
@@ -120,13 +120,18 @@ impl Cpi {
     }
 
     /// Makes a call that changes nothing, or whose effect need not be recorded.
-    pub fn ask(&self, call: &CpiRequest, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    pub fn ask(&self, call: &CpiRequest, watch: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
         let files = scratch_files(&self.setup.scratch, &call.request_id)?;
         self.call(call, files, watch)
     }
 
     /// Makes a call that writes its answer and log into these files.
-    pub fn call(&self, call: &CpiRequest, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    pub fn call(
+        &self,
+        call: &CpiRequest,
+        files: OutputFiles,
+        watch: &mut CallObserver<'_>,
+    ) -> Result<Answer, CpiError> {
         call.method
             .check_arguments(HIGHEST_API_VERSION, &call.arguments)
             .map_err(|problem| CpiError::NotSent { method: call.method, problem })?;
@@ -165,19 +170,24 @@ impl Cpi {
         request
     }
 
-    fn exchange(&self, call: &CpiRequest, files: Files, watch: &mut Watch<'_>) -> Result<Answer, CpiError> {
+    fn exchange(
+        &self,
+        call: &CpiRequest,
+        files: OutputFiles,
+        watch: &mut CallObserver<'_>,
+    ) -> Result<Answer, CpiError> {
         let (method, request_id) = (call.method, &call.request_id);
         let request = self.request(call);
         tracing::debug!("External CPI request: {}", self.without_secrets(request.clone()));
         let text = request.to_string();
         match self.setup.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
-            Outcome::Abandoned(stop) => {
+            ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
-            Outcome::Unreadable(error) => {
+            ProcessOutcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))
             }
-            Outcome::Answer { bytes, mut log, status } => {
+            ProcessOutcome::Answer { bytes, mut log, status } => {
                 log.add_answer(&bytes, &mut *watch.on_log);
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
                 let (ok, request_id) = (answer.is_ok(), request_id.as_str());
@@ -202,7 +212,7 @@ pub fn read_answer(
         }
         error
     })?;
-    let Reading { answer, remark } = Reading::of(method, terms, &result)
+    let CheckedAnswer { answer, remark } = CheckedAnswer::of(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
     if let Some(remark) = remark {
         tracing::warn!(request_id = request_id.as_str(), "the CPI violates the contract: {remark}");
@@ -217,7 +227,7 @@ mod tests {
     fn cpi(said: u32, cap: Option<u32>) -> Cpi {
         let executable = Executable { program: "cpi".into(), arguments: Vec::new(), environment: Vec::new() };
         let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
-        let setup = Setup {
+        let setup = CpiSettings {
             executable,
             director_uuid: "d".into(),
             scratch: PathBuf::new(),
@@ -229,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_the_highest_common_version() {
+    fn requests_use_the_highest_common_version() {
         for (said, cap, version, arguments) in [
             (1, None, 1, 2),
             (2, None, 2, 2),
@@ -255,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_shows_no_property_of_a_cpi() {
+    fn logged_requests_omit_cpi_properties() {
         let call = CpiRequest::new(
             Method::CreateDisk,
             vec![json!(1), json!({"key": "s3cret"}), json!("vm-1")],
@@ -272,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn info_is_asked_without_a_version_or_a_vm() {
+    fn info_request_has_no_version_and_no_vm() {
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
         let request = cpi(2, None).request(&call);
         assert_eq!(
@@ -285,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_built_in_cpi_is_believed_that_it_made_nothing() {
+    fn made_nothing_is_trusted_from_built_in_cpis_only() {
         let answer = br#"{"result": null, "error": {"type": "X", "message": "m", "made_nothing": true}}"#;
         for builtin in [false, true] {
             let terms = Terms { builtin, ..Terms::new(2, None) };
@@ -297,12 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_cid_is_never_sent() {
+    fn empty_cids_are_never_sent() {
         let directory = tempfile::tempdir().unwrap();
         let mut cpi = cpi(2, None);
         cpi.setup.scratch = directory.path().to_owned();
         let call = CpiRequest::new(Method::DeleteVm, vec![json!("")], None);
-        let mut watch = Watch { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
+        let mut watch = CallObserver { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
         let error = cpi.ask(&call, &mut watch).unwrap_err();
         assert!(matches!(error, CpiError::NotSent { .. }), "{error}");
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 
-use super::client::Stop;
+use super::client::StopWaiting;
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::Error;
@@ -171,7 +171,7 @@ pub enum CpiError {
         /// The request id.
         request_id: RequestId,
         /// The reason for the end of the wait.
-        stop: Stop,
+        stop: StopWaiting,
     },
     /// A file or thread of this machine could not be used.
     #[error("{what}")]
@@ -260,11 +260,11 @@ impl From<CpiError> for Error {
                     .with_hint(hint)
             }
             CpiError::Local { what, source } => Error::environment(what).with_source(source),
-            CpiError::Abandoned { stop: Stop::Signal(signal), .. } => {
+            CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_hint("run the same command again: it picks up the answer")
             }
-            CpiError::Abandoned { stop: Stop::Timeout(after), .. } => Error::environment(format!(
+            CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::environment(format!(
                 "{error}: it has taken {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_the_end_of_the_log_without_its_own_message() {
+    fn error_shows_the_end_of_the_log_without_repetition() {
         let answered = CpiError::Answered {
             method: Method::CreateVm,
             request_id: RequestId::fresh(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_has_its_own_hint() {
+    fn every_error_type_has_its_hint() {
         let mut hints = std::collections::HashSet::new();
         for error_type in [
             "VMNotFound",

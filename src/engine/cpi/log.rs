@@ -18,7 +18,7 @@ const TAIL_BYTES: usize = 16 * 1024;
 /// The length at which a line is split, in bytes.
 const LINE_LIMIT: usize = 16 * 1024;
 /// The number of bytes that one call of `follow` reads at most. A log may grow faster than it can be read.
-const AT_ONCE: u64 = 4 * 1024 * 1024;
+const READ_LIMIT: u64 = 4 * 1024 * 1024;
 /// The number of bytes of an answer's log that are shown at most, counted from its end.
 const ANSWER_LOG_LIMIT: usize = 256 * 1024;
 
@@ -38,7 +38,7 @@ impl CallLog {
     /// Reads what was added to standard error.
     pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
         let Some(file) = &mut self.stderr else { return };
-        let mut file = file.take(AT_ONCE);
+        let mut file = file.take(READ_LIMIT);
         let mut chunk = [0; 8192];
         while let Ok(read @ 1..) = file.read(&mut chunk) {
             self.pending.extend_from_slice(&chunk[..read]);
@@ -69,7 +69,7 @@ impl CallLog {
     fn skip_to_the_end(&mut self) -> Option<u64> {
         let file = self.stderr.as_mut()?;
         let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
-        let skipped = left.checked_sub(AT_ONCE).filter(|skipped| *skipped > 0)?;
+        let skipped = left.checked_sub(READ_LIMIT).filter(|skipped| *skipped > 0)?;
         file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
         self.pending.clear();
         Some(skipped)
@@ -99,8 +99,8 @@ impl CallLog {
         if let Some(file) = &mut self.stderr {
             let length = file.metadata().map_or(0, |metadata| metadata.len());
             let read = file
-                .seek(SeekFrom::Start(length.saturating_sub(AT_ONCE)))
-                .and_then(|_| file.take(AT_ONCE).read_to_end(&mut end));
+                .seek(SeekFrom::Start(length.saturating_sub(READ_LIMIT)))
+                .and_then(|_| file.take(READ_LIMIT).read_to_end(&mut end));
             tracing::trace!(?read, "read standard error again to compare it with the answer's log");
         }
         String::from_utf8_lossy(&end).into_owned()
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_an_answer_follows_standard_error_without_its_lines() {
+    fn answer_log_omits_lines_already_on_stderr() {
         let answer = json!({"result": 1, "error": null, "log": "both \r\n\nonly here\n"}).to_string();
         let (lines, tail) = shown("only there\nboth\n", answer.as_bytes());
         assert_eq!(lines, ["only there", "both", "only here"]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_usable_log_adds_nothing() {
+    fn unusable_answer_log_is_ignored() {
         for answer in [
             "",
             "[{\"log\": \"x\"}]",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_is_shown_from_near_its_end() {
+    fn long_logs_are_shown_from_near_their_end() {
         let log: String = (0..100_000).map(|number| format!("line {number} ü\n")).collect();
         let (lines, tail) = shown("", json!({"log": log}).to_string().as_bytes());
         assert!(lines[0].contains(" bytes of the log in the CPI's answer are not shown"), "{}", lines[0]);

@@ -10,7 +10,7 @@ mod table;
 use std::fmt;
 use std::str::FromStr;
 
-use super::answer::Shape;
+use super::answer::ResultShape;
 use table::TABLE;
 
 /// A method of the CPI API.
@@ -46,7 +46,7 @@ pub enum Method {
 
 /// The facts about a method.
 #[derive(Debug)]
-pub struct Facts {
+pub struct MethodFacts {
     /// The method.
     pub method: Method,
     /// Its name in requests.
@@ -58,11 +58,11 @@ pub struct Facts {
     /// True if it changes anything in the IaaS.
     pub changes: bool,
     /// The shape of its result for requests with `api_version` 1.
-    pub v1: Shape,
+    pub v1: ResultShape,
     /// The shape of its result for requests with `api_version` 2 or higher.
-    pub v2: Shape,
+    pub v2: ResultShape,
     /// The consequence if the CPI does not implement it.
-    pub absence: Absence,
+    pub absence: MissingMethodPolicy,
     /// Its callers, and when they call it.
     pub callers: &'static str,
     /// True if only contract v1 has it, so that a new CPI need not implement it.
@@ -71,7 +71,7 @@ pub struct Facts {
 
 /// The consequence of a missing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absence {
+pub enum MissingMethodPolicy {
     /// Callers fail without it.
     Breaks,
     /// Callers do without it.
@@ -142,7 +142,7 @@ impl Method {
     }
 
     /// Returns the facts about it.
-    pub fn facts(self) -> &'static Facts {
+    pub fn facts(self) -> &'static MethodFacts {
         // The table has every method, which a test checks. The first row is a fallback that is never used.
         TABLE.iter().find(|facts| facts.method == self).unwrap_or(&TABLE[0])
     }
@@ -158,7 +158,7 @@ impl Method {
     }
 
     /// Returns the shape of its result for requests with this `api_version`.
-    pub fn answer(self, api_version: u32) -> Shape {
+    pub fn answer(self, api_version: u32) -> ResultShape {
         if api_version >= 2 { self.facts().v2 } else { self.facts().v1 }
     }
 
@@ -220,7 +220,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_method_has_facts_and_a_name_of_its_own() {
+    fn every_method_has_facts_and_a_unique_name() {
         let names: std::collections::HashSet<&str> = Method::all().map(Method::name).collect();
         assert_eq!(names.len(), TABLE.len());
         for (row, method) in TABLE.iter().zip(Method::all()) {

@@ -15,13 +15,13 @@ mod methods;
 mod process;
 mod rpc;
 
-pub use answer::{Answer, CreatedVm, Info, Reading, Shape};
-pub use client::{Cpi, CpiRequest, Setup, Stop, Watch, read_answer};
+pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
+pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
 pub use envelope::RequestEnvelope;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;
-pub use methods::{Absence, Argument, ArgumentKind, Facts, Method, UnknownMethod};
-pub(crate) use process::shorten_endless;
-pub use process::{Executable, Files};
+pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};
+pub(crate) use process::truncate_oversized_answer;
+pub use process::{Executable, OutputFiles};
 pub use rpc::ANSWER_LIMIT;
 pub use rpc::parse_answer;

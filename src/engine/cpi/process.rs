@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::client::Stop;
+use super::client::StopWaiting;
 use super::error::CpiError;
 use super::log::CallLog;
 use crate::protocol::RequestId;
@@ -32,7 +32,7 @@ pub struct Executable {
 }
 
 /// The files for the answer and the log of a call.
-pub struct Files {
+pub struct OutputFiles {
     /// The answer file, created for this call.
     pub answer: File,
     /// The present path of the file, if the process must rename it to `answer_path` when it becomes the CPI.
@@ -44,7 +44,7 @@ pub struct Files {
 }
 
 impl Executable {
-    fn spawn(&self, request: &[u8], files: &Files) -> Result<std::process::Child, CpiError> {
+    fn spawn(&self, request: &[u8], files: &OutputFiles) -> Result<std::process::Child, CpiError> {
         let local = |what: &str| {
             let what = what.to_owned();
             move |source| CpiError::Local { what, source }
@@ -73,7 +73,7 @@ impl Executable {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
-        let begin = Beginning::of(files).map_err(local("preparing the CPI's answer file failed"))?;
+        let begin = AnswerFileRename::of(files).map_err(local("preparing the CPI's answer file failed"))?;
         // SAFETY: setsid, rename and fsync are async-signal-safe, and their arguments were created before the
         // fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]
@@ -95,10 +95,10 @@ impl Executable {
     pub(super) fn run(
         &self,
         request: &[u8],
-        files: Files,
+        files: OutputFiles,
         on_log: &mut dyn FnMut(&str),
-        stop: &dyn Fn() -> Option<Stop>,
-    ) -> Result<Outcome, CpiError> {
+        stop: &dyn Fn() -> Option<StopWaiting>,
+    ) -> Result<ProcessOutcome, CpiError> {
         // The thread is started first: once the process runs, no other step may fail.
         let (hand_over, children) = mpsc::channel::<std::process::Child>();
         let (ended, end) = mpsc::channel();
@@ -122,7 +122,7 @@ impl Executable {
         loop {
             let waited = end.recv_timeout(Duration::from_millis(50));
             log.follow(on_log);
-            shorten_endless(&files.answer_path);
+            truncate_oversized_answer(&files.answer_path);
             match waited {
                 // The exit status decides nothing, but helps to explain a missing answer.
                 Ok(ended) => {
@@ -132,7 +132,7 @@ impl Executable {
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     if let Some(stop) = stop() {
-                        return Ok(Outcome::Abandoned(stop));
+                        return Ok(ProcessOutcome::Abandoned(stop));
                     }
                 }
             }
@@ -142,16 +142,16 @@ impl Executable {
         let read = File::open(&files.answer_path)
             .and_then(|file| file.take(super::rpc::ANSWER_LIMIT + 1).read_to_end(&mut answer));
         Ok(match read {
-            Ok(_) => Outcome::Answer { bytes: answer, log, status },
+            Ok(_) => ProcessOutcome::Answer { bytes: answer, log, status },
             // Not a `Local` error, because the call was made.
-            Err(error) => Outcome::Unreadable(error),
+            Err(error) => ProcessOutcome::Unreadable(error),
         })
     }
 }
 
 /// Frees the disk space of an answer above the limit while its process goes on writing. The file keeps a
 /// length above the limit, so that every reader, also in a later run, comes to the same result.
-pub(crate) fn shorten_endless(answer: &Path) {
+pub(crate) fn truncate_oversized_answer(answer: &Path) {
     let too_long = super::rpc::ANSWER_LIMIT + 1;
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
         && let Ok(file) = File::options().write(true).open(answer)
@@ -162,7 +162,7 @@ pub(crate) fn shorten_endless(answer: &Path) {
 }
 
 /// The outcome of waiting for a process.
-pub(super) enum Outcome {
+pub(super) enum ProcessOutcome {
     /// The process ended with this output.
     Answer {
         /// Standard output.
@@ -175,20 +175,20 @@ pub(super) enum Outcome {
     /// The process ended, and its output cannot be read.
     Unreadable(io::Error),
     /// The run stopped waiting for the process.
-    Abandoned(Stop),
+    Abandoned(StopWaiting),
 }
 
 /// The rename that a new process makes before it becomes the CPI, so that the name of the answer file shows
 /// whether it started.
-struct Beginning(Option<(CString, CString, File)>);
+struct AnswerFileRename(Option<(CString, CString, File)>);
 
-impl Beginning {
-    fn of(files: &Files) -> io::Result<Self> {
-        let Some(prepared) = &files.prepared_path else { return Ok(Beginning(None)) };
+impl AnswerFileRename {
+    fn of(files: &OutputFiles) -> io::Result<Self> {
+        let Some(prepared) = &files.prepared_path else { return Ok(AnswerFileRename(None)) };
         let from = CString::new(prepared.as_os_str().as_bytes())?;
         let to = CString::new(files.answer_path.as_os_str().as_bytes())?;
         let directory = files.answer_path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Ok(Beginning(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
+        Ok(AnswerFileRename(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
     }
 
     /// Renames the file. Allocates no memory, because it runs between fork and exec.
@@ -202,12 +202,12 @@ impl Beginning {
 }
 
 /// Creates files in `directory` for a call that needs no journal because it changes nothing.
-pub(super) fn scratch_files(directory: &Path, request_id: &RequestId) -> Result<Files, CpiError> {
+pub(super) fn scratch_files(directory: &Path, request_id: &RequestId) -> Result<OutputFiles, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =
         File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {
             CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source }
         })?;
     let log_path = directory.join(format!("{request_id}.log"));
-    Ok(Files { answer, prepared_path: None, answer_path, log_path })
+    Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path })
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use crate::protocol::RequestId;
-use base::encoding::shortened;
+use base::encoding::shorten;
 
 /// The largest answer that is read, in bytes.
 pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
@@ -79,7 +79,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 kind,
                 message: said.map_or_else(
                     || "the CPI gave no message".to_owned(),
-                    |said| shortened(&said, MESSAGE_LIMIT).into_owned(),
+                    |said| shorten(&said, MESSAGE_LIMIT).into_owned(),
                 ),
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
                 made_nothing: error.made_nothing == Some(Value::Bool(true)),
@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_one_whole_document_with_result_or_error_is_an_answer() {
+    fn answer_is_one_document_with_result_or_error() {
         for (text, problem) in [
             ("", "wrote nothing"),
             ("{\"result\": 1", "not one JSON document"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_may_lack_all_details() {
+    fn error_may_lack_all_details() {
         for text in [
             r#"{"error": {}}"#,
             r#"{"result": null, "error": {"type": null, "message": null, "ok_to_retry": null}}"#,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_or_oversized_output_is_no_answer() {
+    fn rejects_binary_or_oversized_output() {
         for bytes in [b"{\"result\": \"\xff\"}".to_vec(), vec![b' '; 17 << 20], vec![b'['; 1 << 20]] {
             assert!(matches!(
                 parse_answer(&bytes, Method::Info, &RequestId::fresh()),

@@ -8,15 +8,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::source::{Located, PlaceSource};
-use crate::cpi::install::Installed;
-use crate::cpi::{Answer, Cpi, CpiError, CpiErrorKind, CpiRequest, Files, Method, Setup, Stop, Watch};
+use super::source::{LocatedCpi, PlaceSource};
+use crate::cpi::install::InstalledPackages;
+use crate::cpi::{
+    Answer, CallObserver, Cpi, CpiError, CpiErrorKind, CpiRequest, CpiSettings, Method, OutputFiles,
+    StopWaiting,
+};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::protocol::{Contract, Terms, VmCid};
-use crate::state::{PlaceInUse, Resource};
+use crate::state::{CurrentPlace, Resource};
 use base::events::Stage;
-use base::timing::{Activity, Spending};
+use base::timing::{Activity, ActivityTimer};
 use base::{Error, Result};
 
 /// The maximum number of retries of a call that the CPI marks as retryable.
@@ -24,7 +27,7 @@ const RETRIES: u32 = 3;
 /// The pause before the first retry; it doubles.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of log lines held back; beyond it the oldest are dropped.
-const HELD_LINES: usize = 10_000;
+const MAX_HELD_BACK_LINES: usize = 10_000;
 
 /// A CPI that has answered `info`.
 pub(crate) struct Connection<'a> {
@@ -37,7 +40,7 @@ pub(crate) struct Connection<'a> {
     /// The place of its resources.
     place: PlaceSource,
     /// Keeps the CPI's packages in place while it is in use.
-    _installed: Option<Arc<Installed>>,
+    _installed: Option<Arc<InstalledPackages>>,
 }
 
 /// The CPI's answer to whether a resource exists.
@@ -87,13 +90,13 @@ impl<'a> Connection<'a> {
     pub(crate) fn open(
         environment: &'a Environment,
         name: Option<&str>,
-        (located, place): (Located, PlaceSource),
+        (located, place): (LocatedCpi, PlaceSource),
         director_uuid: &str,
         highest: Option<u32>,
         stemcell_api_version: u32,
         stage: &Stage,
     ) -> Result<Self> {
-        let setup = Setup {
+        let setup = CpiSettings {
             executable: located.executable,
             director_uuid: director_uuid.to_owned(),
             scratch: environment.paths.work.clone(),
@@ -116,11 +119,11 @@ impl<'a> Connection<'a> {
                     environment.reporter.note(format!(
                         "{who}{error}; continuing with API version 1 and contract v1 (--cpi-api-version 1)"
                     ));
-                    Cpi::of_version_1(setup)
+                    Cpi::without_info(setup)
                 }
                 Err(error) => {
                     let may_be_old = was_answered(&error);
-                    let failed = of_cpi(name, error);
+                    let failed = name_cpi(name, error);
                     return Err(match may_be_old {
                         true => failed.with_hint(
                             "if the CPI is too old to have `info`, run the same command with \
@@ -152,8 +155,8 @@ impl<'a> Connection<'a> {
     }
 
     /// Returns the place of its resources.
-    pub(crate) fn place(&self) -> Result<PlaceInUse> {
-        self.place.look()
+    pub(crate) fn place(&self) -> Result<CurrentPlace> {
+        self.place.current()
     }
 
     /// The CPI's name; none for the default CPI.
@@ -182,7 +185,12 @@ impl<'a> Connection<'a> {
     }
 
     /// Makes a call once, with its answer and log in `files`.
-    pub(crate) fn call(&self, call: &CpiRequest, files: Files, stage: &Stage) -> Result<Answer, CpiError> {
+    pub(crate) fn call(
+        &self,
+        call: &CpiRequest,
+        files: OutputFiles,
+        stage: &Stage,
+    ) -> Result<Answer, CpiError> {
         let _calling = count_and_measure(self.environment);
         // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
         // back until the redactor knows them.
@@ -192,7 +200,7 @@ impl<'a> Connection<'a> {
             return self.cpi.call(call, files, &mut watching);
         }
         watching.on_log = Box::new(|line: &str| {
-            if held.len() == HELD_LINES {
+            if held.len() == MAX_HELD_BACK_LINES {
                 held.pop_front();
             }
             held.push_back(line.to_owned());
@@ -234,13 +242,13 @@ impl<'a> Connection<'a> {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
             Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
-            Err(error) => Err(self.own(error)),
+            Err(error) => Err(self.with_cpi_name(error)),
         }
     }
 
     /// Adds the name of the CPI to an error.
-    pub(crate) fn own(&self, error: CpiError) -> Error {
-        of_cpi(self.name.as_deref(), error)
+    pub(crate) fn with_cpi_name(&self, error: CpiError) -> Error {
+        name_cpi(self.name.as_deref(), error)
     }
 
     /// Asks the CPI whether a resource exists.
@@ -260,7 +268,7 @@ impl<'a> Connection<'a> {
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
             }
-            Err(error @ CpiError::Abandoned { .. }) => Err(self.own(error)),
+            Err(error @ CpiError::Abandoned { .. }) => Err(self.with_cpi_name(error)),
             Err(error) => Ok(Presence::Unknown(error.to_string())),
         }
     }
@@ -279,7 +287,7 @@ impl<'a> Connection<'a> {
                 tracing::info!(%method, "the CPI does not implement this method");
                 Ok(())
             }
-            Err(error) => Err(self.own(error)),
+            Err(error) => Err(self.with_cpi_name(error)),
         }
     }
 }
@@ -291,19 +299,21 @@ fn was_answered(error: &CpiError) -> bool {
 }
 
 /// Counts a CPI call and measures its duration.
-fn count_and_measure(environment: &Environment) -> Spending<'_> {
+fn count_and_measure(environment: &Environment) -> ActivityTimer<'_> {
     environment.clock.count(|counts| counts.cpi_calls += 1);
-    environment.clock.spend(Activity::Cpi)
+    environment.clock.measure(Activity::Cpi)
 }
 
 /// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait.
-fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> Watch<'w> {
+fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> CallObserver<'w> {
     let begun = Instant::now();
-    Watch {
+    CallObserver {
         on_log: Box::new(move |line: &str| show_log_line(environment, stage, line)),
         stop: Box::new(move || {
-            let timeout = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience);
-            let stop = signals::insisted(environment).map(Stop::Signal).or(timeout.map(Stop::Timeout));
+            let timeout = environment.cpi_timeout.filter(|timeout| begun.elapsed() >= *timeout);
+            let stop = signals::interrupted_twice(environment)
+                .map(StopWaiting::Signal)
+                .or(timeout.map(StopWaiting::Timeout));
             if stop.is_some() {
                 environment.left_at_work.store(true, Ordering::SeqCst);
             }
@@ -320,7 +330,7 @@ pub(crate) fn show_log_line(environment: &Environment, stage: &Stage, line: &str
 }
 
 /// Adds the name of the CPI to an error.
-pub(crate) fn of_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
+pub(crate) fn name_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
     match name {
         None => error.into(),
         Some(name) => error.into().context(format!("CPI '{name}' failed")),

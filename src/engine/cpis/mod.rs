@@ -11,9 +11,9 @@ mod open;
 mod set;
 mod source;
 
-pub(crate) use connection::{Connection, Presence, Retries, of_cpi, show_log_line};
+pub(crate) use connection::{Connection, Presence, Retries, name_cpi, show_log_line};
 pub(crate) use formats::check_formats;
-pub(crate) use names::{check_az, named, rename, renamed};
-pub use open::{LifeOf, OpenCpi, OpenedCpi, open_cpi, open_stemcell};
-pub(crate) use set::{Cpis, asking};
-pub(crate) use source::{OwnedParts, Parts, job_context};
+pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, rename};
+pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};
+pub(crate) use set::{Cpis, info_stage_name};
+pub(crate) use source::{CpiInputs, OwnedCpiInputs, job_context};

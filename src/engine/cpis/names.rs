@@ -8,7 +8,7 @@ use manifest::deployment::Az;
 use manifest::{CpiConfig, cpi_label};
 
 /// Checks the CPI that `--cpi` names. The empty name means the default CPI, as in `migrated_from`.
-pub(crate) fn named<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
+pub(crate) fn check_named_cpi<'n>(config: Option<&CpiConfig>, name: &'n str) -> Result<Option<&'n str>> {
     match config {
         _ if name.is_empty() => Ok(None),
         Some(config) if config.find(name).is_some() => Ok(Some(name)),
@@ -45,7 +45,7 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
 
 /// Returns the state with `migrated_from` applied, and the changes for it. A CPI that is on record but not in
 /// the config is an error.
-pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(State, Vec<Change>)> {
+pub(crate) fn apply_migrated_from(config: Option<&CpiConfig>, state: &State) -> Result<(State, Vec<Change>)> {
     let mut changes = Vec::new();
     for cpi in config.into_iter().flat_map(|config| &config.cpis) {
         for from in &cpi.migrated_from {
@@ -66,7 +66,7 @@ pub(crate) fn renamed(config: Option<&CpiConfig>, state: &State) -> Result<(Stat
 
 /// Applies `migrated_from` to the state durably, without a CPI call.
 pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
-    for change in renamed(config, store.state())?.1 {
+    for change in apply_migrated_from(config, store.state())?.1 {
         if let Change::CpiRenamed { from, to } = &change {
             let from = cpi_label(from.as_deref());
             environment
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cpi_that_is_on_record_must_be_there() {
+    fn recorded_cpis_must_be_in_the_config() {
         let a = config("cpis: [{name: a, type: x}]");
-        renamed(Some(&a), &state(Some("a"))).unwrap();
-        renamed(Some(&a), &state(None)).unwrap();
+        apply_migrated_from(Some(&a), &state(Some("a"))).unwrap();
+        apply_migrated_from(Some(&a), &state(None)).unwrap();
         for config in [None, Some(&config("cpis: []"))] {
-            let error = renamed(config, &state(Some("a"))).unwrap_err();
+            let error = apply_migrated_from(config, &state(Some("a"))).unwrap_err();
             let chain = error.chain().join(": ");
             assert!(
                 chain.contains("resources of CPI 'a'") && chain.contains("snapshot 'snap-1' of CPI 'a'"),
@@ -139,21 +139,21 @@ mod tests {
     }
 
     #[test]
-    fn earlier_names_lead_to_the_present_one() {
+    fn migrated_from_maps_old_names_to_the_new_one() {
         let heir = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
         for from in [Some("a"), None] {
-            let (renamed, changes) = renamed(Some(&heir), &state(from)).unwrap();
+            let (renamed, changes) = apply_migrated_from(Some(&heir), &state(from)).unwrap();
             assert_eq!(changes.len(), 1);
             let snapshot = SnapshotHandle::new("snap-1".parse().unwrap(), Some("b"));
             assert_eq!(renamed.resources().next(), Some(Resource::Snapshot(snapshot)));
         }
-        assert!(renamed(Some(&heir), &state(Some("b"))).unwrap().1.is_empty());
+        assert!(apply_migrated_from(Some(&heir), &state(Some("b"))).unwrap().1.is_empty());
         assert!(check_az(Some(&heir), Some(&az(None))).is_err(), "it would be renamed by the next run");
         check_az(Some(&heir), Some(&az(Some("b")))).unwrap();
     }
 
     #[test]
-    fn an_availability_zone_names_a_cpi_that_is_there() {
+    fn cpi_of_an_availability_zone_must_exist() {
         check_az(None, None).unwrap();
         check_az(None, Some(&az(None))).unwrap();
         assert!(check_az(None, Some(&az(Some("a")))).unwrap_err().to_string().contains("no CPI config"));

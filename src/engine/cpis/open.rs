@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::names;
-use super::source::{Located, OwnedParts, Sources};
+use super::source::{CpiSources, LocatedCpi, OwnedCpiInputs};
 use crate::cpi::Executable;
-use crate::cpi::install::Installed;
+use crate::cpi::install::InstalledPackages;
 use crate::environment::Environment;
 use crate::prepare::{self, obtain};
 use crate::protocol::VmCid;
-use crate::registry::ForCalls;
+use crate::registry::CallRegistry;
 use crate::state::State;
 use artifact::{self, Source, Stemcell};
 use base::Result;
@@ -22,7 +22,7 @@ use manifest::{Deployment, Inputs};
 
 /// A request to open the CPI of a manifest.
 #[derive(Debug, Clone)]
-pub struct OpenCpi {
+pub struct OpenCpiRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the templates of its jobs.
@@ -48,14 +48,14 @@ pub struct OpenedCpi {
     /// The version of the stemcell on record.
     pub stemcell_api_version: Option<u32>,
     /// The inputs of `create_vm` and `create_disk`, if requested.
-    pub life: Option<LifeOf>,
+    pub life: Option<VmAndDiskInputs>,
     /// The registry of contract v1, which CPI calls need.
-    _registry: Option<ForCalls>,
-    _installed: Option<Arc<Installed>>,
+    _registry: Option<CallRegistry>,
+    _installed: Option<Arc<InstalledPackages>>,
 }
 
 /// The inputs of `create_vm` and `create_disk`.
-pub struct LifeOf {
+pub struct VmAndDiskInputs {
     /// The deployment; only its `vm` and `disk` are used.
     pub deployment: Deployment,
     /// The stemcell, unpacked.
@@ -63,11 +63,11 @@ pub struct LifeOf {
 }
 
 /// Finds or installs the CPI of a manifest. Takes no lock and does not write the state.
-pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCpi> {
+pub fn open_cpi(request: &OpenCpiRequest, environment: &Environment) -> Result<OpenedCpi> {
     let opening = environment.reporter.stage("Preparing the CPI");
     let state = State::read(&environment.paths.state)?;
     let loaded = prepare::load(environment, &request.inputs)?;
-    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
+    let cpi_parts = OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
     let provider = &cpi_parts.provider;
     let az = match &request.cpi {
         Some(_) => None,
@@ -76,7 +76,7 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
     names::check_az(cpi_parts.config.as_ref(), az.as_ref())?;
     let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
     let name = match name {
-        Some(name) => names::named(cpi_parts.config.as_ref(), name)?,
+        Some(name) => names::check_named_cpi(cpi_parts.config.as_ref(), name)?,
         None => None,
     };
     let manifest = &request.inputs.manifest;
@@ -91,14 +91,14 @@ pub fn open_cpi(request: &OpenCpi, environment: &Environment) -> Result<OpenedCp
                     prepare::open_stemcell(environment, &deployment.stemcell, directory, &opening)?
                 }
             };
-            Some(LifeOf { deployment, stemcell })
+            Some(VmAndDiskInputs { deployment, stemcell })
         }
     };
-    let sources = Sources::find(environment, cpi_parts.parts())?;
-    let Located { executable, context, installed, .. } = sources.locate(name, &opening)?;
+    let sources = CpiSources::find(environment, cpi_parts.parts())?;
+    let LocatedCpi { executable, context, installed, .. } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.life => {
-            Some(ForCalls::start(config, environment.paths.work.join("registry.json").as_path().into())?)
+            Some(CallRegistry::start(config, environment.paths.work.join("registry.json").as_path().into())?)
         }
         _ => None,
     };

@@ -5,44 +5,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::connection::Connection;
-use super::source::{Located, Parts, PlaceSource, Sources};
+use super::source::{CpiInputs, CpiSources, LocatedCpi, PlaceSource};
 use crate::environment::Environment;
-use crate::state::{Place, PlaceInUse, Resource, State};
+use crate::state::{CpiPlace, CurrentPlace, Resource, State};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
 
 /// The name of a CPI; none for the default CPI of `cloud_provider`.
-type Name = Option<String>;
+type CpiName = Option<String>;
 
 /// The CPIs of a run, found, installed and connected as needed.
 pub(crate) struct Cpis<'a> {
     environment: &'a Environment,
-    sources: Sources<'a>,
+    sources: CpiSources<'a>,
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
     /// The places of VM, disks and snapshots on record, one per CPI.
-    places: Vec<Place>,
+    places: Vec<CpiPlace>,
     /// The API version of the stemcell that calls to each CPI refer to.
-    stemcell_api_versions: BTreeMap<Name, u32>,
-    located: RefCell<BTreeMap<Name, Located>>,
-    open: RefCell<BTreeMap<Name, Rc<Connection<'a>>>>,
+    stemcell_api_versions: BTreeMap<CpiName, u32>,
+    located: RefCell<BTreeMap<CpiName, LocatedCpi>>,
+    open: RefCell<BTreeMap<CpiName, Rc<Connection<'a>>>>,
 }
 
 impl<'a> Cpis<'a> {
     /// Finds the CPIs without installing or asking any. Calls refer to the stemcells on record.
     pub(crate) fn find(
         environment: &'a Environment,
-        parts: Parts<'a>,
+        parts: CpiInputs<'a>,
         state: &State,
         highest: Option<u32>,
     ) -> Result<Self> {
-        let sources = Sources::find(environment, parts)?;
+        let sources = CpiSources::find(environment, parts)?;
         let stemcell_api_versions =
             sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
         let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
-        let used: BTreeSet<Name> = names_of(state.resources().filter(keeps_data));
+        let used: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
         let places =
             state.monopile.places.iter().filter(|place| used.contains(&place.cpi)).cloned().collect();
         Ok(Cpis {
@@ -112,7 +112,7 @@ impl<'a> Cpis<'a> {
         if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
             return Ok(Rc::clone(open));
         }
-        let asking = self.environment.reporter.stage(asking(name));
+        let asking = self.environment.reporter.stage(info_stage_name(name));
         let connection = self.connect(name, &asking)?;
         asking.finish();
         Ok(connection)
@@ -135,9 +135,9 @@ impl<'a> Cpis<'a> {
         // Otherwise the default CPI is another one than before.
         let place = self.sources.place(name)?;
         let PlaceSource::Directory(root) = &place else { return Ok(()) };
-        let found = match place.look()? {
-            PlaceInUse::Directory(Some(id)) if id == known => return Ok(()),
-            PlaceInUse::Directory(Some(id)) => format!("has the id {id}"),
+        let found = match place.current()? {
+            CurrentPlace::Directory(Some(id)) if id == known => return Ok(()),
+            CurrentPlace::Directory(Some(id)) => format!("has the id {id}"),
             _ => "does not exist or has no id".to_owned(),
         };
         Err(Error::invalid(format!(
@@ -155,17 +155,17 @@ impl<'a> Cpis<'a> {
     }
 
     /// Returns the names of all CPIs except this one.
-    pub(crate) fn others(&self, name: Option<&str>) -> Vec<Name> {
+    pub(crate) fn others(&self, name: Option<&str>) -> Vec<CpiName> {
         self.sources.names().filter(|other| *other != name).map(|other| other.map(str::to_owned)).collect()
     }
 }
 
-fn names_of(resources: impl Iterator<Item = Resource>) -> BTreeSet<Name> {
+fn names_of(resources: impl Iterator<Item = Resource>) -> BTreeSet<CpiName> {
     resources.map(|resource| resource.cpi().map(str::to_owned)).collect()
 }
 
 /// Returns the stage name for asking a CPI for `info`.
-pub(crate) fn asking(name: Option<&str>) -> String {
+pub(crate) fn info_stage_name(name: Option<&str>) -> String {
     match name {
         None => "Asking the CPI for its API version".to_owned(),
         Some(name) => format!("Asking CPI '{name}' for its API version"),

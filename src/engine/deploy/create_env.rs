@@ -2,9 +2,9 @@
 
 use super::draft_plan::DraftPlan;
 use super::plan_report::PlanReport;
-use super::request::CreateEnv;
+use super::request::CreateEnvRequest;
 use super::validate::validate;
-use crate::cpis::{self, Presence, asking, check_formats};
+use crate::cpis::{self, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, Registry};
 use crate::environment::{Environment, lock, signals};
 use crate::protocol::Contract;
@@ -16,7 +16,7 @@ use base::{Error, ErrorKind, Result};
 /// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
 /// it takes the steps of that plan or none.
 pub fn create_env(
-    request: &CreateEnv,
+    request: &CreateEnvRequest,
     saved_plan: Option<&PlanReport>,
     environment: &Environment,
 ) -> Result<String> {
@@ -27,11 +27,11 @@ pub fn create_env(
     suspects::report(environment, store.state());
 
     let validating = environment.reporter.stage("Validating");
-    let CreateEnv { inputs, overrides, .. } = request;
+    let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(environment, inputs, store.state(), *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     cpis::rename(environment, prepared.cpis.as_ref(), &mut store)?;
-    let mut draft = DraftPlan::form(environment, request, prepared, store.state())?;
+    let mut draft = DraftPlan::create(environment, request, prepared, store.state())?;
     let mut plan_report = PlanReport::of(&draft, store.state(), None, &environment.paths.state);
     if let Some(saved_plan) = saved_plan {
         saved_plan.check(&plan_report)?;
@@ -54,15 +54,16 @@ pub fn create_env(
         validate(environment, request, &draft, (&opened, &renderer), store.state(), &validating)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
-    plan_report.packages = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+    plan_report.packages =
+        draft.plan.deploys().then(|| run.packages.count_by_source(&environment.paths.cache));
     if saved_plan.is_some() {
         announce(environment, &plan_report);
     } else {
-        agree(environment, &draft, &plan_report, store.state())?;
+        confirm_plan(environment, &draft, &plan_report, store.state())?;
     }
     signals::check(environment)?;
 
-    let connecting = environment.reporter.stage(asking(cpi));
+    let connecting = environment.reporter.stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
     check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = connection.contract();
@@ -93,7 +94,7 @@ pub fn create_env(
     let served = contract_served(executor.state(), cpi, contract);
     run.teardown.registry =
         Registry::start(environment, provider, &prepared.manifest_path, served, &mut executor)?;
-    run.take(&plan, &mut executor, contract)?;
+    run.take_steps(&plan, &mut executor, contract)?;
     prepared.forget_previous(environment, &request.inputs);
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
@@ -113,7 +114,7 @@ fn announce(environment: &Environment, plan_report: &PlanReport) {
 
 /// Announces the plan. The operator at a terminal sees all steps, and must confirm before running jobs are
 /// stopped or existing resources are deleted.
-fn agree(
+fn confirm_plan(
     environment: &Environment,
     draft: &DraftPlan,
     plan_report: &PlanReport,
@@ -129,7 +130,7 @@ fn agree(
     if !draft.plan.interrupts() {
         return Ok(());
     }
-    let question = match draft.loses(state) {
+    let question = match draft.disk_left_behind(state) {
         Some(disk) => format!(
             "Create an empty disk, and delete disk {} with all its data once the jobs run?",
             disk.handle()
@@ -152,6 +153,6 @@ fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract 
     }
 }
 
-fn describe_contract(contract: Contract, opened: &prepare::Opened) -> String {
+fn describe_contract(contract: Contract, opened: &prepare::OpenedArtifacts) -> String {
     format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
 }

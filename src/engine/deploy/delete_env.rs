@@ -1,9 +1,9 @@
 //! `delete-env`: deletes everything that the state records.
 
-use super::request::DeleteEnv;
+use super::request::DeleteEnvRequest;
 use super::run::Teardown;
-use crate::agent::{Before, endpoint};
-use crate::cpis::{self, Cpis, OwnedParts};
+use crate::agent::{StopReason, endpoint};
+use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, Registry};
 use crate::environment::{Environment, lock};
 use crate::recovery::{self, legacy_state, suspects};
@@ -14,7 +14,7 @@ use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
 
 /// Combines the failed deletions into one error.
-fn several(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
+fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     let count = failures.len();
     let first = failures.into_iter().next()?;
     let others =
@@ -36,7 +36,7 @@ fn conclude(
     ask: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
-        suspects::look(environment, &endpoint(environment, provider)?, store.state())?;
+        suspects::check_suspected_vm(environment, &endpoint(environment, provider)?, store.state())?;
         if !(ask && suspects::ask_to_forget(environment, &mut store)?) {
             let ids = store.state().monopile.suspects.iter().map(|one| one.request_id.as_str());
             return Ok(format!(
@@ -66,7 +66,7 @@ pub fn deletions(storage: &Storage) -> Result<Vec<String>> {
 }
 
 /// Deletes the environment and returns a summary in one sentence.
-pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<String> {
+pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "delete-env")?;
     legacy_state::take_over(environment, &request.inputs, &mut store)?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
@@ -100,7 +100,8 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
     }
     environment.reporter.planned("Delete everything on record", plan.announced(""));
     let vouched = endpoint(environment, &provider)?;
-    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpi_parts =
+        OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let cpis = Cpis::find(environment, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
@@ -115,15 +116,15 @@ pub fn delete_env(request: &DeleteEnv, environment: &Environment) -> Result<Stri
         environment,
         vouched,
         request.stopping,
-        Before::DeleteDeployment,
+        StopReason::DeleteDeployment,
         request.agent_timeout,
     );
     teardown.registry =
         Registry::start(environment, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
-    let failures = teardown.take(&plan, &mut executor)?;
+    let failures = teardown.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
-    if let Some(error) = several(failures, &kept) {
+    if let Some(error) = combine_failures(failures, &kept) {
         return Err(error);
     }
     if kept.is_empty() {

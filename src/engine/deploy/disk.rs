@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
-use super::run::Run;
+use super::run::DeployRun;
 use super::vm;
 use crate::agent::{Agent, ForeignAgent};
 use crate::effects::{Effect, Executor};
@@ -38,7 +38,7 @@ pub(super) fn create(
         unknown: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
-    executor.effect(&creating, why, &Effect::CreateDisk { record }, arguments)?;
+    executor.perform(&creating, why, &Effect::CreateDisk { record }, arguments)?;
     let made =
         executor.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
             Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
@@ -47,10 +47,10 @@ pub(super) fn create(
     Ok(made)
 }
 
-/// Attaches a disk to the VM and has the agent mount it. `patience` limits the wait for the agent.
+/// Attaches a disk to the VM and has the agent mount it. `timeout` limits the wait for the agent.
 pub(crate) fn attach(
     deployment: &Deployment,
-    patience: Duration,
+    timeout: Duration,
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
@@ -61,10 +61,10 @@ pub(crate) fn attach(
     let attaching =
         stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    executor.effect(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    executor.perform(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
-    wait_again(patience, executor, agent, &attaching)?;
+    wait_again(timeout, executor, agent, &attaching)?;
     mount(executor, agent, disk)?;
     attaching.finish();
     Ok(())
@@ -104,7 +104,7 @@ pub(super) fn migrate(
 
 /// Detaches a disk from the VM.
 pub(super) fn detach(
-    run: &Run<'_>,
+    run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
@@ -115,7 +115,7 @@ pub(super) fn detach(
     let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    executor.effect(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    executor.perform(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     wait_again(run.agent_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())
@@ -123,9 +123,9 @@ pub(super) fn detach(
 
 /// Waits until the VM's own agent answers again after a disk was attached or detached. Some CPIs restart or
 /// recreate the VM for that. The wait is a stage of its own, so that the operator sees its reason.
-fn wait_again(patience: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+fn wait_again(timeout: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     let mut waiting: Option<Stage> = None;
-    agent.wait_until_ready(patience, &mut |problem| {
+    agent.wait_until_ready(timeout, &mut |problem| {
         let waiting = waiting.get_or_insert_with(|| {
             stage.reporter().stage("Waiting for the agent: the CPI has restarted or recreated the VM")
         });

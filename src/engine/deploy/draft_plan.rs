@@ -1,45 +1,45 @@
 //! Plans a `create-env` without calling a CPI.
 
-use super::alive::{self, Liveness};
+use super::liveness::{self, Liveness};
 use super::mbus_certificate;
-use super::request::CreateEnv;
-use crate::agent::Endpoint;
+use super::request::CreateEnvRequest;
+use crate::agent::AgentEndpoint;
 use crate::environment::Environment;
-use crate::plan::{self, Options, Plan, Strategy};
-use crate::prepare::Prepared;
+use crate::plan::{self, Plan, PlanOptions, Strategy};
+use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::state::{Disk, State};
 use base::{Error, Result};
 
 /// A plan with its inputs.
 pub(super) struct DraftPlan {
-    pub(super) prepared: Prepared,
-    pub(super) endpoint: Endpoint,
+    pub(super) prepared: PreparedDeployment,
+    pub(super) endpoint: AgentEndpoint,
     pub(super) plan: Plan,
-    options: Options,
+    options: PlanOptions,
     /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
     pub(super) unreachable: Option<Error>,
 }
 
 impl DraftPlan {
     /// Makes the plan, and asks the VM's agent if the plan depends on it. Changes nothing.
-    pub(super) fn form(
+    pub(super) fn create(
         environment: &Environment,
-        request: &CreateEnv,
-        prepared: Prepared,
+        request: &CreateEnvRequest,
+        prepared: PreparedDeployment,
         state: &State,
     ) -> Result<Self> {
-        let options = Options {
+        let options = PlanOptions {
             recreate: request.recreate,
             recreate_persistent_disks: request.recreate_persistent_disks,
             strategy: request.strategy,
-            ..Options::default()
+            ..PlanOptions::default()
         };
         let endpoint = prepared.endpoint.clone();
         if let Some(certificate) = &prepared.mbus_certificate {
             mbus_certificate::check(certificate, &endpoint)?;
         }
-        suspects::look(environment, &endpoint, state)?;
+        suspects::check_suspected_vm(environment, &endpoint, state)?;
         let plan = Plan::default();
         let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };
         draft.plan(state)?;
@@ -47,7 +47,11 @@ impl DraftPlan {
             true => draft.plan.updates_in_place(),
             false => request.verify,
         };
-        match looks.then(|| alive::look(environment, &draft.endpoint, state)).transpose()?.flatten() {
+        match looks
+            .then(|| liveness::check_liveness(environment, &draft.endpoint, state))
+            .transpose()?
+            .flatten()
+        {
             Some(Liveness::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
                 environment.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
@@ -85,19 +89,19 @@ impl DraftPlan {
         Ok(())
     }
 
-    fn planned(&self, state: &State, options: &Options) -> Result<Plan> {
+    fn planned(&self, state: &State, options: &PlanOptions) -> Result<Plan> {
         let releases = self.prepared.release_identities();
         plan::create(state, &self.prepared.desired(&releases), options)
     }
 
     /// Returns the disk that a move to another CPI or zone would leave behind with its data.
-    pub(super) fn loses<'s>(&self, state: &'s State) -> Option<&'s Disk> {
+    pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s Disk> {
         let releases = self.prepared.release_identities();
-        plan::loses(state, &self.prepared.desired(&releases))
+        plan::disk_left_behind(state, &self.prepared.desired(&releases))
     }
 
     /// Returns the plan for the case that the VM on record does not exist.
     pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
-        self.planned(state, &Options { vm_is_gone: true, ..self.options.clone() })
+        self.planned(state, &PlanOptions { vm_is_gone: true, ..self.options.clone() })
     }
 }

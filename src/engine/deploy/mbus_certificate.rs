@@ -5,12 +5,12 @@ use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
 use time::OffsetDateTime;
 
-use crate::agent::Endpoint;
+use crate::agent::AgentEndpoint;
 use crate::prepare::MbusCertificate;
 use base::{Error, Result};
 
 /// Checks that a client of the agent will accept the certificate.
-pub(super) fn check(certificate: &MbusCertificate, endpoint: &Endpoint) -> Result<()> {
+pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint) -> Result<()> {
     let now = UnixTime::now();
     match endpoint.refusal(&certificate.pem, now) {
         None => Ok(()),

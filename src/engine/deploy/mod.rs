@@ -5,11 +5,11 @@
 //! [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs` takes them, and
 //! `vm.rs` and `disk.rs` implement single steps.
 
-mod alive;
 mod create_env;
 mod delete_env;
 pub(crate) mod disk;
 mod draft_plan;
+mod liveness;
 mod mbus_certificate;
 mod plan_report;
 mod reachable;
@@ -24,15 +24,15 @@ mod stop_env;
 mod validate;
 pub(crate) mod vm;
 
-pub use crate::jobs::Supply;
+pub use crate::jobs::PackageCounts;
 pub use crate::prepare::Overrides;
 pub use create_env::create_env;
 pub use delete_env::{delete_env, deletions, records_only_failed_calls};
 pub use plan_report::{Action, PlanChange, PlanReport, plan_env};
 pub use recreate::recreate;
-pub(crate) use recreate::renew;
-pub use render_job::{File, RenderJob, render_job};
-pub use request::{CreateEnv, DeleteEnv, JobsRequest, Stopping};
+pub(crate) use recreate::recreate_unfinished;
+pub use render_job::{JobFile, RenderJobRequest, render_job};
+pub use request::{CreateEnvRequest, DeleteEnvRequest, JobsRequest, StopOptions};
 pub use restart::restart;
 pub use start_env::start_env;
 pub use stop_env::stop_env;

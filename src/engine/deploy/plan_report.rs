@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::DraftPlan;
-use super::request::CreateEnv;
+use super::request::CreateEnvRequest;
 use super::validate::validate;
 use crate::environment::Environment;
-use crate::jobs::Supply;
-use crate::plan::{Alteration, Difference, Plan, Planned, Step, differences};
+use crate::jobs::PackageCounts;
+use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::{legacy_state, suspects};
 use crate::state::{State, Storage};
 use crate::{cpis, prepare, templates};
@@ -50,7 +50,7 @@ pub struct PlanReport {
     pub unchecked: Option<String>,
     /// The number of packages by source; absent if no jobs are deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packages: Option<Supply>,
+    pub packages: Option<PackageCounts>,
     /// The expected duration in milliseconds, by the usual duration of the same steps; absent if one of them
     /// was never measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruption_ms: Option<u64>,
     /// The inputs from which the plan was made.
-    basis: Basis,
+    basis: PlanInputs,
 }
 
 /// The kind of change that a plan makes as a whole.
@@ -100,7 +100,7 @@ pub struct PlanChange {
 
 /// The inputs that must be unchanged when a saved plan is taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Basis {
+struct PlanInputs {
     /// SHA-256 of the state.
     state: String,
     /// The name of the state, see [`place_name`]. Empty in plans of earlier versions.
@@ -114,7 +114,7 @@ struct Basis {
 
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
 /// and calls no CPI.
-pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanReport> {
+pub fn plan_env(request: &CreateEnvRequest, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
     environment.reporter.note(format!("Deployment state: '{path}'"));
     let state = match State::read(path)? {
@@ -131,18 +131,18 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
     };
     suspects::report(environment, &state);
     let validating = environment.reporter.stage("Validating");
-    let CreateEnv { inputs, overrides, .. } = request;
+    let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(environment, inputs, &state, *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = cpis::renamed(prepared.cpis.as_ref(), &state)?;
-    let draft = DraftPlan::form(environment, request, prepared, &state)?;
+    let (state, _) = cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
+    let draft = DraftPlan::create(environment, request, prepared, &state)?;
     let mut supply = None;
     if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(environment, &validating)?;
         let renderer = templates::renderer_of(environment, request.templates)?;
         let (run, cpis) = validate(environment, request, &draft, (&opened, &renderer), &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
-        supply = draft.plan.deploys().then(|| run.packages.supply(&environment.paths.cache));
+        supply = draft.plan.deploys().then(|| run.packages.count_by_source(&environment.paths.cache));
     }
     validating.finish();
     Ok(PlanReport::of(&draft, &state, supply, path))
@@ -150,7 +150,12 @@ pub fn plan_env(request: &CreateEnv, environment: &Environment) -> Result<PlanRe
 
 impl PlanReport {
     /// Describes a draft plan.
-    pub(super) fn of(draft: &DraftPlan, state: &State, packages: Option<Supply>, place: &Storage) -> Self {
+    pub(super) fn of(
+        draft: &DraftPlan,
+        state: &State,
+        packages: Option<PackageCounts>,
+        place: &Storage,
+    ) -> Self {
         let plan = &draft.plan;
         let known = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
@@ -161,7 +166,7 @@ impl PlanReport {
             action: action(draft, state),
             steps: plan.announced(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
-            deletes: deleted(plan, state),
+            deletes: describe_deletions(plan, state),
             credentials: match plan.deploys() {
                 true => draft.prepared.changed_credentials.clone(),
                 false => Vec::new(),
@@ -170,7 +175,7 @@ impl PlanReport {
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),
             interruption_ms: plan.interruption(durations).map(milliseconds),
-            basis: Basis::of(draft, state, place),
+            basis: PlanInputs::of(draft, state, place),
         }
     }
 
@@ -214,7 +219,7 @@ impl PlanReport {
         lines.extend(self.changed_credentials());
         lines.extend(self.unchecked.clone());
         if let Some(supply) = &self.packages {
-            let Supply { compile, cached, compiled } = supply;
+            let PackageCounts { compile, cached, compiled } = supply;
             let mut parts = vec![format!("{compile} to compile"), format!("{cached} from the cache")];
             if *compiled > 0 {
                 parts.push(format!("{compiled} compiled in their release"));
@@ -326,16 +331,16 @@ fn action(draft: &DraftPlan, state: &State) -> Action {
     match () {
         () if draft.unreachable.is_some() => Action::Examine,
         () if plan.updates_in_place() => Action::UpdateInPlace,
-        () if plan.makes_vm() && state.vm_cid().is_some() => Action::Recreate,
-        () if plan.makes_vm() => Action::Create,
+        () if plan.creates_vm() && state.vm_cid().is_some() => Action::Recreate,
+        () if plan.creates_vm() => Action::Create,
         () if plan.is_empty() => Action::Nothing,
         () => Action::CleanUp,
     }
 }
 
 /// Describes the existing resources that a plan deletes.
-fn deleted(plan: &Plan, state: &State) -> Vec<String> {
-    let resource = |planned: &Planned| match &planned.step {
+fn describe_deletions(plan: &Plan, state: &State) -> Vec<String> {
+    let resource = |planned: &PlannedStep| match &planned.step {
         Step::Delete(resource) => Some(state.describe(resource)),
         _ => None,
     };
@@ -346,7 +351,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Basis {
+impl PlanInputs {
     fn of(draft: &DraftPlan, state: &State, place: &Storage) -> Self {
         let prepared = &draft.prepared;
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
@@ -354,7 +359,7 @@ impl Basis {
         // A state that was never written has random ids.
         let written = state.is_empty_of_resources() && state.current_manifest_sha.is_empty();
         let bytes = if written { Vec::new() } else { state.to_bytes().unwrap_or_default() };
-        Basis {
+        PlanInputs {
             state: hex::encode(Sha256::digest(bytes)),
             place: place_name(place),
             manifest: prepared.manifest_sha.clone(),
@@ -368,9 +373,9 @@ impl From<Difference> for PlanChange {
         let shown = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
         let text = difference.to_string();
         let (change, old, value) = match difference.alteration {
-            Alteration::Added(value) => ("added", None, shown(value)),
-            Alteration::Changed { from, to } => ("changed", from, shown(to)),
-            Alteration::Removed(value) => ("removed", value, None),
+            LeafChange::Added(value) => ("added", None, shown(value)),
+            LeafChange::Changed { from, to } => ("changed", from, shown(to)),
+            LeafChange::Removed(value) => ("removed", value, None),
         };
         PlanChange { path: difference.path, change: change.to_owned(), value, old, text }
     }

@@ -24,7 +24,7 @@ impl ReachableEnvironment {
         environment: &Environment,
         inputs: &Inputs,
         command: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self> {
         let store = lock::open(environment, command)?;
         if !store.exists() {
@@ -40,7 +40,7 @@ impl ReachableEnvironment {
         validating.finish();
 
         let state = store.state();
-        let agent = contact(environment, endpoint, state, patience)?;
+        let agent = contact(environment, endpoint, state, timeout)?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment {
             deployment,

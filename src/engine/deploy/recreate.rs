@@ -1,7 +1,7 @@
 //! `recreate`: replaces the VM and deploys the same manifest to it.
 
 use super::create_env::create_env;
-use super::request::CreateEnv;
+use super::request::CreateEnvRequest;
 use crate::environment::Environment;
 use crate::environment::lock::no_state;
 use crate::state::State;
@@ -10,7 +10,7 @@ use base::{Error, Result};
 use manifest::Inputs;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
-pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String> {
+pub fn recreate(request: &CreateEnvRequest, environment: &Environment) -> Result<String> {
     let storage = environment.paths.state.resolved()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
     if state.current_manifest_sha.is_empty() {
@@ -20,12 +20,16 @@ pub fn recreate(request: &CreateEnv, environment: &Environment) -> Result<String
         )
         .with_hint("to deploy the manifest: monopile create-env"));
     }
-    renew(request, environment, &state)
+    recreate_unfinished(request, environment, &state)
 }
 
 /// Like [`recreate`], but accepts a state without a finished deploy, because a repair may just have dropped a
 /// record.
-pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &State) -> Result<String> {
+pub(crate) fn recreate_unfinished(
+    request: &CreateEnvRequest,
+    environment: &Environment,
+    state: &State,
+) -> Result<String> {
     // `create_env` reports errors in the manifest.
     if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
     {
@@ -33,16 +37,16 @@ pub(crate) fn renew(request: &CreateEnv, environment: &Environment, state: &Stat
             .with_hint("to deploy the changes with a new VM: monopile create-env --recreate")
             .with_hint("pass the same ops files and variables as for the last create-env"));
     }
-    create_env(&CreateEnv { recreate: true, ..request.clone() }, None, environment)
+    create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, environment)
 }
 
 /// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
 /// manifest does not cover the choice of the CPI.
-fn is_deployed(request: &CreateEnv, environment: &Environment, state: &State) -> Result<bool> {
+fn is_deployed(request: &CreateEnvRequest, environment: &Environment, state: &State) -> Result<bool> {
     // Generated values would not be the deployed ones.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = manifest::load(&inputs, &environment.redactor)?;
-    let (state, _) = cpis::renamed(loaded.cpis()?.as_ref(), state)?;
+    let (state, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
     Ok(!moves && prepare::manifest_sha(&loaded)? == state.current_manifest_sha)

@@ -14,7 +14,7 @@ use manifest::deployment::CpiSource;
 
 /// A file of a job.
 #[derive(Debug, Clone)]
-pub struct File {
+pub struct JobFile {
     /// Its path in the job's directory, such as `bin/ctl` or `monit`.
     pub target: String,
     /// Its content, which may be binary.
@@ -25,7 +25,7 @@ pub struct File {
 
 /// `render`.
 #[derive(Debug, Clone)]
-pub struct RenderJob {
+pub struct RenderJobRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// The name of a job of the instance group or of the CPI.
@@ -39,7 +39,7 @@ const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are
 /// missing, and the instance id is all zeros.
-pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<File>> {
+pub fn render_job(request: &RenderJobRequest, environment: &Environment) -> Result<Vec<JobFile>> {
     let rendering = environment.reporter.stage(format!("Rendering job '{}'", request.job));
     let loaded = prepare::load(environment, &request.inputs)?;
     let deployment = loaded.deployment()?;
@@ -89,9 +89,9 @@ pub fn render_job(request: &RenderJob, environment: &Environment) -> Result<Vec<
                 .map_err(|error| Error::io(format!("reading '{}'", file.path.display()), error))?;
             let target =
                 file.name.split_once('/').map_or(file.name.as_str(), |(_, target)| target).to_owned();
-            Ok(File { target, content, executable: file.executable })
+            Ok(JobFile { target, content, executable: file.executable })
         })
-        .collect::<Result<Vec<File>>>()?;
+        .collect::<Result<Vec<JobFile>>>()?;
     rendering.finish();
     Ok(files)
 }

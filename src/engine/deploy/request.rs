@@ -9,20 +9,20 @@ use manifest::Inputs;
 
 /// The way in which jobs are stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopping {
+pub struct StopOptions {
     /// `--skip-drain`: run neither pre-stop nor drain scripts.
     pub skip_drain: bool,
     /// `--drain-timeout`: the time after which draining jobs are stopped anyway.
     pub drain_timeout: Duration,
 }
 
-impl Default for Stopping {
+impl Default for StopOptions {
     fn default() -> Self {
-        Stopping { skip_drain: false, drain_timeout: Duration::from_secs(30 * 60) }
+        StopOptions { skip_drain: false, drain_timeout: Duration::from_secs(30 * 60) }
     }
 }
 
-impl Stopping {
+impl StopOptions {
     /// Returns the drain timeout; none means no draining.
     pub(super) fn drain(&self) -> Option<Duration> {
         (!self.skip_drain).then_some(self.drain_timeout)
@@ -30,11 +30,11 @@ impl Stopping {
 }
 
 /// The time after which an old VM counts as dead if its agent does not answer.
-pub(super) const AGENT_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const OLD_AGENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `create-env`.
 #[derive(Debug, Clone)]
-pub struct CreateEnv {
+pub struct CreateEnvRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--recreate`: deploy even if nothing changed.
@@ -48,7 +48,7 @@ pub struct CreateEnv {
     /// `--agent-timeout`: how long the new VM may take to boot.
     pub agent_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
-    pub stopping: Stopping,
+    pub stopping: StopOptions,
     /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
     pub forget_open_calls: bool,
     /// The refusals that are overridden.
@@ -61,14 +61,14 @@ pub struct CreateEnv {
 
 /// `delete-env`.
 #[derive(Debug, Clone)]
-pub struct DeleteEnv {
+pub struct DeleteEnvRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// True if resources may be deleted. False if the operator was not asked, because the state recorded
     /// none.
     pub confirmed: bool,
     /// The way in which the jobs on the VM are stopped.
-    pub stopping: Stopping,
+    pub stopping: StopOptions,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
     pub agent_timeout: Duration,
     /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.

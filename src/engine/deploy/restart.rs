@@ -1,17 +1,17 @@
 //! `restart`: stops and starts the jobs in one command.
 
 use super::reachable::ReachableEnvironment;
-use super::request::{JobsRequest, Stopping};
-use crate::agent::Before;
+use super::request::{JobsRequest, StopOptions};
+use crate::agent::StopReason;
 use crate::environment::Environment;
 use base::Result;
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
-pub fn restart(on: &JobsRequest, stopping: Stopping, environment: &Environment) -> Result<String> {
+pub fn restart(on: &JobsRequest, stopping: StopOptions, environment: &Environment) -> Result<String> {
     let reachable = ReachableEnvironment::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
     let jobs = reachable.jobs(environment);
     let stage = environment.reporter.stage("Stopping");
-    jobs.stop(stopping.drain(), Before::Stop, &stage)?;
+    jobs.stop(stopping.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = environment.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting)

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::request::{AGENT_PATIENCE, CreateEnv, Stopping};
+use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
-use crate::agent::{Agent, Before, Endpoint, connect};
+use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
 use crate::effects::{Executor, Registry, deletion};
 use crate::environment::{Environment, signals};
 use crate::jobs::render::{self, RenderedJobs};
-use crate::jobs::{Applied, Instance, Packages};
-use crate::plan::{DiskRef, Leaf, Plan, Planned, StemcellRef, Step};
-use crate::prepare::{Opened, Prepared};
+use crate::jobs::{AgentState, Instance, Packages};
+use crate::plan::{DiskRef, Leaf, Plan, PlannedStep, StemcellRef, Step};
+use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
 use crate::state::{Change, DiskHandle, Leaves, Release, Resource, State, Stemcell};
 use base::events::{Event, Stage};
@@ -19,10 +19,10 @@ use base::{Error, ErrorKind, Result};
 use erb::Renderer;
 
 /// A running `create-env`.
-pub(super) struct Run<'a> {
+pub(super) struct DeployRun<'a> {
     pub(super) environment: &'a Environment,
-    pub(super) prepared: &'a Prepared,
-    pub(super) opened: &'a Opened,
+    pub(super) prepared: &'a PreparedDeployment,
+    pub(super) opened: &'a OpenedArtifacts,
     pub(super) renderer: &'a dyn Renderer,
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
@@ -35,32 +35,32 @@ pub(super) struct Run<'a> {
 /// The steps that `delete-env` shares with `create-env`.
 pub(super) struct Teardown<'a> {
     pub(super) environment: &'a Environment,
-    endpoint: Endpoint,
-    pub(super) stopping: Stopping,
+    endpoint: AgentEndpoint,
+    pub(super) stopping: StopOptions,
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
-    pub(super) before: Before<'static>,
+    pub(super) before: StopReason<'static>,
     /// The time after which a VM to delete counts as dead if its agent does not answer.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// The registry, if contract v1 is in force.
     pub(super) registry: Option<Registry<'a>>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> DeployRun<'a> {
     /// Creates a run. Fails if packages and stemcell do not fit together, before anything is created.
     pub(super) fn new(
         environment: &'a Environment,
-        prepared: &'a Prepared,
-        opened: &'a Opened,
+        prepared: &'a PreparedDeployment,
+        opened: &'a OpenedArtifacts,
         renderer: &'a dyn Renderer,
-        endpoint: Endpoint,
-        request: &CreateEnv,
+        endpoint: AgentEndpoint,
+        request: &CreateEnvRequest,
     ) -> Result<Self> {
         let teardown =
-            Teardown::new(environment, endpoint, request.stopping, Before::DeleteVm, AGENT_PATIENCE);
+            Teardown::new(environment, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         let (rendered, step_timer) = (None, StepTimer::default());
-        Ok(Run {
+        Ok(DeployRun {
             environment,
             prepared,
             opened,
@@ -103,7 +103,12 @@ impl<'a> Run<'a> {
     }
 
     /// Takes every step, then records the deploy and deletes what it superseded.
-    pub(super) fn take(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
+    pub(super) fn take_steps(
+        mut self,
+        plan: &Plan,
+        executor: &mut Executor<'_>,
+        contract: Contract,
+    ) -> Result<()> {
         let usual = plan.usual(&executor.state().monopile.durations);
         let deploying = self.environment.reporter.expected("Deploying", usual);
         let instance = self.prepared.deployment.instance();
@@ -138,8 +143,8 @@ impl<'a> Run<'a> {
                 }
                 Step::AttachDisk(which) => {
                     let disk = self.resolve(which, new_disk.as_ref())?;
-                    let (deployment, patience) = (&self.prepared.deployment, self.agent_timeout);
-                    disk::attach(deployment, patience, executor, &agent, disk, why, &deploying)?;
+                    let (deployment, timeout) = (&self.prepared.deployment, self.agent_timeout);
+                    disk::attach(deployment, timeout, executor, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
                     let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
@@ -198,7 +203,7 @@ impl<'a> Run<'a> {
 
     /// Updates the jobs on the running VM in place and records the manifest as deployed.
     fn update_vm(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = Applied::of(agent, executor.state())?;
+        let applied = AgentState::of(agent, executor.state())?;
         let rendered =
             self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
         let updated = self.instance(agent).update(&rendered, &applied, stage);
@@ -257,12 +262,12 @@ impl<'a> Run<'a> {
             releases,
             manifest: Some(Leaves::of(leaves).showing(shown)),
             credentials: self.prepared.credentials.clone(),
-            durations: self.step_timer.so_far(self.environment.reporter.took()),
+            durations: self.step_timer.so_far(self.environment.reporter.finished_durations()),
         }
     }
 }
 
-fn begun(plan: &Plan, number: usize, planned: &Planned, instance: &str) -> Event {
+fn begun(plan: &Plan, number: usize, planned: &PlannedStep, instance: &str) -> Event {
     Event::StepBegun {
         number: number + 1,
         count: plan.steps.len(),
@@ -296,12 +301,12 @@ fn in_use(state: &State, resource: &Resource) -> bool {
 impl<'a> Teardown<'a> {
     pub(super) fn new(
         environment: &'a Environment,
-        endpoint: Endpoint,
-        stopping: Stopping,
-        before: Before<'static>,
-        patience: Duration,
+        endpoint: AgentEndpoint,
+        stopping: StopOptions,
+        before: StopReason<'static>,
+        timeout: Duration,
     ) -> Self {
-        Teardown { environment, endpoint, stopping, before, patience, registry: None }
+        Teardown { environment, endpoint, stopping, before, timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
@@ -309,7 +314,7 @@ impl<'a> Teardown<'a> {
     }
 
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
-    pub(super) fn take(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
+    pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let deleting = self.environment.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());

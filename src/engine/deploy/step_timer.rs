@@ -18,7 +18,7 @@ pub(super) struct StepTimer {
 impl StepTimer {
     /// Ends the previous step, if there was one, and begins this one.
     pub(super) fn begin(&mut self, step: &Step) {
-        self.settle();
+        self.end_step();
         let now = Instant::now();
         if matches!(step, Step::StopVm { .. }) {
             self.stopped = Some(now);
@@ -38,7 +38,7 @@ impl StepTimer {
         }
     }
 
-    fn settle(&mut self) {
+    fn end_step(&mut self) {
         if let Some((name, begun)) = self.current.take() {
             *self.took.entry(name).or_default() += begun.elapsed();
         }
@@ -46,7 +46,7 @@ impl StepTimer {
 
     /// Returns the durations so far: of the steps, and of stages by their kinds.
     pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
-        self.settle();
+        self.end_step();
         let steps = self.took.iter().map(|(name, took)| ((*name).to_owned(), *took));
         steps.chain(stages.into_iter().map(|(kind, took)| (Durations::stage(&kind), took))).collect()
     }

@@ -1,12 +1,12 @@
 //! The checks of a `create-env` before its first CPI call. `plan` makes the same.
 
 use super::draft_plan::DraftPlan;
-use super::request::CreateEnv;
-use super::run::Run;
+use super::request::CreateEnvRequest;
+use super::run::DeployRun;
 use crate::cpis::{self, Cpis};
 use crate::environment::Environment;
 use crate::jobs::unknown_properties;
-use crate::prepare::Opened;
+use crate::prepare::OpenedArtifacts;
 use crate::state::State;
 use base::Result;
 use base::events::Stage;
@@ -16,20 +16,20 @@ use erb::Renderer;
 /// steps, with the CPIs that it uses. None of them is installed yet.
 pub(super) fn validate<'a>(
     environment: &'a Environment,
-    request: &CreateEnv,
+    request: &CreateEnvRequest,
     draft: &'a DraftPlan,
-    (opened, renderer): (&'a Opened, &'a dyn Renderer),
+    (opened, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
     state: &State,
     stage: &Stage,
-) -> Result<(Run<'a>, Cpis<'a>)> {
+) -> Result<(DeployRun<'a>, Cpis<'a>)> {
     let prepared = &draft.prepared;
     for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
         environment.reporter.warn(warning);
     }
-    let mut run = Run::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
+    let mut run = DeployRun::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
     run.render_what_can_be(state, stage)?;
-    let parts = cpis::Parts {
+    let parts = cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpis.as_ref(),
         deployment: &prepared.deployment.name,

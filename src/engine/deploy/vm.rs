@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::run::{Run, Teardown};
+use super::run::{DeployRun, Teardown};
 use crate::agent::{Agent, AgentError, ForeignAgent};
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
@@ -27,7 +27,7 @@ pub(super) fn create_stemcell(
         format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
     );
     let (effect, arguments) = upload(stemcell, deployment, cpi, false);
-    executor.effect(&uploading, why, &effect, arguments)?;
+    executor.perform(&uploading, why, &effect, arguments)?;
     let known = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = known.map(|known| known.id.clone());
     uploading.finish();
@@ -61,7 +61,7 @@ pub(crate) fn upload(
 
 /// Creates the VM and waits until its own agent answers.
 pub(super) fn create(
-    run: &Run<'_>,
+    run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
     stemcell: &Stemcell,
@@ -97,7 +97,7 @@ pub(super) fn create(
         json!(disks),
         json!(deployment.vm.env),
     ];
-    executor.effect(&creating, why, &Effect::CreateVm { record }, arguments)?;
+    executor.perform(&creating, why, &Effect::CreateVm { record }, arguments)?;
     executor.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(executor)?;
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
@@ -115,7 +115,7 @@ pub(super) fn create(
 
 /// Sets the metadata of the VM on record, and of its disk, again.
 pub(super) fn set_metadata(
-    run: &Run<'_>,
+    run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
     stage: &Stage,
@@ -176,14 +176,13 @@ pub(super) fn stop(
     let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.has_vm(&waiting, vm)? {
-        Contradiction::refuse(executor, agent, vm, &waiting)?;
+        Contradiction::check(executor, agent, vm, &waiting)?;
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
-    let tunnel =
-        teardown.registry.as_ref().and_then(|known| known.begin(executor.state(), teardown.patience));
-    match agent.wait_until_ready(teardown.patience, &mut |problem| waiting.log_line(problem)) {
+    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(executor.state(), teardown.timeout));
+    match agent.wait_until_ready(teardown.timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {

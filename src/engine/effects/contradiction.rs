@@ -1,7 +1,7 @@
 //! A VM that the CPI denies while its agent answers. The agent's word counts: the record stays.
 
 use super::executor::Executor;
-use crate::agent::{Agent, outlives};
+use crate::agent::{Agent, still_answers};
 use crate::state::VmHandle;
 use base::events::Stage;
 use base::{Error, Result};
@@ -17,13 +17,13 @@ pub(crate) struct Contradiction {
 impl Contradiction {
     /// Waits until the agent of the VM on record does not answer any more. Returns the contradiction if it
     /// still does after a minute. Call it after the CPI has denied the VM.
-    pub(crate) fn seek(
+    pub(crate) fn detect(
         executor: &Executor<'_>,
         agent: &Agent,
         vm: &VmHandle,
         stage: &Stage,
     ) -> Result<Option<Self>> {
-        if !outlives(agent, executor.state(), stage)? {
+        if !still_answers(agent, executor.state(), stage)? {
             return Ok(None);
         }
         let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
@@ -33,14 +33,14 @@ impl Contradiction {
                 cpi_label(vm.cpi()),
                 agent.address()
             ),
-            cause: cause(&executor.moved(vm.cpi())?),
+            cause: cause(&executor.changed_place_properties(vm.cpi())?),
             forget: format!("monopile state forget --vm {}", vm.cid),
         }))
     }
 
-    /// Like [`Self::seek`], but a contradiction is an error.
-    pub(crate) fn refuse(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
-        match Self::seek(executor, agent, vm, stage)? {
+    /// Like [`Self::detect`], but a contradiction is an error.
+    pub(crate) fn check(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
+        match Self::detect(executor, agent, vm, stage)? {
             None => Ok(()),
             Some(found) => Err(found.error()),
         }

@@ -16,7 +16,7 @@ use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command;
 use crate::cpi::{CpiError, CpiErrorKind};
-use crate::cpis::{Presence, of_cpi};
+use crate::cpis::{Presence, name_cpi};
 use crate::protocol::ResourceKind;
 use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;
@@ -39,7 +39,7 @@ pub(crate) fn delete(
     let others = deletion.others(executor);
     if !others.is_empty() && executor.presence(&deleting, resource)? == Presence::Gone {
         return match deletion.search(executor, &others, &deleting)? {
-            Search::Nowhere => {
+            SearchResult::Nowhere => {
                 deletion.record_gone(executor)?;
                 deleting.skip("no CPI finds it: it does not exist any more");
                 Ok(None)
@@ -54,12 +54,12 @@ pub(crate) fn delete(
             return Ok(None);
         }
         Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
-        Err(error) => return Err(of_cpi(resource.cpi(), error)),
+        Err(error) => return Err(name_cpi(resource.cpi(), error)),
     };
     let not_found = not_found(what, &error);
     if not_found.is_some() && !others.is_empty() {
         match deletion.search(executor, &others, &deleting)? {
-            Search::Nowhere => {}
+            SearchResult::Nowhere => {}
             found => return deletion.report(executor, found, deleting),
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn delete(
         }
         Presence::There | Presence::Unknown(_) => {
             deletion.mark(executor, &error, false)?;
-            Ok(Some(of_cpi(resource.cpi(), error)))
+            Ok(Some(name_cpi(resource.cpi(), error)))
         }
     }
 }
@@ -108,7 +108,7 @@ struct Deletion<'d> {
 }
 
 /// The result of looking for a resource at CPIs other than the one on record.
-enum Search {
+enum SearchResult {
     /// This CPI deleted it.
     Deleted(String),
     /// No CPI knows it.
@@ -141,7 +141,7 @@ impl Deletion<'_> {
         executor: &mut Executor<'_>,
         others: &[Option<String>],
         stage: &Stage,
-    ) -> Result<Search> {
+    ) -> Result<SearchResult> {
         for other in others {
             let cpi = other.as_deref();
             let presence = executor.presence(stage, &self.resource.at_cpi(cpi))?;
@@ -151,30 +151,35 @@ impl Deletion<'_> {
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.resource.cid())];
             match executor.attempt(cpi, stage, self.why, &self.effect, arguments)? {
-                Ok(_) => return Ok(Search::Deleted(cpi_label(cpi))),
+                Ok(_) => return Ok(SearchResult::Deleted(cpi_label(cpi))),
                 Err(error) if presence != Presence::There && does_not_know(self.resource.kind(), &error) => {}
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
-                    return Ok(Search::Failed(other.clone(), error));
+                    return Ok(SearchResult::Failed(other.clone(), error));
                 }
-                Err(error) => return Err(of_cpi(cpi, error)),
+                Err(error) => return Err(name_cpi(cpi, error)),
             }
         }
-        Ok(Search::Nowhere)
+        Ok(SearchResult::Nowhere)
     }
 
     /// Reports and records the result of a search.
-    fn report(&self, executor: &mut Executor<'_>, found: Search, deleting: Stage) -> Result<Option<Error>> {
+    fn report(
+        &self,
+        executor: &mut Executor<'_>,
+        found: SearchResult,
+        deleting: Stage,
+    ) -> Result<Option<Error>> {
         match found {
-            Search::Failed(cpi, error) => {
+            SearchResult::Failed(cpi, error) => {
                 self.mark(executor, &error, false)?;
-                Ok(Some(of_cpi(cpi.as_deref(), error)))
+                Ok(Some(name_cpi(cpi.as_deref(), error)))
             }
-            Search::Deleted(who) => {
+            SearchResult::Deleted(who) => {
                 deleting.log_line(format!("{who} had it and deleted it"));
                 deleting.finish();
                 Ok(None)
             }
-            Search::Nowhere => Ok(None),
+            SearchResult::Nowhere => Ok(None),
         }
     }
 
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn not_found_in_types_and_in_words() {
+    fn not_found_is_recognised_by_type_or_message() {
         let unknown = |message: &str| answered(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
         for (what, error, expected) in [
             (ResourceKind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),

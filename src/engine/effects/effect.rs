@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_gets_the_cid_of_the_answer() {
+    fn record_gets_the_cid_from_the_answer() {
         let text = r#"{"effect":"create_disk","record":{"id":"i","cid":"","size":1}}"#;
         let effect: Effect = serde_json::from_str(text).unwrap();
         let changes = effect.changes(&Answer::Disk("disk-1".parse().unwrap())).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpi_is_announced_with_the_effect() {
+    fn announced_effect_names_its_cpi() {
         let effect = Effect::delete(Resource::Disk(DiskHandle::new("disk-1".parse().unwrap(), Some("a"))));
         let text = serde_json::to_value(&effect).unwrap();
         assert_eq!(text, json!({"effect": "delete_disk", "cid": "disk-1", "cpi": "a"}));

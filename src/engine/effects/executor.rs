@@ -10,12 +10,14 @@ use serde_json::Value;
 use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
-use crate::cpi::{Answer, CpiError, CpiRequest, Files, Method};
-use crate::cpis::{Connection, Cpis, Presence, Retries, of_cpi};
+use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
+use crate::cpis::{Connection, Cpis, Presence, Retries, name_cpi};
 use crate::environment::{Environment, signals};
 use crate::protocol::RegistryEndpoint;
 use crate::state::call_rules::{self, Conclusion, Outcome, Preparation};
-use crate::state::{Change, DiskHandle, Document, Intent, OpenCall, Place, Resource, State, Store, VmHandle};
+use crate::state::{
+    Change, CpiPlace, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
+};
 use base::events::Stage;
 use base::files::scratch;
 use base::task_graph::{self, Task};
@@ -84,7 +86,7 @@ impl<'a> Executor<'a> {
 
     /// Makes a call to the CPI on record, announced before and recorded after. An error of the CPI is
     /// returned as an error.
-    pub(crate) fn effect(
+    pub(crate) fn perform(
         &mut self,
         stage: &Stage,
         why: &str,
@@ -95,9 +97,9 @@ impl<'a> Executor<'a> {
             .map_err(|error| failed_call::error(self.environment, self.state(), effect, error))
     }
 
-    /// Like [`Self::effect`] for several calls at once (`--parallel`), each a stage of its own. A failed call
-    /// does not stop the others.
-    pub(crate) fn effects_in_parallel(
+    /// Like [`Self::perform`] for several calls at once (`--parallel`), each a stage of its own. A failed
+    /// call does not stop the others.
+    pub(crate) fn perform_in_parallel(
         &mut self,
         stage: &Stage,
         why: &str,
@@ -115,8 +117,9 @@ impl<'a> Executor<'a> {
             let call = EffectCall { stage: &calling, why, effect, arguments, registry };
             let outcome =
                 announce_and_make(environment, &store, connections[number], &call).and_then(|answer| {
-                    answer
-                        .map_err(|error| failed_call::error(environment, hold(&store).state(), effect, error))
+                    answer.map_err(|error| {
+                        failed_call::error(environment, lock_store(&store).state(), effect, error)
+                    })
                 });
             if outcome.is_ok() {
                 calling.finish();
@@ -129,7 +132,7 @@ impl<'a> Executor<'a> {
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// Like [`Self::effect`], but to any CPI, and returns the CPI's error for the caller to judge.
+    /// Like [`Self::perform`], but to any CPI, and returns the CPI's error for the caller to judge.
     pub(crate) fn attempt(
         &mut self,
         cpi: Option<&str>,
@@ -161,7 +164,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Returns the paths of the CPI's properties that are not as they were when the VM was made.
-    pub(crate) fn moved(&self, cpi: Option<&str>) -> Result<Vec<String>> {
+    pub(crate) fn changed_place_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
         let Some(known) = self.state().place(cpi) else { return Ok(Vec::new()) };
         Ok(known.differences(&self.cpis.get(cpi)?.place()?))
     }
@@ -198,7 +201,7 @@ fn announce_and_make(
     let cpi = connection.name();
     signals::check(environment)?;
     // The director id must be on record before a CPI tags anything with it.
-    hold(store).establish()?;
+    lock_store(store).establish()?;
     let mut retries = Retries::default();
     loop {
         let call = connection.prepare(effect.method(), arguments.to_vec());
@@ -212,15 +215,15 @@ fn announce_and_make(
             registry: registry.cloned(),
             by: None,
         };
-        let open = hold(store).journal().call(&call.request_id);
+        let open = lock_store(store).journal().call(&call.request_id);
         let mut answer_file = None;
         for step in call_rules::PREPARATIONS {
             match step {
-                Preparation::Announce => hold(store).journal().announce(&open, &intent)?,
+                Preparation::Announce => lock_store(store).journal().announce(&open, &intent)?,
                 Preparation::PrepareAnswer => answer_file = Some(open.answer_file()),
                 Preparation::ConfirmLock => {
                     // The store is not locked during a request.
-                    let storage = hold(store).storage().clone();
+                    let storage = lock_store(store).storage().clone();
                     storage.confirm_lock()?;
                 }
             }
@@ -232,9 +235,9 @@ fn announce_and_make(
             changes.map(|changes| (answer, changes)).map_err(unusable)
         });
         if let Ok((_, changes)) = &mut made {
-            changes.extend(used(hold(store).state(), effect, connection)?);
+            changes.extend(place_change(lock_store(store).state(), effect, connection)?);
         }
-        let error = match conclude(environment, &mut hold(store), cpi, effect, &open, made)? {
+        let error = match conclude(environment, &mut lock_store(store), cpi, effect, &open, made)? {
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
@@ -246,18 +249,18 @@ fn announce_and_make(
 
 /// Returns the change that records the place of what an effect made, if that is news. A VM counts, or the
 /// first resource: others may have been made elsewhere than those on record.
-fn used(state: &State, effect: &Effect, connection: &Connection<'_>) -> Result<Option<Change>> {
+fn place_change(state: &State, effect: &Effect, connection: &Connection<'_>) -> Result<Option<Change>> {
     let cpi = effect.cpi();
     let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
     if !effect.creates() || !(matches!(effect, Effect::CreateVm { .. }) || is_first()) {
         return Ok(None);
     }
     let place = connection.place()?;
-    let is_known = state.place(cpi).is_some_and(|known| known.is(&place));
-    Ok(Place::of(cpi, &place).filter(|_| !is_known).map(Change::PlaceUsed))
+    let is_known = state.place(cpi).is_some_and(|known| known.matches(&place));
+    Ok(CpiPlace::of(cpi, &place).filter(|_| !is_known).map(Change::PlaceUsed))
 }
 
-fn hold<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
+fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
     // After a panic in another thread the store is still consistent, because a change is applied only after
     // it is written.
     store.lock()
@@ -305,10 +308,10 @@ fn stays_open(
 ) -> Error {
     // The CPI process still runs: the next run reads its answer.
     if matches!(error, CpiError::Abandoned { .. }) {
-        return still_at_work(of_cpi(cpi, error), open);
+        return still_at_work(name_cpi(cpi, error), open);
     }
     open.redact(&environment.redactor);
-    unknown_outcome(effect, open, of_cpi(cpi, error))
+    unknown_outcome(effect, open, name_cpi(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.
@@ -329,6 +332,6 @@ fn make(
         source,
     })?;
     let files =
-        Files { answer, prepared_path: Some(prepared), answer_path: ended, log_path: open.log_path() };
+        OutputFiles { answer, prepared_path: Some(prepared), answer_path: ended, log_path: open.log_path() };
     connection.call(call, files, stage)
 }

@@ -1,8 +1,8 @@
 //! Records what a failed creating call may have made, and tells the operator about it.
 
 use super::effect::Effect;
-use crate::cpi::{Absence, CpiError, CpiErrorKind};
-use crate::cpis::of_cpi;
+use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
+use crate::cpis::name_cpi;
 use crate::environment::Environment;
 use crate::state::call_rules::Outcome;
 use crate::state::{AbsentMethod, Change, State, Store, Suspect};
@@ -22,7 +22,7 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outco
         CpiError::NoAnswer { .. } => Outcome::Unknown,
         CpiError::Abandoned { .. } => Outcome::AtWork,
         CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {
-            Outcome::NeverAsked
+            Outcome::NeverStarted
         }
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn record(
 fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
     let method = effect.method();
     let is_absent = error.kind() == Some(&CpiErrorKind::NotImplemented);
-    (is_absent && method.facts().absence != Absence::Breaks)
+    (is_absent && method.facts().absence != MissingMethodPolicy::Breaks)
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, e
         }
         _ => None,
     };
-    let failed = of_cpi(effect.cpi(), error);
+    let failed = name_cpi(effect.cpi(), error);
     match suspect {
         Some(suspect) => failed.with_hint(hint(environment, suspect)),
         None => failed,

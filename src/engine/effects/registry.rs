@@ -19,12 +19,12 @@ use base::secret::Secret;
 use base::timing::Activity;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, SshTunnel, TunnelKey};
-use net::ssh::{self, Key, KeyError};
+use net::ssh::{self, KeyError, SshKey};
 
 /// The interval at which a tunnel is checked for failure while the agent is waited for.
-const LOOK: Duration = Duration::from_secs(2);
+const TUNNEL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The maximum number of prompts for a passphrase.
-const TRIES: u32 = 3;
+const MAX_PASSPHRASE_PROMPTS: u32 = 3;
 /// The largest private key that is read, in bytes.
 const KEY_LIMIT: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
@@ -35,7 +35,7 @@ pub(crate) struct Registry<'a> {
     /// The tunnel to the newest VM. It stays open, because agents read the registry again when a disk is
     /// attached.
     tunnel: RefCell<Option<Tunnel>>,
-    login: Option<ssh::Server>,
+    login: Option<ssh::SshServer>,
     port: u16,
     server: Server,
     /// Declared last, so that it is dropped after everything that runs on it.
@@ -76,13 +76,13 @@ impl<'a> Registry<'a> {
         executor: &mut Executor<'_>,
         agent: &Agent,
         vm: &VmCid,
-        patience: Duration,
+        timeout: Duration,
         stage: &Stage,
     ) -> Result<()> {
         let begun = Instant::now();
-        if let Some(tunnel) = self.begin(executor.state(), patience) {
+        if let Some(tunnel) = self.begin(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
-            let waiting = self.environment.clock.spend(Activity::Waiting);
+            let waiting = self.environment.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
                 &|| signals::first(self.environment),
                 &mut |problem| opening.log_line(problem),
@@ -94,8 +94,8 @@ impl<'a> Registry<'a> {
         }
         let mut shown = String::new();
         loop {
-            let left = patience.saturating_sub(begun.elapsed());
-            let outcome = agent.wait_until_ready(left.min(LOOK), &mut |problem| {
+            let left = timeout.saturating_sub(begun.elapsed());
+            let outcome = agent.wait_until_ready(left.min(TUNNEL_CHECK_INTERVAL), &mut |problem| {
                 if problem != shown {
                     stage.log_line(problem.clone());
                     shown = problem;
@@ -108,18 +108,18 @@ impl<'a> Registry<'a> {
                 (Err(_), Some(failed)) => {
                     return Err(crate::registry::tunnel::TunnelError::Failed(failed).into());
                 }
-                (Err(error), None) if error.may_pass() && !left.is_zero() => {}
+                (Err(error), None) if error.is_transient() && !left.is_zero() => {}
                 (Err(error), None) => return Err(error.into()),
             }
         }
     }
 
     /// Begins to open the tunnel to the VM on record, if that was created under contract v1.
-    pub(crate) fn begin(&self, state: &State, patience: Duration) -> Option<Tunnel> {
+    pub(crate) fn begin(&self, state: &State, timeout: Duration) -> Option<Tunnel> {
         let vm = state.vm().filter(|vm| vm.contract == Contract::V1)?;
-        let server = ssh::Server { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
+        let server = ssh::SshServer { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
         let serve = self.server.serve_tunnel();
-        Some(Tunnel::open(self.runtime.handle(), server, self.port, patience, serve))
+        Some(Tunnel::open(self.runtime.handle(), server, self.port, timeout, serve))
     }
 }
 
@@ -135,7 +135,7 @@ fn no_longer_needed(provider: &CloudProvider) -> String {
     )
 }
 
-fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::Server> {
+fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
         Some(TunnelKey::Text(text)) => Some(read_key(environment, text, &format!("`{KEY}`"))?),
         Some(TunnelKey::Path(path)) => {
@@ -157,7 +157,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
         }
         None => None,
     };
-    Ok(ssh::Server {
+    Ok(ssh::SshServer {
         host: tunnel.host.trim_start_matches('[').trim_end_matches(']').to_owned(),
         port: tunnel.port,
         user: tunnel.user.clone(),
@@ -169,7 +169,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
 }
 
 /// Reads a private key, and prompts for its passphrase if it is encrypted and a terminal is there.
-fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key> {
+fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<SshKey> {
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
@@ -182,17 +182,17 @@ fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<Key>
         };
         Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)
     };
-    let mut failed = match Key::parse(text.expose(), None) {
+    let mut failed = match SshKey::parse(text.expose(), None) {
         Ok(key) => return Ok(key),
         Err(error) => error,
     };
     let Some(ask) = environment.ask_secret.as_ref().filter(|_| failed == KeyError::Encrypted) else {
         return Err(unusable(failed));
     };
-    for _ in 0..TRIES {
+    for _ in 0..MAX_PASSPHRASE_PROMPTS {
         let passphrase = ask(&format!("Passphrase of the private key {what}"))?;
         let passphrase = Secret::new(passphrase, &environment.redactor);
-        match Key::parse(text.expose(), Some(passphrase.expose())) {
+        match SshKey::parse(text.expose(), Some(passphrase.expose())) {
             Ok(key) => return Ok(key),
             Err(error) => {
                 environment.reporter.warn(format!("the private key {what}: {error}"));

@@ -15,28 +15,28 @@ const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// Locks and reads the state for `command`. Reports once which run holds the lock.
 pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
-    let store = Store::open_waiting(&environment.paths.state, &holder, &mut waiting(environment))?;
+    let store = Store::open_waiting(&environment.paths.state, &holder, &mut held_lock_handler(environment))?;
     if let Some(who) = store.taken_over() {
         environment.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
     }
-    environment.reporter.expect(store.state().monopile.durations.stages());
+    environment.reporter.set_expected_durations(store.state().monopile.durations.stages());
     Ok(store)
 }
 
 /// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
-pub(crate) fn waiting(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
+pub(crate) fn held_lock_handler(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
     let begun = Instant::now();
     let mut announced = false;
     move |held: Error| {
-        let patience = environment.lock_patience;
-        let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+        let timeout = environment.lock_patience;
+        let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
             return Err(held);
         };
         if !announced {
             announced = true;
             environment
                 .reporter
-                .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(patience)));
+                .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
         let interval = if environment.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
         signals::pause(environment, interval.min(left))

@@ -34,7 +34,7 @@ pub struct Paths {
 }
 
 /// Asks a question whose answer is not shown.
-pub type Ask = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
+pub type AskSecret = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
 /// Asks a question whose answer is yes or no.
 pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
@@ -47,7 +47,7 @@ pub struct Environment {
     /// The reporter of events.
     pub reporter: Reporter,
     /// Asks the operator for a secret; none if there is no terminal.
-    pub ask_secret: Option<Ask>,
+    pub ask_secret: Option<AskSecret>,
     /// Asks the operator to confirm. None if there is no terminal, and then flags count as confirmation.
     pub confirm: Option<Confirm>,
     /// The redactor with the secrets of this run.
@@ -95,7 +95,7 @@ impl Environment {
     }
 
     /// Returns true if a second signal came, so that the run must not wait any longer.
-    pub fn insisted(&self) -> bool {
-        signals::insisted(self).is_some()
+    pub fn interrupted_twice(&self) -> bool {
+        signals::interrupted_twice(self).is_some()
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
 }
 
 /// Returns the number of the first signal, if a second one came after it.
-pub(crate) fn insisted(environment: &Environment) -> Option<u8> {
+pub(crate) fn interrupted_twice(environment: &Environment) -> Option<u8> {
     (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
 }
 

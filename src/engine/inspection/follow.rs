@@ -14,9 +14,9 @@ use base::{Error, ErrorKind, Result};
 /// The minimum pause between two fetches.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The minimum ratio of the pause to the duration of a fetch, which limits the load on the VM.
-const LEISURE: u32 = 4;
+const PAUSE_FACTOR: u32 = 4;
 /// The maximum shown of the growth of a file since the last fetch, in bytes; the rest is skipped.
-const MOST: u64 = 8 << 20;
+const MAX_SHOWN_GROWTH: u64 = 8 << 20;
 
 /// The positions up to which logs were shown.
 pub(super) struct Follower {
@@ -33,12 +33,12 @@ impl Follower {
         Follower { seen: HashMap::new(), begun: false, first_lines }
     }
 
-    /// Fetches logs until a signal arrives. Waits up to `patience` for an agent that does not answer.
+    /// Fetches logs until a signal arrives. Waits up to `timeout` for an agent that does not answer.
     pub(super) fn run(
         &mut self,
         environment: &Environment,
         agent: &Agent,
-        patience: Duration,
+        timeout: Duration,
         look: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
     ) -> Result<()> {
         while environment.interrupted().is_none() {
@@ -48,13 +48,13 @@ impl Follower {
                 Err(_) if environment.interrupted().is_some() => break,
                 Err(error) if error.kind() == ErrorKind::AgentUnreachable => {
                     environment.reporter.warn(format!("{error}; waiting for the agent"));
-                    agent.wait_until_ready(patience, &mut |_| {})?;
+                    agent.wait_until_ready(timeout, &mut |_| {})?;
                     continue;
                 }
                 Err(error) => return Err(error),
             }
             self.begun = true;
-            let pause = (begun.elapsed() * LEISURE).max(PAUSE);
+            let pause = (begun.elapsed() * PAUSE_FACTOR).max(PAUSE);
             // A signal is the regular end.
             if signals::pause(environment, pause).is_err() {
                 break;
@@ -63,15 +63,16 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns the complete lines of a file that were not shown yet, as one text of at most [`MOST`] bytes.
-    pub(super) fn news(&mut self, name: &Path, path: &Path) -> Result<Vec<u8>> {
+    /// Returns the complete lines of a file that were not shown yet, as one text of at most
+    /// [`MAX_SHOWN_GROWTH`] bytes.
+    pub(super) fn new_lines(&mut self, name: &Path, path: &Path) -> Result<Vec<u8>> {
         let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let new_file = !self.seen.contains_key(name);
         // A file that became shorter has been rotated.
         let shown = self.seen.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
-        let from = shown.max(length.saturating_sub(MOST));
+        let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH));
         file.seek(SeekFrom::Start(from)).map_err(failed)?;
         let mut bytes = Vec::new();
         file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;
@@ -92,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_new_and_whole_is_shown() {
+    fn only_new_complete_lines_are_shown() {
         let directory = tempfile::tempdir().unwrap();
         let (name, path) = (Path::new("a/a.log"), directory.path().join("a.log"));
         let mut follower = Follower::new(1);
         let after = |follower: &mut Follower, text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
-            let news = follower.news(name, &path).unwrap();
+            let news = follower.new_lines(name, &path).unwrap();
             follower.begun = true;
             String::from_utf8(news).unwrap().lines().map(str::to_owned).collect()
         };
@@ -110,6 +111,6 @@ mod tests {
         // A file that comes later is shown from its beginning.
         let other = directory.path().join("b.log");
         std::fs::write(&other, "1\n2\n3\n").unwrap();
-        assert_eq!(follower.news(Path::new("b.log"), &other).unwrap(), b"1\n2\n3\n");
+        assert_eq!(follower.new_lines(Path::new("b.log"), &other).unwrap(), b"1\n2\n3\n");
     }
 }

@@ -12,7 +12,7 @@ const GATEWAY: &str = "monopile-gateway";
 
 /// The way to the VM's sshd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum SshRoute {
     /// Directly from this machine.
     Direct,
     /// Through a jump host.
@@ -33,7 +33,7 @@ pub struct Gateway {
 }
 
 /// The values of a configuration file.
-pub(super) struct Configured<'a> {
+pub(super) struct SshConfig<'a> {
     /// The VM's address.
     pub(super) address: &'a str,
     /// The user on the VM.
@@ -45,14 +45,14 @@ pub(super) struct Configured<'a> {
     /// True if the host key is known; otherwise ssh learns it.
     pub(super) pinned: bool,
     /// The way to the VM's sshd.
-    pub(super) way: &'a Way,
+    pub(super) route: &'a SshRoute,
     /// The path of this program, which serves as the proxy command.
     pub(super) executable: &'a Path,
     /// The file with the URL of the proxy.
     pub(super) proxy: &'a Path,
 }
 
-impl Configured<'_> {
+impl SshConfig<'_> {
     /// Returns the text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own
     /// settings come last, because the first value of an option wins.
     pub(super) fn text(&self) -> Result<String> {
@@ -78,16 +78,17 @@ impl Configured<'_> {
         option("CheckHostIP", "no");
         option("StrictHostKeyChecking", if self.pinned { "yes" } else { "accept-new" });
         option("LogLevel", "ERROR");
-        match self.way {
-            Way::Direct => option("ProxyJump", "none"),
-            Way::Gateway(_) => option("ProxyJump", GATEWAY),
-            Way::Socks5(_) => {
+        match self.route {
+            SshRoute::Direct => option("ProxyJump", "none"),
+            SshRoute::Gateway(_) => option("ProxyJump", GATEWAY),
+            SshRoute::Socks5(_) => {
                 // The only option that ssh passes to a shell.
-                let command = format!("{} ssh-proxy {} %h %p", quoted(self.executable)?, quoted(self.proxy)?);
+                let command =
+                    format!("{} ssh-proxy {} %h %p", quote_path(self.executable)?, quote_path(self.proxy)?);
                 option("ProxyCommand", &command);
             }
         }
-        if let Way::Gateway(gateway) = self.way {
+        if let SshRoute::Gateway(gateway) = self.route {
             text.push_str(&gateway.text()?);
         }
         text.push_str("Match all\n  Include ~/.ssh/config\n");
@@ -149,7 +150,7 @@ fn path(path: &Path) -> Result<String> {
 }
 
 /// Returns a path in single quotes for a shell, with ssh's tokens escaped.
-fn quoted(path: &Path) -> Result<String> {
+fn quote_path(path: &Path) -> Result<String> {
     Ok(format!("'{}'", text_of(path)?.replace('\'', r"'\''").replace('%', "%%")))
 }
 
@@ -166,14 +167,14 @@ fn text_of(path: &Path) -> Result<&str> {
 mod tests {
     use super::*;
 
-    fn configured(way: &Way) -> Result<String> {
-        Configured {
+    fn configured(route: &SshRoute) -> Result<String> {
+        SshConfig {
             address: "10.0.0.6",
             user: "bosh_1",
             key: Path::new("/w/50% of/key"),
             known_hosts: Path::new("/w/known_hosts"),
             pinned: true,
-            way,
+            route,
             executable: Path::new("/it's/monopile"),
             proxy: Path::new("/w/proxy"),
         }
@@ -181,32 +182,32 @@ mod tests {
     }
 
     #[test]
-    fn each_way_is_an_option_of_its_own() {
-        assert!(configured(&Way::Direct).unwrap().contains("  ProxyJump none\n"));
+    fn each_route_writes_its_ssh_options() {
+        assert!(configured(&SshRoute::Direct).unwrap().contains("  ProxyJump none\n"));
         let gateway = Gateway {
             host: "jump.example".into(),
             user: Some("jumper".into()),
             private_key: Some("/home/me/jump key".into()),
         };
-        let text = configured(&Way::Gateway(gateway)).unwrap();
+        let text = configured(&SshRoute::Gateway(gateway)).unwrap();
         assert!(
             text.contains("  ProxyJump monopile-gateway\n") && text.contains("  HostName jump.example\n")
         );
         assert!(text.contains("  IdentityFile \"/home/me/jump key\"\n"), "{text}");
-        let text = configured(&Way::Socks5("socks5://secret@h".into())).unwrap();
+        let text = configured(&SshRoute::Socks5("socks5://secret@h".into())).unwrap();
         assert!(text.contains(r"  ProxyCommand '/it'\''s/monopile' ssh-proxy '/w/proxy' %h %p"), "{text}");
         assert!(text.contains("  IdentityFile \"/w/50%% of/key\"\n") && !text.contains("secret"), "{text}");
     }
 
     #[test]
-    fn nothing_becomes_another_option() {
+    fn values_cannot_inject_ssh_options() {
         for host in ["", "-oProxyCommand=x", "a b", "a\nProxyCommand x", "a;b", "$(x)", "a,b", "%h"] {
             let gateway = Gateway { host: host.into(), user: None, private_key: None };
-            assert!(configured(&Way::Gateway(gateway)).is_err(), "{host}");
+            assert!(configured(&SshRoute::Gateway(gateway)).is_err(), "{host}");
         }
         let gateway = Gateway { host: "h".into(), user: Some("a\"".into()), private_key: None };
-        assert!(configured(&Way::Gateway(gateway)).is_err());
+        assert!(configured(&SshRoute::Gateway(gateway)).is_err());
         let gateway = Gateway { host: "h".into(), user: None, private_key: Some("/a\"\nb".into()) };
-        assert!(configured(&Way::Gateway(gateway)).is_err());
+        assert!(configured(&SshRoute::Gateway(gateway)).is_err());
     }
 }

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_two_words_and_nothing_that_could_be_another_line() {
+    fn host_key_must_be_two_words_on_one_line() {
         let line = |key| known_hosts_line("vm", key).ok();
         assert_eq!(line("ssh-rsa AAAAB3+/= root@host\n").as_deref(), Some("vm ssh-rsa AAAAB3+/=\n"));
         for bad in ["", "ssh-rsa", "ssh-rsa AAAA*", "@cert-authority * ssh-rsa", "# x y"] {

@@ -24,9 +24,9 @@ const BUFFER: usize = 64 << 10;
 /// A longer line is printed in several pieces, so that a log needs little memory.
 const LONGEST_LINE: usize = 1 << 20;
 /// The number of printed lines between two checks for signals.
-const CHECKED: u64 = 256;
+const SIGNAL_CHECK_INTERVAL: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
-const NO_TEXT: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
+const BINARY_LOGS: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
 /// The origin of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum LogKind {
 
 /// `logs`.
 #[derive(Debug, Clone)]
-pub struct Logs {
+pub struct LogsRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
@@ -68,7 +68,7 @@ pub struct SavedLogs {
     pub bytes: u64,
 }
 
-impl Logs {
+impl LogsRequest {
     /// Returns the log types in the form of the agent's message.
     fn types(&self) -> String {
         let name = |kind: &LogKind| match kind {
@@ -102,7 +102,7 @@ impl Logs {
 }
 
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
-pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result<SavedLogs> {
+pub fn save_logs(request: &LogsRequest, environment: &Environment, to: &Path) -> Result<SavedLogs> {
     let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
     let archive = request.fetch(&agent, environment)?;
@@ -121,7 +121,11 @@ pub fn save_logs(request: &Logs, environment: &Environment, to: &Path) -> Result
 }
 
 /// Prints the logs file by file, redacted.
-pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn print_logs(
+    request: &LogsRequest,
+    environment: &Environment,
+    print: &mut dyn FnMut(&str),
+) -> Result<()> {
     let agent = request.reach(environment)?;
     let fetching = environment.reporter.stage("Fetching logs");
     let tree = request.fetch(&agent, environment)?;
@@ -149,9 +153,9 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
         first = false;
         let mut printed = 0_u64;
         each_line(path, request.lines, &mut |line| {
-            print(&shown(environment, line));
+            print(&printable_line(environment, line));
             printed += 1;
-            if printed.is_multiple_of(CHECKED) { signals::check(environment) } else { Ok(()) }
+            if printed.is_multiple_of(SIGNAL_CHECK_INTERVAL) { signals::check(environment) } else { Ok(()) }
         })?;
         signals::check(environment)?;
     }
@@ -159,7 +163,11 @@ pub fn print_logs(request: &Logs, environment: &Environment, print: &mut dyn FnM
 }
 
 /// Prints new lines of the logs until a signal arrives or the agent does not answer for too long.
-pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn follow_logs(
+    request: &LogsRequest,
+    environment: &Environment,
+    print: &mut dyn FnMut(&str),
+) -> Result<()> {
     let agent = request.reach(environment)?;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
@@ -172,7 +180,7 @@ pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn Fn
             if !is_text(&name) {
                 continue;
             }
-            for line in follower.news(&name, &path)?.split_inclusive(|byte| *byte == b'\n') {
+            for line in follower.new_lines(&name, &path)?.split_inclusive(|byte| *byte == b'\n') {
                 if !quiet && shown_last.as_ref() != Some(&name) {
                     if shown_last.is_some() {
                         print("");
@@ -180,7 +188,7 @@ pub fn follow_logs(request: &Logs, environment: &Environment, print: &mut dyn Fn
                     print(&header(&name));
                     shown_last = Some(name.clone());
                 }
-                print(&shown(environment, line));
+                print(&printable_line(environment, line));
             }
         }
         Ok(())
@@ -192,7 +200,7 @@ fn header(name: &Path) -> String {
 }
 
 /// Returns a printable line, without secrets and terminal control sequences.
-fn shown(environment: &Environment, line: &[u8]) -> String {
+fn printable_line(environment: &Environment, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     environment.redactor.show_line(text.trim_end_matches(['\n', '\r']))
 }
@@ -210,7 +218,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
 
 fn is_text(name: &Path) -> bool {
     let word = name.extension().or(name.file_name()).unwrap_or_default();
-    !NO_TEXT.iter().any(|other| word == *other)
+    !BINARY_LOGS.iter().any(|other| word == *other)
 }
 
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
@@ -274,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_of_a_file() {
+    fn returns_the_last_lines_of_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         fs::write(&path, "a\nb\nc\n").unwrap();
@@ -297,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_comes_in_pieces_that_end_between_words() {
+    fn long_lines_are_split_between_words() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         let word = "0123456789 ";
@@ -316,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_logs_are_no_text() {
+    fn compressed_logs_are_not_printed() {
         for (name, text) in
             [("a/b.log", true), ("a/current", true), ("a.1.gz", false), ("var/log/wtmp", false)]
         {

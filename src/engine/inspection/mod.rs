@@ -14,22 +14,22 @@ mod ssh;
 mod status;
 
 pub use check::{
-    Check, Checked, CloudCheck, CloudChecked, Finding, FindingStatus, Problem, ProblemKind, Repair, Treated,
-    Tried, cloud_check, report,
+    CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem,
+    ProblemKind, Repair, RepairAttempt, RepairedProblem, cloud_check, report,
 };
-pub use gateway::{Gateway, Way};
-pub use logs::{LogKind, Logs, SavedLogs, follow_logs, print_logs, save_logs};
-pub use ssh::{CopyPath, Login, Ssh, SshAction, ssh};
+pub use gateway::{Gateway, SshRoute};
+pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
+pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};
 pub use status::{
-    AgentSeen, Answering, CertificateSeen, DiskSeen, NetworkSeen, ProcessSeen, Status, StatusCollector,
-    StatusOf, StatusSources, There, VmSeen,
+    AgentAnswers, AgentStatus, CertificateStatus, DiskStatus, NetworkStatus, PresenceStatus, ProcessStatus,
+    Status, StatusCollector, StatusRequest, StatusSources, VmStatus,
 };
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, Endpoint, contact, endpoint};
+use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
 use crate::environment::Environment;
 use crate::environment::lock::no_state;
 use crate::prepare;
@@ -39,7 +39,7 @@ use manifest::Inputs;
 
 /// A VM whose own agent answers.
 struct ReachedVm {
-    endpoint: Endpoint,
+    endpoint: AgentEndpoint,
     agent: Agent,
 }
 
@@ -50,16 +50,16 @@ fn read_state(environment: &Environment) -> Result<State> {
 }
 
 /// Returns the endpoint of the agent according to the manifest.
-fn agents_place(environment: &Environment, inputs: &Inputs) -> Result<Endpoint> {
+fn agent_endpoint(environment: &Environment, inputs: &Inputs) -> Result<AgentEndpoint> {
     let loaded = prepare::load(environment, inputs)?;
     endpoint(environment, &loaded.provider()?)
 }
 
 /// Finds the VM on record and waits until its own agent answers.
-fn reach(environment: &Environment, inputs: &Inputs, patience: Duration) -> Result<ReachedVm> {
+fn reach(environment: &Environment, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(environment)?;
-    let endpoint = agents_place(environment, inputs)?;
-    let agent = contact(environment, endpoint.clone(), &state, patience)?;
+    let endpoint = agent_endpoint(environment, inputs)?;
+    let agent = contact(environment, endpoint.clone(), &state, timeout)?;
     Ok(ReachedVm { endpoint, agent })
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use super::gateway::{Configured, VM, Way};
+use super::gateway::{SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
-use super::{agents_place, reach, read_state};
+use super::{agent_endpoint, reach, read_state};
 use crate::agent::{Agent, Backoff};
 use crate::environment::{Environment, signals};
 use crate::prepare::obtain::create_directory;
@@ -23,13 +23,13 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// `ssh` or `scp`.
 #[derive(Debug, Clone)]
-pub struct Ssh {
+pub struct SshRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
     /// The way to the VM's sshd.
-    pub way: Way,
+    pub route: SshRoute,
     /// An existing user in place of one that the agent creates.
     pub login: Option<Login>,
     /// `--opts`: options passed to ssh unchanged.
@@ -110,15 +110,15 @@ impl CopyPath {
 }
 
 /// Runs ssh or scp and returns its exit code.
-pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
+pub fn ssh(request: &SshRequest, environment: &Environment) -> Result<u8> {
     let (program, arguments) = request.action.command_line(&request.options)?;
-    if let Way::Socks5(url) = &request.way {
+    if let SshRoute::Socks5(url) = &request.route {
         manifest::learn_url(url, &environment.redactor);
     }
-    let scratch = Scratch::new(environment)?;
+    let scratch = SessionFiles::new(environment)?;
     let session = match &request.login {
-        Some(login) => Session::with(login, request, environment, &scratch)?,
-        None => Session::made(request, environment, &scratch)?,
+        Some(login) => VmSession::with(login, request, environment, &scratch)?,
+        None => VmSession::made(request, environment, &scratch)?,
     };
     let outcome = session
         .configure(request, environment, &scratch)
@@ -128,16 +128,16 @@ pub fn ssh(request: &Ssh, environment: &Environment) -> Result<u8> {
 }
 
 /// The directory with the files of a session, private to its owner.
-struct Scratch(tempfile::TempDir);
+struct SessionFiles(tempfile::TempDir);
 
-impl Scratch {
+impl SessionFiles {
     fn new(environment: &Environment) -> Result<Self> {
         create_directory(&environment.paths.work)?;
         let made = tempfile::Builder::new()
             .prefix("ssh-")
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(&environment.paths.work);
-        made.map(Scratch).map_err(|error| Error::io("making a directory for the ssh session", error))
+        made.map(SessionFiles).map_err(|error| Error::io("making a directory for the ssh session", error))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
@@ -157,7 +157,7 @@ impl Scratch {
 }
 
 /// The user and the address of an SSH session, with its files.
-struct Session {
+struct VmSession {
     user: String,
     address: String,
     key: PathBuf,
@@ -167,9 +167,9 @@ struct Session {
     admitted: Option<Agent>,
 }
 
-impl Session {
+impl VmSession {
     /// Has the agent create a user for the session.
-    fn made(request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
+    fn made(request: &SshRequest, environment: &Environment, scratch: &SessionFiles) -> Result<Self> {
         let visited = reach(environment, &request.inputs, request.agent_timeout)?;
         let opening = environment.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&environment.redactor)?;
@@ -178,7 +178,7 @@ impl Session {
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);
         signals::check(environment)?;
-        let mut session = Session {
+        let mut session = VmSession {
             user: user.clone(),
             address: visited.endpoint.host().to_owned(),
             key,
@@ -196,7 +196,7 @@ impl Session {
         };
         // Behind a gateway or proxy, the VM's own address is used; from this machine, the one at which the
         // agent was reached.
-        if request.way != Way::Direct && !host.ip.is_empty() {
+        if request.route != SshRoute::Direct && !host.ip.is_empty() {
             session.address = host.ip;
         }
         let line = known_hosts_line(VM, &host.host_public_key).inspect_err(|_| session.end(environment))?;
@@ -206,9 +206,14 @@ impl Session {
     }
 
     /// Uses an existing user, without the agent.
-    fn with(login: &Login, request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<Self> {
+    fn with(
+        login: &Login,
+        request: &SshRequest,
+        environment: &Environment,
+        scratch: &SessionFiles,
+    ) -> Result<Self> {
         let state = read_state(environment)?;
-        let endpoint = agents_place(environment, &request.inputs)?;
+        let endpoint = agent_endpoint(environment, &request.inputs)?;
         if !login.private_key.is_file() {
             return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
         }
@@ -220,7 +225,7 @@ impl Session {
                  (--private-key)",
             );
         }
-        Ok(Session {
+        Ok(VmSession {
             user: login.user.clone(),
             address: endpoint.host().to_owned(),
             key: login.private_key.clone(),
@@ -230,18 +235,23 @@ impl Session {
         })
     }
 
-    fn configure(&self, request: &Ssh, environment: &Environment, scratch: &Scratch) -> Result<()> {
+    fn configure(
+        &self,
+        request: &SshRequest,
+        environment: &Environment,
+        scratch: &SessionFiles,
+    ) -> Result<()> {
         let proxy = scratch.file("proxy");
-        if let Way::Socks5(url) = &request.way {
+        if let SshRoute::Socks5(url) = &request.route {
             scratch.write("proxy", url)?;
         }
-        let configured = Configured {
+        let configured = SshConfig {
             address: &self.address,
             user: &self.user,
             key: &self.key,
             known_hosts: &self.known_hosts,
             pinned: self.pinned,
-            way: &request.way,
+            route: &request.route,
             executable: &environment.paths.executable,
             proxy: &proxy,
         };
@@ -273,17 +283,17 @@ fn run(environment: &Environment, program: &str, config: &Path, arguments: &[Str
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
         match (waited, environment.interrupted()) {
             (Some(status), None) => return Ok(exit_code(status)),
-            (Some(_), Some(signal)) => return Err(interrupted(signal)),
+            (Some(_), Some(signal)) => return Err(interrupted_error(signal)),
             (None, Some(signal)) => {
                 end(&mut child);
-                return Err(interrupted(signal));
+                return Err(interrupted_error(signal));
             }
             (None, None) => backoff.wait(&environment.clock, Activity::Waiting),
         }
     }
 }
 
-fn interrupted(signal: u8) -> Error {
+fn interrupted_error(signal: u8) -> Error {
     Error::new(ErrorKind::Interrupted(signal), "interrupted; the session is over, and its user is gone")
 }
 
@@ -314,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_words_of_their_own() {
+    fn command_line_arguments_are_separate_words() {
         let run = SshAction::Run(vec!["ls".into(), "-l".into(), "; rm -rf /".into()]);
         let (program, line) = run.command_line(&["-p".into(), "2222".into()]).unwrap();
         assert_eq!(

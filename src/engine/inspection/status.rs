@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect, endpoint};
-use crate::cpis::{self, Cpis, OwnedParts, Presence};
+use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect, endpoint};
+use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence};
 use crate::environment::Environment;
-use crate::history::{self, Fate, Run};
+use crate::history::{self, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
 use crate::records::{self, Overview};
@@ -28,7 +28,7 @@ const CHANGES_JOBS: [&str; 7] =
 
 /// `status`.
 #[derive(Debug, Clone)]
-pub struct StatusOf {
+pub struct StatusRequest {
     /// The manifest and its inputs; without them only records are shown.
     pub inputs: Option<Inputs>,
     /// True if the CPI is asked what exists.
@@ -49,36 +49,36 @@ pub struct Status {
     /// The time of this status, RFC 3339 UTC.
     pub time: String,
     /// The VM, if one is on record.
-    pub vm: Option<VmSeen>,
+    pub vm: Option<VmStatus>,
     /// Its agent.
-    pub agent: AgentSeen,
+    pub agent: AgentStatus,
     /// The overall state of the jobs, such as `running`; none if the agent did not tell.
     pub job_state: Option<String>,
     /// The jobs on the VM.
     pub jobs: Vec<String>,
     /// Their processes.
-    pub processes: Vec<ProcessSeen>,
+    pub processes: Vec<ProcessStatus>,
     /// Load, CPU, memory and disks, as the agent reports them.
     pub vitals: Option<Value>,
     /// The VM's networks.
-    pub networks: Vec<NetworkSeen>,
+    pub networks: Vec<NetworkStatus>,
     /// Persistent disks.
-    pub disks: Vec<DiskSeen>,
+    pub disks: Vec<DiskStatus>,
     /// Disks that the agent has mounted and that are not on record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untracked_disks: Vec<DiskCid>,
     /// The certificates of the manifest and its variables, by the day they expire.
-    pub certificates: Vec<CertificateSeen>,
+    pub certificates: Vec<CertificateStatus>,
     /// All records, without secrets.
     pub record: Overview,
     /// The last runs on this machine, newest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RecordedRun>,
 }
 
 /// The CPI's answer to whether a resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum There {
+pub enum PresenceStatus {
     /// The CPI confirms that it exists.
     Yes,
     /// The CPI denies that it exists.
@@ -91,20 +91,20 @@ pub enum There {
 
 /// The VM.
 #[derive(Debug, Serialize)]
-pub struct VmSeen {
+pub struct VmStatus {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
     pub handle: VmHandle,
     /// `bosh/0`.
     pub instance: Option<String>,
     /// The CPI's answer to whether it exists.
-    pub exists: There,
+    pub exists: PresenceStatus,
 }
 
 /// The result of asking the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answering {
+pub enum AgentAnswers {
     /// It answers.
     Yes,
     /// It does not answer.
@@ -117,20 +117,20 @@ pub enum Answering {
 
 /// The agent.
 #[derive(Debug, Serialize)]
-pub struct AgentSeen {
+pub struct AgentStatus {
     /// Its id, if known.
     pub id: Option<String>,
     /// Scheme, host and port.
     pub address: Option<String>,
     /// The result of asking the agent.
-    pub answers: Answering,
+    pub answers: AgentAnswers,
     /// The reason why it does not answer.
     pub problem: Option<String>,
 }
 
 /// A process.
 #[derive(Debug, Serialize)]
-pub struct ProcessSeen {
+pub struct ProcessStatus {
     /// Its name.
     pub name: String,
     /// `running`, `failing` and so on.
@@ -147,7 +147,7 @@ pub struct ProcessSeen {
 
 /// A network of the VM.
 #[derive(Debug, Serialize)]
-pub struct NetworkSeen {
+pub struct NetworkStatus {
     /// Its name.
     pub name: String,
     /// `manual`, `dynamic` or `vip`.
@@ -163,7 +163,7 @@ pub struct NetworkSeen {
 
 /// A persistent disk.
 #[derive(Debug, Serialize)]
-pub struct DiskSeen {
+pub struct DiskStatus {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
     pub handle: DiskHandle,
@@ -172,7 +172,7 @@ pub struct DiskSeen {
     /// True if the VM uses it.
     pub in_use: bool,
     /// The CPI's answer to whether it exists.
-    pub exists: There,
+    pub exists: PresenceStatus,
     /// True if the agent has it mounted; none if the agent did not tell.
     pub mounted: Option<bool>,
     /// Its usage in percent, if the agent reports it.
@@ -183,7 +183,7 @@ pub struct DiskSeen {
 
 /// A certificate.
 #[derive(Debug, Clone, Serialize)]
-pub struct CertificateSeen {
+pub struct CertificateStatus {
     /// Its place: `cloud_provider.cert.ca`, or the name of a variable.
     pub path: String,
     /// The day on which it expires: `2026-11-21`.
@@ -195,12 +195,12 @@ pub struct CertificateSeen {
 /// The inputs of a status: the parts of the manifest that it needs.
 pub struct StatusSources<'a> {
     environment: &'a Environment,
-    request: &'a StatusOf,
-    endpoint: Option<Endpoint>,
+    request: &'a StatusRequest,
+    endpoint: Option<AgentEndpoint>,
     /// The inputs from which CPIs are found, if they are to be asked.
-    cpi_parts: Option<OwnedParts>,
+    cpi_parts: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
-    certificates: Vec<CertificateSeen>,
+    certificates: Vec<CertificateStatus>,
 }
 
 /// Collects the status of an environment, once or repeatedly.
@@ -209,18 +209,18 @@ pub struct StatusCollector<'a> {
     /// The CPIs, if one was asked before.
     cpis: Option<Cpis<'a>>,
     /// The last answers of the CPIs, and the circumstances in which they were asked.
-    asked: Option<Asked>,
+    asked: Option<CpiAnswers>,
 }
 
-struct Asked {
+struct CpiAnswers {
     /// The VM on record, and true if its agent answered.
     when: (Option<VmHandle>, bool),
-    findings: Vec<(Resource, There)>,
+    findings: Vec<(Resource, PresenceStatus)>,
 }
 
 impl<'a> StatusSources<'a> {
     /// Reads the manifest.
-    pub fn new(request: &'a StatusOf, environment: &'a Environment) -> Result<Self> {
+    pub fn new(request: &'a StatusRequest, environment: &'a Environment) -> Result<Self> {
         let mut sources = StatusSources {
             environment,
             request,
@@ -236,7 +236,8 @@ impl<'a> StatusSources<'a> {
         let loaded = prepare::load(environment, inputs)?;
         sources.endpoint = Some(endpoint(environment, &loaded.provider()?)?);
         if request.ask_cpi {
-            let cpi_parts = OwnedParts::open(environment, inputs, request.templates, &loaded, &preparing)?;
+            let cpi_parts =
+                OwnedCpiInputs::open(environment, inputs, request.templates, &loaded, &preparing)?;
             sources.cpi_parts = Some(cpi_parts);
         }
         // The networks are omitted if the manifest cannot be deployed.
@@ -245,7 +246,7 @@ impl<'a> StatusSources<'a> {
         }
         sources.certificates = manifest::certificates(&loaded)
             .into_iter()
-            .map(|dated| CertificateSeen {
+            .map(|dated| CertificateStatus {
                 path: dated.path,
                 expires: manifest::day(dated.not_after),
                 days: (dated.not_after - time::OffsetDateTime::now_utc()).whole_days(),
@@ -264,11 +265,11 @@ impl<'a> StatusSources<'a> {
 impl StatusCollector<'_> {
     /// Collects the status. The agent is asked each time; the CPI, which takes one process per question, only
     /// the first time and when the VM on record or its agent's silence is new.
-    pub fn look(&mut self, reporter: &Reporter) -> Result<Status> {
+    pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = records::show(&self.from.environment.paths.state)?;
         let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
-        let answered = agent.answers == Answering::Yes;
+        let answered = agent.answers == AgentAnswers::Yes;
         self.ask_cpis(&state, answered, reporter)?;
         let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
@@ -276,7 +277,7 @@ impl StatusCollector<'_> {
         let used = used.and_then(Value::as_str).map(str::to_owned);
         let vm = record.vm.as_ref().map(|vm| {
             let handle = VmHandle::new(vm.cid.clone(), vm.cpi.as_deref());
-            VmSeen { instance: vm.instance.clone(), exists: self.there(&handle.clone().into()), handle }
+            VmStatus { instance: vm.instance.clone(), exists: self.there(&handle.clone().into()), handle }
         });
         let disks = record
             .disks
@@ -287,7 +288,7 @@ impl StatusCollector<'_> {
                 let near =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
                 let mounted = near.map(|mounted| mounted.contains(&handle.cid));
-                DiskSeen {
+                DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
                     exists: self.there(&handle.clone().into()),
@@ -332,12 +333,12 @@ impl StatusCollector<'_> {
         &self,
         state: &State,
         reporter: &Reporter,
-    ) -> Result<(AgentSeen, Value, Option<Vec<DiskCid>>)> {
+    ) -> Result<(AgentStatus, Value, Option<Vec<DiskCid>>)> {
         let expected = state.vm().map(|vm| vm.agent_id.clone());
-        let mut seen = AgentSeen {
+        let mut seen = AgentStatus {
             id: expected.clone(),
             address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
-            answers: Answering::NotAsked,
+            answers: AgentAnswers::NotAsked,
             problem: None,
         };
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
@@ -351,18 +352,18 @@ impl StatusCollector<'_> {
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
-                seen.answers = Answering::Stranger;
+                seen.answers = AgentAnswers::Stranger;
                 seen.problem = Some(format!("another VM answers at this address: {other}"));
                 return Ok((seen, Value::Null, None));
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => {
-                seen.answers = Answering::No;
+                seen.answers = AgentAnswers::No;
                 seen.problem = Some(error.to_string());
                 return Ok((seen, Value::Null, None));
             }
         };
-        seen.answers = Answering::Yes;
+        seen.answers = AgentAnswers::Yes;
         seen.id = seen.id.or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
         let mounted = agent.list_disk().ok();
         asking.finish();
@@ -377,7 +378,7 @@ impl StatusCollector<'_> {
         let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = cpis::renamed(cpi_parts.config.as_ref(), state)?;
+        let (renamed, _) = cpis::apply_migrated_from(cpi_parts.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
@@ -392,28 +393,28 @@ impl StatusCollector<'_> {
                 continue;
             }
             let there = match cpis.connect(resource.cpi(), &asking)?.presence(&asking, &resource)? {
-                Presence::There => There::Yes,
-                Presence::Gone => There::No,
+                Presence::There => PresenceStatus::Yes,
+                Presence::Gone => PresenceStatus::No,
                 Presence::Unknown(reason) => {
                     asking.log_line(reason);
-                    There::Unknown
+                    PresenceStatus::Unknown
                 }
             };
             findings.push((recorded, there));
         }
         asking.finish();
-        self.asked = Some(Asked { when, findings });
+        self.asked = Some(CpiAnswers { when, findings });
         Ok(())
     }
 
-    fn there(&self, resource: &Resource) -> There {
+    fn there(&self, resource: &Resource) -> PresenceStatus {
         let findings = self.asked.iter().flat_map(|asked| &asked.findings);
         let mut found = findings.filter(|(known, _)| known == resource);
-        found.next().map_or(There::NotAsked, |(_, there)| *there)
+        found.next().map_or(PresenceStatus::NotAsked, |(_, there)| *there)
     }
 
     /// Returns the networks from the agent, else from the answer of the CPI, else from the manifest.
-    fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkSeen> {
+    fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkStatus> {
         let agents =
             agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
         let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
@@ -428,7 +429,7 @@ impl StatusCollector<'_> {
                         .filter(|text| !text.is_empty())
                         .map(str::to_owned)
                 };
-                NetworkSeen {
+                NetworkStatus {
                     name: name.clone(),
                     kind: text("type"),
                     ip: text("ip"),
@@ -450,12 +451,12 @@ fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, Stri
     agent.get_full_state().map(Ok)
 }
 
-fn processes(agent_state: &Value) -> Vec<ProcessSeen> {
+fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
     let list = agent_state.get("processes").and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .filter_map(|process| {
-            Some(ProcessSeen {
+            Some(ProcessStatus {
                 name: process.get("name")?.as_str()?.to_owned(),
                 state: process.get("state")?.as_str()?.to_owned(),
                 uptime_seconds: process.pointer("/uptime/secs").and_then(Value::as_u64),
@@ -474,15 +475,15 @@ pub(super) fn keep_untracked(cid: &DiskCid) -> String {
 
 impl Status {
     /// Returns the run that is in progress on this machine, if there is one.
-    pub fn running(&self) -> Option<&Run> {
-        self.runs.iter().find(|run| run.result == Fate::Running)
+    pub fn running(&self) -> Option<&RecordedRun> {
+        self.runs.iter().find(|run| run.result == RunOutcome::Running)
     }
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed them since.
-    pub fn stopped_by(&self) -> Option<&Run> {
+    pub fn stopped_by(&self) -> Option<&RecordedRun> {
         let is_stopped = self.job_state.as_deref().is_some_and(|jobs| jobs != "running");
         let newest = self.runs.iter().find(|run| CHANGES_JOBS.contains(&run.record.command.as_str()))?;
-        (is_stopped && newest.result == Fate::Succeeded && newest.record.command == "stop-env")
+        (is_stopped && newest.result == RunOutcome::Succeeded && newest.record.command == "stop-env")
             .then_some(newest)
     }
 
@@ -494,22 +495,22 @@ impl Status {
                 Error::environment("no VM is on record").with_hint("`monopile create-env` creates one"),
             );
         };
-        if vm.exists == There::No {
+        if vm.exists == PresenceStatus::No {
             return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(
                 "`monopile create-env` creates a new one; `monopile cloud-check --report` checks the disks \
                  first",
             ));
         }
-        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == There::No) {
+        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
             return Some(
                 drift(format!("disk {} does not exist any more", disk.handle))
                     .with_hint("`monopile cloud-check` shows what can be done"),
             );
         }
         match self.agent.answers {
-            Answering::Yes => {}
-            Answering::NotAsked => return None,
-            Answering::No | Answering::Stranger => {
+            AgentAnswers::Yes => {}
+            AgentAnswers::NotAsked => return None,
+            AgentAnswers::No | AgentAnswers::Stranger => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
                 let text = format!("the agent of VM {} cannot be used: {problem}", vm.handle);
                 return Some(

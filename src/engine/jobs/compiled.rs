@@ -25,7 +25,7 @@ const FORMAT: &str = "monopile-compiled-2";
 
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
-pub(super) struct PackageStore {
+pub(super) struct CompiledPackageStore {
     directory: PathBuf,
     /// The file names at the first search, sorted.
     names: OnceLock<Vec<String>>,
@@ -33,7 +33,7 @@ pub(super) struct PackageStore {
 
 /// The key of a compiled package: a digest of its inputs, as 64 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key(String);
+pub(super) struct PackageKey(String);
 
 /// A compiled package in the store, its content verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,20 +43,29 @@ pub(super) struct CompiledArchive {
     pub(super) digest: Digest,
 }
 
-impl Key {
+impl PackageKey {
     /// Computes the key of a package on this stemcell. `compiled_with` has the keys of all its dependencies,
     /// direct or not. A fingerprint is only a claim of the release, so the SHA-256 of the content counts,
     /// too.
-    pub(super) fn new(stemcell: &Stemcell, package: &Package, compiled_with: &[&Key]) -> Key {
-        Key::of(stemcell, package, &package.content.to_string(), compiled_with)
+    pub(super) fn new(stemcell: &Stemcell, package: &Package, compiled_with: &[&PackageKey]) -> PackageKey {
+        PackageKey::of(stemcell, package, &package.content.to_string(), compiled_with)
     }
 
     /// Computes the key of a package without its content, from what its release claims.
-    pub(super) fn claimed(stemcell: &Stemcell, package: &Package, compiled_with: &[&Key]) -> Key {
-        Key::of(stemcell, package, "", compiled_with)
+    pub(super) fn claimed(
+        stemcell: &Stemcell,
+        package: &Package,
+        compiled_with: &[&PackageKey],
+    ) -> PackageKey {
+        PackageKey::of(stemcell, package, "", compiled_with)
     }
 
-    fn of(stemcell: &Stemcell, package: &Package, content: &str, compiled_with: &[&Key]) -> Key {
+    fn of(
+        stemcell: &Stemcell,
+        package: &Package,
+        content: &str,
+        compiled_with: &[&PackageKey],
+    ) -> PackageKey {
         let mut compiled_with: Vec<&str> = compiled_with.iter().map(|key| key.0.as_str()).collect();
         compiled_with.sort_unstable();
         let mut hasher = Sha256::new();
@@ -73,19 +82,19 @@ impl Key {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
-        Key(hex::encode(hasher.finalize()))
+        PackageKey(hex::encode(hasher.finalize()))
     }
 }
 
-impl PackageStore {
+impl CompiledPackageStore {
     /// Returns the store below this cache directory.
-    pub(super) fn below(cache: &Path) -> PackageStore {
-        PackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
+    pub(super) fn below(cache: &Path) -> CompiledPackageStore {
+        CompiledPackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
     }
 
     /// Finds the package with this key. The file must have existed at the first search, and its content must
     /// match its name.
-    pub(super) fn find(&self, key: &Key) -> Option<CompiledArchive> {
+    pub(super) fn find(&self, key: &PackageKey) -> Option<CompiledArchive> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
         let first = names.partition_point(|name| *name < prefix);
@@ -127,7 +136,7 @@ impl PackageStore {
     /// Stores what `fetch` writes, if it matches the digest `expected`.
     pub(super) fn keep(
         &self,
-        key: &Key,
+        key: &PackageKey,
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
@@ -170,8 +179,8 @@ mod tests {
         }
     }
 
-    fn key(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&Key]) -> Key {
-        Key::new(stemcell, &package(name, fingerprint, b""), compiled_with)
+    fn key(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&PackageKey]) -> PackageKey {
+        PackageKey::new(stemcell, &package(name, fingerprint, b""), compiled_with)
     }
 
     fn package(name: &str, fingerprint: &str, content: &[u8]) -> Package {
@@ -191,7 +200,7 @@ mod tests {
         Digest::of(content, &[Algorithm::Sha1])
     }
 
-    fn put(package_store: &PackageStore, key: &Key, content: &[u8]) -> CompiledArchive {
+    fn put(package_store: &CompiledPackageStore, key: &PackageKey, content: &[u8]) -> CompiledArchive {
         package_store
             .keep(key, &digest(content), &mut |into| {
                 into.write_all(content).map_err(|error| Error::io("x", error))
@@ -200,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_depends_on_every_input_of_a_package() {
+    fn key_depends_on_every_input_of_a_package() {
         let one = stemcell("1");
         let base = key(&one, "a", "f", &[]);
         let with = key(&one, "b", "f", &[&base]);
@@ -211,7 +220,7 @@ mod tests {
             key(&one, "a", "f", &[&base]),
             key(&one, "af", "", &[]),
             // The same name and fingerprint, and other content.
-            Key::new(&one, &package("a", "f", b"evil"), &[]),
+            PackageKey::new(&one, &package("a", "f", b"evil"), &[]),
         ];
         for (index, key) in keys.iter().enumerate() {
             assert_ne!(*key, base, "{index}");
@@ -223,9 +232,9 @@ mod tests {
     #[test]
     fn find_returns_kept_packages_and_removes_corrupt_ones() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = PackageStore::below(directory.path());
+        let package_store = CompiledPackageStore::below(directory.path());
         let (key, other) = (key(&stemcell("1"), "a", "f", &[]), key(&stemcell("1"), "a", "g", &[]));
-        let find = |key: &Key| PackageStore::below(directory.path()).find(key);
+        let find = |key: &PackageKey| CompiledPackageStore::below(directory.path()).find(key);
         assert_eq!(find(&key), None);
         let kept = put(&package_store, &key, b"content");
         assert_eq!(find(&key), Some(kept.clone()));
@@ -240,7 +249,7 @@ mod tests {
     #[test]
     fn keep_rejects_content_with_another_digest() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = PackageStore::below(directory.path());
+        let package_store = CompiledPackageStore::below(directory.path());
         let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
             .keep(&key, &digest(b"other"), &mut |into| {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::lifecycle::Jobs;
 use super::packages::Packages;
 use super::render::RenderedJobs;
-use crate::agent::{Agent, Before, CompiledPackage, ForeignAgent};
+use crate::agent::{Agent, CompiledPackage, ForeignAgent, StopReason};
 use crate::environment::Environment;
 use crate::state::State;
 use base::events::{Stage, Unit};
@@ -29,14 +29,14 @@ pub(crate) struct Instance<'a> {
 const NO_CONFIGURATION: &str = "unused-configuration-hash";
 
 /// The agent's state: facts about the VM, and the spec that was applied last.
-pub(crate) struct Applied(Value);
+pub(crate) struct AgentState(Value);
 
-impl Applied {
+impl AgentState {
     /// Asks the agent for its state. Fails if it is not the agent of the VM on record.
     pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
         let seen = agent.get_state()?;
         ForeignAgent::check_answer(&seen, agent, state)?;
-        Ok(Applied(seen))
+        Ok(AgentState(seen))
     }
 
     /// Returns the packages installed on the VM.
@@ -73,7 +73,7 @@ impl<'a> Instance<'a> {
     /// addresses that only the agent knows.
     pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
         self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
-        Ok(Applied::of(self.agent, state)?.networks(self.deployment))
+        Ok(AgentState::of(self.agent, state)?.networks(self.deployment))
     }
 
     /// Uploads the rendered jobs, compiles the packages, and starts the jobs.
@@ -83,7 +83,7 @@ impl<'a> Instance<'a> {
         networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<()> {
-        let spec = self.bring(rendered, networks, &[], stage)?;
+        let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage)?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
         self.agent.stop()?;
@@ -97,12 +97,17 @@ impl<'a> Instance<'a> {
     pub(crate) fn update(
         &self,
         rendered: &RenderedJobs,
-        applied: &Applied,
+        applied: &AgentState,
         stage: &Stage,
     ) -> Result<Duration> {
         let untouched = |error: Error| error.with_hint("nothing was stopped: the jobs run as before");
         let spec = self
-            .bring(rendered, &applied.networks(self.deployment), &applied.packages(), stage)
+            .upload_jobs_and_packages(
+                rendered,
+                &applied.networks(self.deployment),
+                &applied.packages(),
+                stage,
+            )
             .map_err(untouched)?;
         let instance = self.deployment.instance();
         let preparing = stage.reporter().timed("prepare", format!("Preparing instance '{instance}'"));
@@ -112,7 +117,7 @@ impl<'a> Instance<'a> {
         let jobs = self.jobs();
         let stopping = Instant::now();
         let update = || {
-            jobs.stop(self.drain, Before::Update(&spec), stage)?;
+            jobs.stop(self.drain, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec)?;
@@ -138,7 +143,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Uploads the rendered jobs and provides the packages. Returns the spec that refers to them.
-    fn bring(
+    fn upload_jobs_and_packages(
         &self,
         rendered: &RenderedJobs,
         networks: &Map<String, Value>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::logs;
-use crate::agent::{Agent, AgentError, Backoff, Before, Drained};
+use crate::agent::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
 use crate::environment::{Environment, signals};
 use base::events::Stage;
 use base::text;
@@ -25,15 +25,15 @@ pub(crate) struct Jobs<'a> {
 impl Jobs<'_> {
     /// Drains the jobs and stops them. Without `drain` (`--skip-drain`), pre-stop and drain scripts do not
     /// run.
-    pub(crate) fn stop(&self, drain: Option<Duration>, before: Before<'_>, stage: &Stage) -> Result<()> {
+    pub(crate) fn stop(&self, drain: Option<Duration>, before: StopReason<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
-        if let Some(patience) = drain {
+        if let Some(timeout) = drain {
             self.script("pre-stop", Some(before.next_states()), stage)?;
             let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
-            match self.agent.drain(before, patience).map_err(|error| self.explain(error, "drain"))? {
-                Drained::Done => draining.finish(),
-                Drained::TimedOut => {
-                    let after = text::duration(patience);
+            match self.agent.drain(before, timeout).map_err(|error| self.explain(error, "drain"))? {
+                DrainOutcome::Done => draining.finish(),
+                DrainOutcome::TimedOut => {
+                    let after = text::duration(timeout);
                     stage.reporter().warn(format!(
                         "the jobs of {instance} still drain after {after} (--drain-timeout); stopping them \
                          anyway"
@@ -48,7 +48,7 @@ impl Jobs<'_> {
 
     /// Waits until no process of the jobs runs any more. Some agents answer `stop` before that, and would
     /// start new jobs beside old ones.
-    pub(crate) fn wait_until_gone(&self, patience: Duration, stage: &Stage) -> Result<()> {
+    pub(crate) fn wait_until_gone(&self, timeout: Duration, stage: &Stage) -> Result<()> {
         let mut left = still_running(&self.agent.get_state()?);
         if left.is_empty() {
             return Ok(());
@@ -59,11 +59,11 @@ impl Jobs<'_> {
             .reporter()
             .timed("wait_for_stop", format!("Waiting for the stopped jobs of {} to end", self.instance));
         while !left.is_empty() {
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= timeout {
                 return Err(Error::environment(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
-                    text::duration(patience),
+                    text::duration(timeout),
                     left.join(", ")
                 )));
             }
@@ -153,7 +153,7 @@ impl Jobs<'_> {
             let seen = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
-                Err(error) if error.may_pass() && begun.elapsed() < watch.end => {
+                Err(error) if error.is_transient() && begun.elapsed() < watch.end => {
                     stage.log_line(error.to_string());
                     Value::Null
                 }
@@ -184,7 +184,7 @@ impl Jobs<'_> {
         }
     }
 
-    fn never_ran(&self, job_state: &str, state: &Value, patience: Duration) -> Error {
+    fn never_ran(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
         let problems = not_running(state);
         let which: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
@@ -192,7 +192,7 @@ impl Jobs<'_> {
         let error = Error::environment(format!(
             "the jobs of {} are '{job_state}' and not 'running' after {} (`update.update_watch_time`){which}",
             self.instance,
-            text::duration(patience)
+            text::duration(timeout)
         ))
         .with_hint(
             "the VM is kept; `monopile logs` shows all logs. The next create-env deploys the jobs again, \
@@ -258,7 +258,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn failed_jobs_are_read_from_the_agents_words() {
+    fn failed_jobs_are_parsed_from_the_agents_message() {
         let message = "Action Failed run_script: 2 of 3 pre-start scripts failed. Failed Jobs: a, b.1. \
             Successful Jobs: c.";
         assert_eq!(failed_jobs(message), ["a", "b.1"]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_lead_to_their_jobs() {
+    fn failing_processes_are_mapped_to_jobs() {
         let state = json!({
             "job": {"templates": [{"name": "director"}, {"name": "nats"}]},
             "processes": [

@@ -79,7 +79,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_last_lines_of_the_files_written_last() {
+    fn shows_last_lines_of_the_newest_files() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str, age: u64| {
             let path = directory.path().join(name);

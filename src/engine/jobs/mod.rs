@@ -12,8 +12,8 @@ mod packages;
 pub(crate) mod render;
 mod unknown_properties;
 
-pub(crate) use instance::{Applied, Instance};
+pub(crate) use instance::{AgentState, Instance};
 pub(crate) use lifecycle::Jobs;
+pub use packages::PackageCounts;
 pub(crate) use packages::Packages;
-pub use packages::Supply;
 pub(crate) use unknown_properties::unknown_properties;

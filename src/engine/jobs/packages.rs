@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::compiled::{Key, PackageStore};
+use super::compiled::{CompiledPackageStore, PackageKey};
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::environment::{Environment, signals};
 use crate::prepare::find;
@@ -24,27 +24,27 @@ use manifest::Deployment;
 
 /// The packages that the jobs need, each after its dependencies.
 pub(crate) struct Packages<'r> {
-    nodes: Vec<Node<'r>>,
+    nodes: Vec<PackageNode<'r>>,
     /// The index in `nodes` by package name.
     numbers: HashMap<&'r str, usize>,
 }
 
-struct Node<'r> {
+struct PackageNode<'r> {
     package: &'r Package,
     release: &'r str,
     /// The indices of its direct and indirect dependencies, each after its own dependencies.
     compiled_with: Vec<usize>,
     /// Its key in the cache.
-    key: Key,
+    key: PackageKey,
     /// The same without the content of packages, by which releases share them.
-    claim: Key,
+    claim: PackageKey,
     /// The length of the longest chain of packages that depend on it.
     height: u64,
 }
 
 /// The action of a task on the package with this index.
 #[derive(Clone, Copy)]
-enum Work {
+enum PackageTask {
     Upload(usize),
     Compile(usize),
     Keep(usize),
@@ -52,7 +52,7 @@ enum Work {
 
 /// The number of packages by source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Supply {
+pub struct PackageCounts {
     /// Compiled on the VM.
     pub compile: usize,
     /// Taken from the cache of compiled packages.
@@ -63,7 +63,7 @@ pub struct Supply {
 
 /// The progress of one package.
 #[derive(Default)]
-struct Progress {
+struct PackageProgress {
     /// The compiled archive on this machine with its verified digest, if there is one.
     archive: Option<(PathBuf, Digest)>,
     /// The id of the uploaded archive in the agent's blobstore.
@@ -118,10 +118,12 @@ impl<'r> Packages<'r> {
                 compiled_with.extend(&self.nodes[below].compiled_with);
             }
             let compiled_with = Vec::from_iter(compiled_with);
-            let keys: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
-            let key = Key::new(stemcell, package, &keys);
-            let claims: Vec<&Key> = compiled_with.iter().map(|number| &self.nodes[*number].claim).collect();
-            let claim = Key::claimed(stemcell, package, &claims);
+            let keys: Vec<&PackageKey> =
+                compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
+            let key = PackageKey::new(stemcell, package, &keys);
+            let claims: Vec<&PackageKey> =
+                compiled_with.iter().map(|number| &self.nodes[*number].claim).collect();
+            let claim = PackageKey::claimed(stemcell, package, &claims);
             match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
                 // Releases share packages: the same source with the same dependencies is the same package.
                 // They may have packed or compiled it twice, so its content does not count here. The first
@@ -139,7 +141,7 @@ impl<'r> Packages<'r> {
                 None => {
                     self.numbers.insert(&package.name, self.nodes.len());
                     let release = &release.name;
-                    self.nodes.push(Node { package, release, compiled_with, key, claim, height: 0 });
+                    self.nodes.push(PackageNode { package, release, compiled_with, key, claim, height: 0 });
                 }
             }
         }
@@ -156,9 +158,9 @@ impl<'r> Packages<'r> {
     }
 
     /// Counts the packages by their current source.
-    pub(crate) fn supply(&self, cache: &Path) -> Supply {
-        let package_store = PackageStore::below(cache);
-        self.nodes.iter().fold(Supply::default(), |mut supply, node| {
+    pub(crate) fn count_by_source(&self, cache: &Path) -> PackageCounts {
+        let package_store = CompiledPackageStore::below(cache);
+        self.nodes.iter().fold(PackageCounts::default(), |mut supply, node| {
             match (&node.package.compiled_for, node.compiled(&package_store)) {
                 (Some(_), _) => supply.compiled += 1,
                 (None, Some(_)) => supply.cached += 1,
@@ -178,11 +180,14 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let begun = Instant::now();
-        let package_store = PackageStore::below(&environment.paths.cache);
-        let progress: Vec<Progress> = self
+        let package_store = CompiledPackageStore::below(&environment.paths.cache);
+        let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
-            .map(|node| Progress { archive: node.compiled(&package_store), ..Progress::default() })
+            .map(|node| PackageProgress {
+                archive: node.compiled(&package_store),
+                ..PackageProgress::default()
+            })
             .collect();
         // Compilation needs the dependencies in the blobstore, and the agent cannot tell whether they are
         // still there. Uploads are therefore skipped only if nothing is compiled.
@@ -198,9 +203,9 @@ impl<'r> Packages<'r> {
         task_graph::run(&tasks, environment.parallel, &|number| {
             signals::check(environment)?;
             match works[number] {
-                Work::Upload(node) => self.upload(node, &progress[node], agent, stage),
-                Work::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
-                Work::Keep(node) => {
+                PackageTask::Upload(node) => self.upload(node, &progress[node], agent, stage),
+                PackageTask::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
+                PackageTask::Keep(node) => {
                     self.keep(node, &progress[node], &package_store, agent, stage);
                     Ok(())
                 }
@@ -219,13 +224,13 @@ impl<'r> Packages<'r> {
         Ok(packages)
     }
 
-    fn tasks(&self) -> (Vec<Work>, Vec<Task>) {
+    fn tasks(&self) -> (Vec<PackageTask>, Vec<Task>) {
         let mut works = Vec::new();
         let mut tasks = Vec::new();
         let mut compiles: Vec<usize> = Vec::new();
         for (number, node) in self.nodes.iter().enumerate() {
             let upload = tasks.len();
-            works.push(Work::Upload(number));
+            works.push(PackageTask::Upload(number));
             tasks.push(Task { after: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
             if node.package.compiled_for.is_some() {
                 compiles.push(upload);
@@ -234,17 +239,17 @@ impl<'r> Packages<'r> {
             let below = node.compiled_with.iter().map(|below| compiles[*below]);
             let after = below.chain([upload]).collect();
             let compile = tasks.len();
-            works.push(Work::Compile(number));
+            works.push(PackageTask::Compile(number));
             tasks.push(Task { after, priority: node.height, lane: Lane::Work });
             compiles.push(compile);
-            works.push(Work::Keep(number));
+            works.push(PackageTask::Keep(number));
             // Downloads into the cache have the lowest priority, because no task waits for them.
             tasks.push(Task { after: vec![compile], priority: 0, lane: Lane::Transfer });
         }
         (works, tasks)
     }
 
-    fn upload(&self, number: usize, progress: &Progress, agent: &Agent, stage: &Stage) -> Result<()> {
+    fn upload(&self, number: usize, progress: &PackageProgress, agent: &Agent, stage: &Stage) -> Result<()> {
         if progress.compiled.get().is_some() {
             return Ok(());
         }
@@ -254,7 +259,7 @@ impl<'r> Packages<'r> {
             Some((archive, digest)) => {
                 let uploading =
                     stage.reporter().timed(node.kind("upload"), format!("Uploading compiled package {node}"));
-                let id = put(agent, archive, &uploading)?;
+                let id = upload_file(agent, archive, &uploading)?;
                 uploading.finish();
                 let _ = progress.compiled.set(CompiledPackage {
                     name: node.package.name.clone(),
@@ -267,7 +272,7 @@ impl<'r> Packages<'r> {
             None => {
                 let uploading =
                     stage.reporter().timed(node.kind("upload"), format!("Uploading package {node}"));
-                let id = put(agent, &node.package.archive, &uploading)?;
+                let id = upload_file(agent, &node.package.archive, &uploading)?;
                 uploading.finish();
                 id
             }
@@ -280,7 +285,7 @@ impl<'r> Packages<'r> {
     fn compile(
         &self,
         number: usize,
-        progress: &[Progress],
+        progress: &[PackageProgress],
         agent: &Agent,
         sha2: bool,
         stage: &Stage,
@@ -330,8 +335,8 @@ impl<'r> Packages<'r> {
     fn keep(
         &self,
         number: usize,
-        progress: &Progress,
-        package_store: &PackageStore,
+        progress: &PackageProgress,
+        package_store: &CompiledPackageStore,
         agent: &Agent,
         stage: &Stage,
     ) {
@@ -354,7 +359,7 @@ impl<'r> Packages<'r> {
     }
 
     /// Returns the duration with an unlimited number of threads.
-    fn critical_path(&self, progress: &[Progress]) -> Duration {
+    fn critical_path(&self, progress: &[PackageProgress]) -> Duration {
         let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
         for (node, progress) in self.nodes.iter().zip(progress) {
@@ -365,14 +370,14 @@ impl<'r> Packages<'r> {
     }
 }
 
-impl Node<'_> {
+impl PackageNode<'_> {
     /// Returns the key under which durations are recorded, independent of the package version.
     fn kind(&self, what: &str) -> String {
         format!("{what}/{}", self.package.name)
     }
 
     /// Returns the compiled archive and its digest, from the release or the cache.
-    fn compiled(&self, package_store: &PackageStore) -> Option<(PathBuf, Digest)> {
+    fn compiled(&self, package_store: &CompiledPackageStore) -> Option<(PathBuf, Digest)> {
         match &self.package.compiled_for {
             Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
             None => package_store.find(&self.key).map(|kept| (kept.archive, kept.digest)),
@@ -399,7 +404,7 @@ impl Node<'_> {
     }
 }
 
-impl std::fmt::Display for Node<'_> {
+impl std::fmt::Display for PackageNode<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Twelve characters of a fingerprint are enough to tell packages apart.
         let fingerprint = &self.package.fingerprint;
@@ -408,7 +413,7 @@ impl std::fmt::Display for Node<'_> {
 }
 
 /// Uploads a file under a fresh id.
-fn put(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
+fn upload_file(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     let id = uuid::Uuid::new_v4().to_string();
     let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
     agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;

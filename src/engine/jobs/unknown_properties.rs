@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_compared_from_the_top_down() {
+    fn finds_undeclared_properties_at_every_level() {
         let declared = BTreeSet::from(["a.b", "a.c.d", "whole", "a.hash"]);
         let Value::Object(properties) = serde_json::json!({
             "a": {"b": 1, "c": {"d": 2, "x": 3}, "hash": {"any": "thing"}, "y": {"z": 4}},

@@ -47,7 +47,7 @@ pub enum Strategy {
 
 /// Flags of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct PlanOptions {
     /// Deploys even if nothing changed.
     pub recreate: bool,
     /// Moves the data to a new disk.
@@ -64,11 +64,11 @@ pub struct Options {
 
 /// Plans a `create-env`. Fails if the persistent disk would stay behind in another CPI or AZ, unless
 /// `recreate_persistent_disks` is set.
-pub fn create(state: &State, desired: &Desired<'_>, options: &Options) -> Result<Plan> {
+pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Result<Plan> {
     let mut plan = Plan::default();
     let reasons = reasons(state, desired, options);
     if reasons.is_empty() {
-        return Ok(leftovers(state, plan));
+        return Ok(plan_cleanup(state, plan));
     }
     let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.needs_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
@@ -86,18 +86,18 @@ fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle
     if made_of.is_some_and(|made_of| made_of.differences(desired.vm_spec).contains(&VmSpecPart::Tags)) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
-    plan.push(Step::UpdateVm(vm), why(reasons));
-    leftovers(state, plan)
+    plan.push(Step::UpdateVm(vm), join_reasons(reasons));
+    plan_cleanup(state, plan)
 }
 
 fn recreate(
     state: &State,
     desired: &Desired<'_>,
     reasons: &[Reason],
-    options: &Options,
+    options: &PlanOptions,
     plan: &mut Plan,
 ) -> Result<()> {
-    let reason = why(reasons);
+    let reason = join_reasons(reasons);
     let stemcell = state.stemcell_at(desired.cpi, desired.stemcell);
     let made_from = match stemcell {
         Some(known) => StemcellRef::Existing(known.id.clone()),
@@ -137,7 +137,7 @@ fn recreate(
 }
 
 /// Joins the reasons in one line. If some need a new VM, the others are left out.
-fn why(reasons: &[Reason]) -> String {
+fn join_reasons(reasons: &[Reason]) -> String {
     let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
     let texts: Vec<&str> =
         reasons.iter().filter(|one| one.needs_vm == needs_vm).map(|one| one.text.as_str()).collect();
@@ -145,7 +145,7 @@ fn why(reasons: &[Reason]) -> String {
 }
 
 /// Plans to delete resources that earlier runs could not delete, and those no longer in use.
-fn leftovers(state: &State, mut plan: Plan) -> Plan {
+fn plan_cleanup(state: &State, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
     for disk in state.disks.iter().filter(|disk| {
         disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
@@ -181,7 +181,7 @@ fn disk_steps(
     state: &State,
     spec: &DiskSpec,
     desired: &Desired<'_>,
-    options: &Options,
+    options: &PlanOptions,
 ) -> Result<Option<String>> {
     let Some(current) = state.current_disk() else {
         plan.push(
@@ -192,9 +192,9 @@ fn disk_steps(
         plan.push(Step::UseDisk, "there is no disk yet");
         return Ok(None);
     };
-    if let Some(away) = stays_behind(current, desired) {
+    if let Some(away) = disk_cannot_move(current, desired) {
         if !options.recreate_persistent_disks {
-            return Err(left_behind(current, &away));
+            return Err(left_behind_error(current, &away));
         }
         let reason =
             format!("disk {} cannot move along: {away} (--recreate-persistent-disks)", current.handle());
@@ -215,7 +215,7 @@ fn disk_steps(
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
-fn stays_behind(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
+fn disk_cannot_move(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
@@ -233,11 +233,11 @@ fn stays_behind(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
 }
 
 /// Returns the disk that a move would leave behind, and whose data would be lost.
-pub fn loses<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
-    state.current_disk().filter(|disk| desired.disk.is_some() && stays_behind(disk, desired).is_some())
+pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
+    state.current_disk().filter(|disk| desired.disk.is_some() && disk_cannot_move(disk, desired).is_some())
 }
 
-fn left_behind(disk: &Disk, away: &str) -> Error {
+fn left_behind_error(disk: &Disk, away: &str) -> Error {
     Error::invalid(format!("{away}, but its persistent disk {} cannot move along", disk.handle()))
         .with_hint("nothing was changed")
         .with_hint(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::state::Leaves;
-use base::encoding::shortened;
+use base::encoding::shorten;
 
 /// The length to which values are shortened when shown, in bytes.
 const SHOWN: usize = 60;
@@ -26,13 +26,13 @@ pub struct Difference {
     /// Its path, in the syntax of ops files.
     pub path: String,
     /// The kind of change.
-    pub alteration: Alteration,
+    pub alteration: LeafChange,
 }
 
 /// The kind of change of a leaf, with its values in short form. A value that is secret, or was when it was
 /// deployed, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alteration {
+pub enum LeafChange {
     /// The leaf is new.
     Added(Option<String>),
     /// The leaf had another value.
@@ -55,31 +55,31 @@ pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
     let mut found: Vec<Difference> = wanted
         .iter()
         // A map or list that was emptied or filled is shown by the leaves that it held or holds.
-        .filter(|leaf| !holds(&old, &leaf.path))
+        .filter(|leaf| !has_leaves_below(&old, &leaf.path))
         .filter_map(|leaf| {
-            let alteration = match deployed.had(&leaf.path, &leaf.value) {
+            let alteration = match deployed.had_value(&leaf.path, &leaf.value) {
                 Some(true) => return None,
                 Some(false) => {
                     let to = leaf.shown();
                     // A value may have become secret.
                     let from = to.as_ref().and_then(|_| old_value(&leaf.path));
-                    Alteration::Changed { from, to }
+                    LeafChange::Changed { from, to }
                 }
-                None => Alteration::Added(leaf.shown()),
+                None => LeafChange::Added(leaf.shown()),
             };
             Some(Difference { path: leaf.path.clone(), alteration })
         })
         .collect();
     found.extend(
-        deployed.paths().filter(|path| !known.contains(path) && !holds(&known, path)).map(|path| {
-            Difference { path: path.to_owned(), alteration: Alteration::Removed(old_value(path)) }
-        }),
+        deployed.paths().filter(|path| !known.contains(path) && !has_leaves_below(&known, path)).map(
+            |path| Difference { path: path.to_owned(), alteration: LeafChange::Removed(old_value(path)) },
+        ),
     );
     found
 }
 
 /// Returns true if there are leaves below this path.
-fn holds(paths: &BTreeSet<&str>, path: &str) -> bool {
+fn has_leaves_below(paths: &BTreeSet<&str>, path: &str) -> bool {
     let below = format!("{path}/");
     paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))
 }
@@ -101,7 +101,7 @@ impl Leaf {
         }
         Some(match text.trim_end().contains('\n') {
             true => format!("text of {} lines", text.lines().count()),
-            false => shortened(text.trim_end(), SHOWN).into_owned(),
+            false => shorten(text.trim_end(), SHOWN).into_owned(),
         })
     }
 }
@@ -110,17 +110,17 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match &self.alteration {
-            Alteration::Added(Some(value)) => write!(f, "+ {path}: {value}"),
-            Alteration::Added(None) => write!(f, "+ {path}: <redacted>"),
+            LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
+            LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
             // They differ in what the short form leaves out.
-            Alteration::Changed { from: Some(from), to: Some(to) } if from == to => {
+            LeafChange::Changed { from: Some(from), to: Some(to) } if from == to => {
                 write!(f, "~ {path}: {from} -> new")
             }
-            Alteration::Changed { from: Some(from), to: Some(to) } => write!(f, "~ {path}: {from} -> {to}"),
-            Alteration::Changed { from: None, to: Some(to) } => write!(f, "~ {path}: -> {to}"),
-            Alteration::Changed { to: None, .. } => write!(f, "~ {path}: <changed>"),
-            Alteration::Removed(Some(value)) => write!(f, "- {path}: {value}"),
-            Alteration::Removed(None) => write!(f, "- {path}"),
+            LeafChange::Changed { from: Some(from), to: Some(to) } => write!(f, "~ {path}: {from} -> {to}"),
+            LeafChange::Changed { from: None, to: Some(to) } => write!(f, "~ {path}: -> {to}"),
+            LeafChange::Changed { to: None, .. } => write!(f, "~ {path}: <changed>"),
+            LeafChange::Removed(Some(value)) => write!(f, "- {path}: {value}"),
+            LeafChange::Removed(None) => write!(f, "- {path}"),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_shown_by_its_expiry() {
+    fn certificates_are_shown_by_their_expiry() {
         let pem = |year| {
             let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
             parameters.not_after = rcgen::date_time_ymd(year, 1, 1);

@@ -12,9 +12,9 @@ mod reasons;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use create::{Desired, Options, Strategy, create, loses};
+pub use create::{Desired, PlanOptions, Strategy, create, disk_left_behind};
 pub use delete::delete;
-pub use difference::{Alteration, Difference, Leaf, differences};
+pub use difference::{Difference, Leaf, LeafChange, differences};
 
 use base::events::AnnouncedStep;
 use manifest::deployment::DiskSpec;
@@ -30,12 +30,12 @@ pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The steps.
-    pub steps: Vec<Planned>,
+    pub steps: Vec<PlannedStep>,
 }
 
 /// A step with its reason.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct PlannedStep {
     /// The step.
     pub step: Step,
     /// The reason, in words for the operator.
@@ -136,7 +136,7 @@ impl Step {
     }
 
     /// Returns true if the step only deletes an unused resource.
-    pub fn clears_away(&self) -> bool {
+    pub fn only_cleans_up(&self) -> bool {
         matches!(self, Step::Delete(Resource::Disk(_) | Resource::Stemcell(_) | Resource::Snapshot(_)))
     }
 }
@@ -144,7 +144,7 @@ impl Step {
 impl Plan {
     /// Returns the steps as announced to the operator for this instance.
     pub fn announced(&self, instance: &str) -> Vec<AnnouncedStep> {
-        let announced = |planned: &Planned| AnnouncedStep {
+        let announced = |planned: &PlannedStep| AnnouncedStep {
             step: planned.step.name().to_owned(),
             what: planned.step.describe(instance),
             reason: planned.reason.clone(),
@@ -155,7 +155,7 @@ impl Plan {
     /// Estimates the duration from earlier runs. Returns none if a step was never measured. Steps that delete
     /// unused resources do not count, because the jobs do not wait for them.
     pub fn usual(&self, durations: &Durations) -> Option<Duration> {
-        let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.clears_away());
+        let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
         if names.is_empty() {
             return None;
@@ -176,7 +176,7 @@ impl Plan {
     }
 
     fn push(&mut self, step: Step, reason: impl Into<String>) {
-        self.steps.push(Planned { step, reason: reason.into() });
+        self.steps.push(PlannedStep { step, reason: reason.into() });
     }
 
     fn delete(&mut self, resource: impl Into<Resource>, reason: impl Into<String>) {
@@ -185,11 +185,11 @@ impl Plan {
 
     /// Returns true if the plan deploys jobs, and does not only clean up.
     pub fn deploys(&self) -> bool {
-        self.makes_vm() || self.updates_in_place()
+        self.creates_vm() || self.updates_in_place()
     }
 
     /// Returns true if the plan creates a VM.
-    pub fn makes_vm(&self) -> bool {
+    pub fn creates_vm(&self) -> bool {
         self.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm(_)))
     }
 

@@ -1,6 +1,6 @@
 //! Finds the reasons for a deploy, and which of them need a new VM.
 
-use super::create::{Desired, Options};
+use super::create::{Desired, PlanOptions};
 use super::difference::differences;
 use crate::state::{IdentityMatch, State, VmSpecPart};
 use artifact::Identity;
@@ -24,7 +24,7 @@ fn jobs(text: impl Into<String>) -> Reason {
 }
 
 /// Returns the reasons for a deploy, those for a new VM first. Empty when nothing changed.
-pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &Options) -> Vec<Reason> {
+pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
         reasons.push(vm("--recreate"));

@@ -112,7 +112,7 @@ struct Case {
     disk: Option<DiskSpec>,
     leaves: Vec<Leaf>,
     vm_spec: VmSpec,
-    options: Options,
+    options: PlanOptions,
     cpi: Option<&'static str>,
     az: Option<&'static str>,
 }
@@ -126,7 +126,7 @@ impl Default for Case {
             disk: Some(spec(1024)),
             leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
             vm_spec: vm_spec(),
-            options: Options::default(),
+            options: PlanOptions::default(),
             cpi: None,
             az: None,
         }
@@ -163,12 +163,12 @@ fn stop_and_delete() -> Vec<Step> {
 }
 
 #[test]
-fn nothing_changed_means_nothing_to_do() {
+fn unchanged_deployment_gives_an_empty_plan() {
     assert!(Case::default().plan(&deployed()).is_empty());
 }
 
 #[test]
-fn a_first_deploy_makes_everything() {
+fn first_deploy_creates_everything() {
     let plan = Case::default().plan(&State::new());
     let [create_stemcell, create_vm] = create_with_stemcell(None);
     assert_eq!(
@@ -201,12 +201,12 @@ fn other_port() -> Case {
 }
 
 #[test]
-fn changes_of_jobs_are_made_in_place() {
+fn job_changes_update_in_place() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
         assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
         assert_eq!(plan.steps[0].reason, reason);
-        let recreate = Options { strategy: Strategy::Recreate, ..Options::default() };
+        let recreate = PlanOptions { strategy: Strategy::Recreate, ..PlanOptions::default() };
         let plan = Case { options: recreate, ..case }.plan(&deployed());
         assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![create_vm()]].concat());
         assert_eq!(plan.steps[0].reason, reason);
@@ -225,7 +225,7 @@ fn changes_of_jobs_are_made_in_place() {
 }
 
 #[test]
-fn changed_vm_properties_need_a_new_vm() {
+fn changed_vm_properties_recreate_the_vm() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
         let at = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
@@ -246,7 +246,7 @@ fn changed_vm_properties_need_a_new_vm() {
         "stemcell jammy/1 has new content under the same version",
     );
     changed(
-        Case { options: Options { recreate: true, ..Options::default() }, ..Case::default() },
+        Case { options: PlanOptions { recreate: true, ..PlanOptions::default() }, ..Case::default() },
         "--recreate",
     );
     changed(
@@ -266,7 +266,7 @@ fn changed_vm_properties_need_a_new_vm() {
         Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
-    let silent = Options { agent_is_silent: Some("no route".into()), ..Options::default() };
+    let silent = PlanOptions { agent_is_silent: Some("no route".into()), ..PlanOptions::default() };
     changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
     let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
@@ -274,35 +274,35 @@ fn changed_vm_properties_need_a_new_vm() {
 }
 
 #[test]
-fn a_vm_with_unknown_properties_is_replaced_when_something_changes() {
+fn vm_with_unknown_properties_is_replaced_on_any_change() {
     let mut state = deployed();
     state.monopile.vm.as_mut().unwrap().made_of = None;
     assert!(Case::default().plan(&state).is_empty());
     let plan = other_port().plan(&state);
     assert_eq!(plan.steps[0].reason, "the state does not record how the VM was created");
-    assert!(plan.makes_vm());
+    assert!(plan.creates_vm());
 }
 
 #[test]
-fn tags_are_set_again_and_cost_no_vm() {
+fn changed_tags_do_not_recreate_the_vm() {
     let vm_spec = VmSpec { tags: json!({"a": "b"}), ..vm_spec() };
     let plan = Case { vm_spec, ..other_port() }.plan(&deployed());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
 
 #[test]
-fn the_interruption_is_estimated_from_earlier_runs() {
+fn interruption_is_estimated_from_earlier_runs() {
     let state = deployed();
     let known = &state.monopile.durations;
     assert_eq!(other_port().plan(&state).interruption(known), Some(Duration::from_millis(4)));
-    let recreate = Options { recreate: true, ..Options::default() };
+    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
     assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).interruption(known), None);
     assert_eq!(Case::default().plan(&State::new()).interruption(known), None);
 }
 
 #[test]
-fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
-    let options = Options { vm_is_gone: true, ..Options::default() };
+fn missing_vm_is_replaced_and_its_disk_reattached() {
+    let options = PlanOptions { vm_is_gone: true, ..PlanOptions::default() };
     let plan = Case { options, ..Case::default() }.plan(&deployed());
     assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
     let mut expected = stop_and_delete();
@@ -312,7 +312,7 @@ fn a_vm_that_is_gone_is_replaced_and_its_disk_attached_again() {
 }
 
 #[test]
-fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
+fn undeleted_earlier_vm_is_retried_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
         resource: Resource::Vm(handle("vm-1")),
@@ -349,7 +349,7 @@ fn an_earlier_vm_that_may_still_exist_is_tried_again_by_every_run() {
 }
 
 #[test]
-fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_with_data() {
+fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
     // Simulates a deploy with a new stemcell and a larger disk that failed at any step, then a retry with
     // either manifest.
     let old = Case { sha: "old", ..Case::default() };
@@ -400,7 +400,7 @@ fn a_retry_after_a_failed_deploy_deletes_neither_the_stemcell_in_use_nor_a_disk_
 }
 
 #[test]
-fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
+fn new_stemcell_is_uploaded_first_and_old_one_deleted_last() {
     let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
     let steps = steps(&plan);
     let [create_stemcell, create_vm] = create_with_stemcell(None);
@@ -410,7 +410,7 @@ fn a_new_stemcell_is_uploaded_before_and_the_old_one_deleted_after() {
 }
 
 #[test]
-fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() {
+fn resized_disk_is_migrated_and_old_one_deleted_last() {
     let plan = Case { sha: "other", disk: Some(spec(2048)), ..Case::default() }.plan(&deployed());
     let mut expected = stop_and_delete();
     expected.extend([
@@ -428,7 +428,7 @@ fn a_resized_disk_is_migrated_and_the_old_one_deleted_only_after_the_jobs_run() 
 }
 
 #[test]
-fn a_disk_that_is_no_longer_wanted_keeps_its_data() {
+fn disk_removed_from_the_manifest_is_kept() {
     let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
     assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Resource::Disk(_)))));
 }
@@ -453,7 +453,7 @@ fn records_without_digests_match_by_name_and_version() {
 }
 
 #[test]
-fn an_unfinished_deploy_continues_if_the_vm_is_ready() {
+fn unfinished_deploy_continues_if_the_vm_is_ready() {
     let mut state = deployed();
     state.apply(Change::DeployBegun { in_place: true }).unwrap();
     let plan = Case::default().plan(&state);
@@ -461,7 +461,7 @@ fn an_unfinished_deploy_continues_if_the_vm_is_ready() {
     assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
     state.apply(Change::DeployBegun { in_place: false }).unwrap();
     let plan = Case::default().plan(&state);
-    assert!(plan.makes_vm());
+    assert!(plan.creates_vm());
     assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
 }
 
@@ -477,7 +477,7 @@ fn delete_plans_all_records_in_order() {
 }
 
 #[test]
-fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
+fn duplicate_stemcell_record_is_deleted_once() {
     // Other tools record a stemcell of the IaaS twice if two versions name it.
     let mut state = deployed();
     state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
@@ -489,12 +489,12 @@ fn a_stemcell_on_record_twice_is_kept_while_in_use_and_deleted_once() {
             .count()
     };
     assert_eq!(deletions(&delete(&state)), 1);
-    let recreate = Options { recreate: true, ..Options::default() };
+    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
     assert_eq!(deletions(&Case { options: recreate, ..Case::default() }.plan(&state)), 0);
 }
 
 #[test]
-fn a_move_leaves_no_disk_behind_without_the_flag() {
+fn moving_needs_a_flag_to_leave_a_disk_behind() {
     let without_disk = || {
         let mut state = deployed();
         state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
@@ -533,7 +533,7 @@ fn a_move_leaves_no_disk_behind_without_the_flag() {
 }
 
 #[test]
-fn a_disk_stays_in_its_availability_zone() {
+fn disk_cannot_change_its_availability_zone() {
     let mut state = deployed();
     let case = |az: Option<&'static str>| Case { sha: "other", az, ..Case::default() };
     // The disk is older than the zones in the manifest, so its zone is unknown and counts as the desired one.
@@ -546,7 +546,7 @@ fn a_disk_stays_in_its_availability_zone() {
 }
 
 #[test]
-fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one() {
+fn interrupted_move_continues_with_the_new_disk() {
     let mut state = deployed();
     let new = Disk { cpi: Some("a".into()), ..disk("disk-2", 1024) };
     let used = new.handle();
@@ -562,7 +562,7 @@ fn a_move_that_did_not_finish_goes_on_with_the_new_disk_and_deletes_the_old_one(
 }
 
 #[test]
-fn replaced_disks_and_uploaded_stemcells_stay() {
+fn replaced_disks_and_uploaded_stemcells_are_kept() {
     let mut state = deployed();
     let put_aside =
         Disk { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };
@@ -584,7 +584,7 @@ fn replaced_disks_and_uploaded_stemcells_stay() {
 }
 
 #[test]
-fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
+fn newer_upload_of_a_stemcell_is_used() {
     let mut state = deployed();
     let again = Stemcell {
         id: "id-again".into(),
@@ -594,7 +594,7 @@ fn of_two_uploads_of_one_stemcell_the_newer_is_used() {
     };
     state.apply(Change::StemcellCreated(again)).unwrap();
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
-    let recreate = Options { recreate: true, ..Options::default() };
+    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
     let newer = Step::CreateVm(StemcellRef::Existing("id-again".into()));
     assert!(steps.contains(&newer), "{steps:?}");

@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::state::{Credentials, State};
 use base::text::listed;
 use base::{Error, Result};
-use manifest::{Loaded, VariableValue};
+use manifest::{LoadedManifest, VariableValue};
 
 /// Fails if the source of the deployed credentials is missing, so that all of them would be generated again.
 pub(super) fn check(environment: &Environment, state: &State, values: &[VariableValue]) -> Result<()> {
@@ -32,13 +32,13 @@ pub(super) fn check(environment: &Environment, state: &State, values: &[Variable
 }
 
 /// Returns the names of the variables whose values differ from the deployed ones.
-pub(super) fn changed(state: &State, values: &[VariableValue]) -> Vec<String> {
+pub(super) fn changed_variables(state: &State, values: &[VariableValue]) -> Vec<String> {
     let deployed = state.monopile.credentials.as_ref();
     deployed.into_iter().flat_map(|deployed| deployed.changed(values)).map(str::to_owned).collect()
 }
 
 /// Returns the record of the values in a loaded manifest.
-pub(super) fn record(loaded: &Loaded) -> Option<Credentials> {
+pub(super) fn record(loaded: &LoadedManifest) -> Option<Credentials> {
     // The path is absolute, because another run may have another working directory.
     let path = loaded.vars_store.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))

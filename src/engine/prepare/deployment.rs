@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
 use super::credentials;
-use super::obtain::{self, IdentifyBy, Obtained};
-use super::untracked::{self, Looked};
-use crate::agent::Endpoint;
+use super::obtain::{self, IdentifyBy, ObtainedArtifact};
+use super::untracked::{self, UntrackedCheck};
+use crate::agent::AgentEndpoint;
 use crate::environment::Environment;
 use crate::plan::{Desired, Leaf};
 use crate::protocol::DiskHint;
@@ -19,10 +19,10 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
 use manifest::vars_store::Store as VarsStore;
-use manifest::{self, CpiConfig, Inputs, Loaded};
+use manifest::{self, CpiConfig, Inputs, LoadedManifest};
 
 /// A validated manifest with its identified artifacts.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedDeployment {
     pub(crate) deployment: Deployment,
     /// The CPI config, if there is one.
     pub(crate) cpis: Option<CpiConfig>,
@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
     /// The variables whose values differ from the deployed ones.
     pub(crate) changed_credentials: Vec<String>,
     /// The address of the agent.
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, in words for the operator.
     pub(crate) unchecked: Option<String>,
     /// The vars store in use, and the variables that are declared with a type.
@@ -42,8 +42,8 @@ pub(crate) struct Prepared {
     pub(crate) manifest_path: PathBuf,
     /// The certificate that the agent will present, if the manifest has it.
     pub(crate) mbus_certificate: Option<MbusCertificate>,
-    stemcell: Obtained,
-    releases: Vec<Obtained>,
+    stemcell: ObtainedArtifact,
+    releases: Vec<ObtainedArtifact>,
 }
 
 /// The certificate of the agent's HTTPS server.
@@ -56,19 +56,23 @@ pub(crate) struct MbusCertificate {
 }
 
 /// The artifacts, verified and unpacked.
-pub(crate) struct Opened {
+pub(crate) struct OpenedArtifacts {
     pub(crate) stemcell: Stemcell,
     pub(crate) releases: Vec<Release>,
 }
 
 /// Reads a manifest and reports its warnings and notes.
-pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<Loaded> {
-    tell(environment, manifest::load(inputs, &environment.redactor)?)
+pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<LoadedManifest> {
+    report_messages(environment, manifest::load(inputs, &environment.redactor)?)
 }
 
 /// Reads a manifest for a run that only deletes, and so generates no values. Warns if the deployed
 /// credentials are missing.
-pub(crate) fn load_to_delete(environment: &Environment, inputs: &Inputs, state: &State) -> Result<Loaded> {
+pub(crate) fn load_to_delete(
+    environment: &Environment,
+    inputs: &Inputs,
+    state: &State,
+) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = manifest::load_checked(&inputs, &environment.redactor, &|values| {
         if let Err(missing) = credentials::check(environment, state, values) {
@@ -79,11 +83,11 @@ pub(crate) fn load_to_delete(environment: &Environment, inputs: &Inputs, state: 
         }
         Ok(())
     })?;
-    tell(environment, loaded)
+    report_messages(environment, loaded)
 }
 
 /// Reports the warnings and notes of a manifest.
-fn tell(environment: &Environment, loaded: Loaded) -> Result<Loaded> {
+fn report_messages(environment: &Environment, loaded: LoadedManifest) -> Result<LoadedManifest> {
     for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
         environment.reporter.warn(warning);
     }
@@ -116,13 +120,13 @@ pub(crate) fn prepare(
     state: &State,
     overrides: Overrides,
     stage: &Stage,
-) -> Result<Prepared> {
+) -> Result<PreparedDeployment> {
     let loaded =
         manifest::load_checked(inputs, &environment.redactor, &|values| match overrides.new_credentials {
             true => Ok(()),
             false => credentials::check(environment, state, values),
         })?;
-    let loaded = tell(environment, loaded)?;
+    let loaded = report_messages(environment, loaded)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
     let manifest_sha = manifest_sha(&loaded)?;
@@ -133,9 +137,9 @@ pub(crate) fn prepare(
         obtain::all(environment, stemcell, identify_by, releases, &directory, stage)
     };
     let (obtained, looked) =
-        untracked::look_beside(environment, &deployment, state, overrides.untracked_vm, obtain);
+        untracked::check_during(environment, &deployment, state, overrides.untracked_vm, obtain);
     let (stemcell, releases) = obtained?;
-    let Looked { endpoint, unchecked, untracked } = looked?;
+    let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
     if let Some(untracked) = untracked {
         return Err(untracked.error(environment, &endpoint, inputs, &stemcell.identity));
     }
@@ -144,8 +148,8 @@ pub(crate) fn prepare(
     let mbus_certificate = mbus_certificate(&loaded, &deployment);
     let declared = || loaded.values.iter().map(|one| one.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
-    let changed_credentials = credentials::changed(state, &loaded.values);
-    Ok(Prepared {
+    let changed_credentials = credentials::changed_variables(state, &loaded.values);
+    Ok(PreparedDeployment {
         deployment,
         cpis,
         manifest_sha,
@@ -164,7 +168,7 @@ pub(crate) fn prepare(
 }
 
 /// The agent takes its certificate from the environment of the VM, or else from what the CPI says.
-fn mbus_certificate(loaded: &Loaded, deployment: &Deployment) -> Option<MbusCertificate> {
+fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<MbusCertificate> {
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
     let (place, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
@@ -229,7 +233,7 @@ fn without_ca(cert: &mut Value) {
 }
 
 /// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
-pub(crate) fn manifest_sha(loaded: &Loaded) -> Result<String> {
+pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> Result<String> {
     Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
 }
 
@@ -258,7 +262,7 @@ pub(crate) fn open_stemcell(
         .stemcell(environment, stage)
 }
 
-fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> Result<Release> {
+fn open_release(environment: &Environment, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
     let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
     obtain::create_directory(&directory)?;
@@ -267,7 +271,7 @@ fn open_release(environment: &Environment, wanted: &Obtained, stage: &Stage) -> 
     Ok(release)
 }
 
-impl Prepared {
+impl PreparedDeployment {
     pub(crate) fn stemcell_identity(&self) -> &Identity {
         &self.stemcell.identity
     }
@@ -303,7 +307,7 @@ impl Prepared {
     }
 
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
-    pub(crate) fn open(&self, environment: &Environment, stage: &Stage) -> Result<Opened> {
+    pub(crate) fn open(&self, environment: &Environment, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
         for wanted in &self.releases {
             releases.push(open_release(environment, wanted, stage)?);
@@ -313,7 +317,7 @@ impl Prepared {
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
         let stemcell = self.stemcell.stemcell(environment, stage)?;
-        Ok(Opened { stemcell, releases })
+        Ok(OpenedArtifacts { stemcell, releases })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Turns the inputs of a command into a deployment with its artifacts, without an effect on the IaaS.
 //!
 //! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which
-//! also identifies stemcell and releases; [`Prepared::open`], which unpacks them; [`obtain`] for single
-//! artifacts.
+//! also identifies stemcell and releases; [`PreparedDeployment::open`], which unpacks them; [`obtain`] for
+//! single artifacts.
 
 mod credentials;
 mod deployment;
@@ -11,6 +11,6 @@ mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, Opened, Prepared, find, load, load_to_delete, manifest_sha, open_releases,
-    open_stemcell, prepare, redact_hint,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, find, load, load_to_delete, manifest_sha,
+    open_releases, open_stemcell, prepare, redact_hint,
 };

@@ -15,7 +15,7 @@ use base::{Error, ErrorKind, Result};
 use manifest::deployment::{ArtifactRef, ReleaseRef};
 
 /// An artifact on this machine.
-pub(crate) struct Obtained {
+pub(crate) struct ObtainedArtifact {
     pub(crate) source: Source,
     pub(crate) expected: Option<Digest>,
     pub(crate) identity: Identity,
@@ -39,7 +39,7 @@ impl IdentifyBy {
     }
 }
 
-impl Obtained {
+impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
     pub(crate) fn stemcell(&self, environment: &Environment, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
@@ -71,7 +71,7 @@ pub(crate) fn all(
     releases: &[ReleaseRef],
     directory: &Path,
     stage: &Stage,
-) -> Result<(Obtained, Vec<Obtained>)> {
+) -> Result<(ObtainedArtifact, Vec<ObtainedArtifact>)> {
     let stemcell =
         WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
     // The stemcell first: it is the largest.
@@ -90,7 +90,7 @@ pub(crate) fn stemcell(
     identify_by: IdentifyBy,
     directory: &Path,
     stage: &Stage,
-) -> Result<Obtained> {
+) -> Result<ObtainedArtifact> {
     Ok(all(environment, stemcell, identify_by, &[], directory, stage)?.0)
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn releases(
     releases: &[ReleaseRef],
     directory: &Path,
     stage: &Stage,
-) -> Result<Vec<Obtained>> {
+) -> Result<Vec<ObtainedArtifact>> {
     let wanted: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
     obtain(environment, &wanted, directory, stage)
 }
@@ -137,7 +137,7 @@ impl<'m> WantedArtifact<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    fn obtain(&self, context: &ObtainContext<'_>) -> Result<Obtained> {
+    fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { environment, cache, fetcher, directory, stage } = context;
         let home = environment.variables.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
@@ -170,7 +170,7 @@ impl<'m> WantedArtifact<'m> {
                 identity.name
             ))
             .with_hint(format!("set its `name` in `releases` to '{}'", identity.name))),
-            _ => Ok(Obtained { source, expected, identity, unpacked }),
+            _ => Ok(ObtainedArtifact { source, expected, identity, unpacked }),
         }
     }
 }
@@ -182,7 +182,7 @@ fn obtain(
     wanted: &[WantedArtifact<'_>],
     directory: &Path,
     stage: &Stage,
-) -> Result<Vec<Obtained>> {
+) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&environment.paths.cache)?;
     let failed = Arc::new(AtomicBool::new(false));
     let (asked, stop) = (environment.clone(), Arc::clone(&failed));

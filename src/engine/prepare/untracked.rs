@@ -10,7 +10,9 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::agent::{AgentError, Distrust, Endpoint, LIMITS, connect_within, endpoint, identity};
+use crate::agent::{
+    AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedReason, connect_within, endpoint, identity,
+};
 use crate::environment::Environment;
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::state::State;
@@ -34,9 +36,9 @@ pub(super) enum Untracked {
 }
 
 /// The result of looking for a VM that is not on record.
-pub(super) struct Looked {
+pub(super) struct UntrackedCheck {
     /// The address of the agent.
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: AgentEndpoint,
     /// The reason why the address was not asked, in words for the operator, if that is of interest.
     pub(super) unchecked: Option<String>,
     /// The listener at the address.
@@ -44,30 +46,30 @@ pub(super) struct Looked {
 }
 
 /// Asks the agent's address while `work` is done, unless no answer is wanted (`ignore`).
-pub(super) fn look_beside<T>(
+pub(super) fn check_during<T>(
     environment: &Environment,
     deployment: &Deployment,
     state: &State,
     ignore: bool,
     work: impl FnOnce() -> T,
-) -> (T, Result<Looked>) {
+) -> (T, Result<UntrackedCheck>) {
     let endpoint = match endpoint(environment, &deployment.cloud_provider) {
         Ok(endpoint) => endpoint,
         Err(error) => return (work(), Err(error)),
     };
-    let unchecked = unchecked(deployment, &endpoint, state);
+    let unchecked = reason_not_to_check(deployment, &endpoint, state);
     let asks = !ignore && unchecked.is_none();
     let (done, untracked) = thread::scope(|scope| {
-        let looking = asks.then(|| scope.spawn(|| look(environment, &endpoint, state)));
+        let looking = asks.then(|| scope.spawn(|| check_address(environment, &endpoint, state)));
         let done = work();
         (done, looking.map(|looking| looking.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     let untracked = untracked.transpose().map(Option::flatten);
-    (done, untracked.map(|untracked| Looked { endpoint, unchecked, untracked }))
+    (done, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))
 }
 
 /// Returns the reason why the address cannot be asked, if no VM is on record.
-fn unchecked(deployment: &Deployment, endpoint: &Endpoint, state: &State) -> Option<String> {
+fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state: &State) -> Option<String> {
     let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
     let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
     (!known && is_wanted(state)).then(|| {
@@ -87,17 +89,24 @@ fn is_wanted(state: &State) -> bool {
 }
 
 /// Asks once whether an agent answers at the address, if no VM is on record.
-fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<Option<Untracked>> {
+fn check_address(
+    environment: &Environment,
+    endpoint: &AgentEndpoint,
+    state: &State,
+) -> Result<Option<Untracked>> {
     if !is_wanted(state) {
         return Ok(None);
     }
-    let agent = connect_within(environment, endpoint.clone(), state, LIMITS.search);
+    let agent = connect_within(environment, endpoint.clone(), state, AGENT_TIMEOUTS.search);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(
             error @ (AgentError::Unauthorized { .. }
-            | AgentError::Untrusted { cause: Distrust::Dates | Distrust::Certificate, .. }
+            | AgentError::Untrusted {
+                cause: UntrustedReason::Dates | UntrustedReason::Certificate,
+                ..
+            }
             | AgentError::Exception { .. }
             | AgentError::Protocol { .. }),
         ) if !suspects_vm(state) => return Ok(Some(Untracked::Other(error.to_string()))),
@@ -121,7 +130,7 @@ impl Untracked {
     pub(super) fn error(
         &self,
         environment: &Environment,
-        endpoint: &Endpoint,
+        endpoint: &AgentEndpoint,
         inputs: &Inputs,
         stemcell: &Identity,
     ) -> Error {
@@ -175,9 +184,9 @@ fn import(
     disks: &[DiskCid],
     stemcell: &Identity,
 ) -> String {
-    let mut command = format!("monopile state import {}", quoted(&inputs.manifest.to_string_lossy()));
+    let mut command = format!("monopile state import {}", quote(&inputs.manifest.to_string_lossy()));
     let mut add = |flag: &str, value: &str| {
-        let _ = write!(command, " {flag} {}", quoted(value));
+        let _ = write!(command, " {flag} {}", quote(value));
     };
     inputs.ops_files.iter().for_each(|path| add("-o", &path.to_string_lossy()));
     inputs.vars.iter().for_each(|pair| add("-v", pair));
@@ -202,7 +211,7 @@ fn import(
 }
 
 /// Quotes a word for a POSIX shell, if necessary.
-fn quoted(word: &str) -> Cow<'_, str> {
+fn quote(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%~".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => Cow::Borrowed(word),
@@ -219,7 +228,7 @@ mod tests {
         for (word, expected) in
             [("a/b-1.yml", "a/b-1.yml"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$x", "'$x'")]
         {
-            assert_eq!(quoted(word), expected);
+            assert_eq!(quote(word), expected);
         }
     }
 }

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blank_text_is_no_cid() {
+    fn rejects_blank_cids() {
         for blank in ["", " ", "\t\n"] {
             let error = blank.parse::<VmCid>().unwrap_err();
             assert_eq!(error, EmptyCid(ResourceKind::Vm));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_cid_is_an_empty_string() {
+    fn missing_cid_is_an_empty_string_in_json() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
         struct Record {
             #[serde(with = "cid_or_empty")]
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unnamed_record_has_an_empty_cid() {
+    fn unnamed_record_has_an_empty_cid() {
         assert_eq!(serde_json::to_string(&Unnamed).unwrap(), "\"\"");
         assert_eq!(serde_json::from_str::<Unnamed>("\"\"").unwrap(), Unnamed);
         serde_json::from_str::<Unnamed>("\"vm-1\"").unwrap_err();

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v2_needs_both_sides() {
+    fn contract_v2_needs_cpi_and_stemcell_version_2() {
         for (cpi, stemcell, expected) in
             [(1, 1, V1), (1, 2, V1), (1, 3, V1), (2, 1, V1), (3, 1, V1), (2, 2, V2), (2, 3, V2), (99, 3, V2)]
         {

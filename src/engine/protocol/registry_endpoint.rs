@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use base::encoding::basic_authorization;
-use net::http_server::Login;
+use net::http_server::AuthorizationDigest;
 use serde::{Deserialize, Serialize};
 
 /// The address of a registry and the digest of its credentials: enough to start it again without the
@@ -11,13 +11,13 @@ pub struct RegistryEndpoint {
     /// The address it listens at.
     pub address: SocketAddr,
     /// The login it accepts.
-    pub login: Login,
+    pub login: AuthorizationDigest,
 }
 
 impl RegistryEndpoint {
     /// Creates the endpoint of a registry that accepts this user and password.
     pub fn new(address: SocketAddr, username: &str, password: &str) -> Self {
         let authorization = basic_authorization(username, password);
-        RegistryEndpoint { address, login: Login::new(&authorization) }
+        RegistryEndpoint { address, login: AuthorizationDigest::new(&authorization) }
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_a_string_that_is_not_blank() {
+    fn rejects_blank_request_ids() {
         assert_ne!(RequestId::fresh(), RequestId::fresh());
         let id: RequestId = serde_json::from_str("\"r\"").unwrap();
         assert_eq!((id.as_str(), serde_json::to_string(&id).unwrap().as_str()), ("r", "\"r\""));

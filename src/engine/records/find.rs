@@ -61,7 +61,7 @@ mod tests {
     use crate::state::Change;
 
     #[test]
-    fn a_cid_is_enough_where_it_is_clear() {
+    fn cid_without_cpi_works_if_unambiguous() {
         let mut state = State::new();
         let mut add = |cid: &str, cpi: Option<&str>| {
             let (cid, cpi) = (cid.parse().unwrap(), cpi.map(str::to_owned));

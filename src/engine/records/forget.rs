@@ -1,11 +1,11 @@
 //! `state forget`: drops a record on request. The resource may still exist, and is then no longer tracked.
 
-use super::{Agree, find_any};
+use super::{AskConsent, find_any};
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::protocol::{AnyCid, RequestId};
-use crate::state::{Answer, Change, SuspectGroup};
+use crate::state::{CallProgress, Change, SuspectGroup};
 use base::text;
 use base::{Error, Result};
 
@@ -21,7 +21,7 @@ pub enum Forgettable {
 }
 
 /// Drops a record and returns a summary in one sentence.
-pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -> Result<String> {
+pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = lock::open(environment, "state forget")?;
     let open = store.journal().open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
@@ -30,7 +30,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
     match what {
         Forgettable::Resource(cid, cpi) => {
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
-            agree(&format!(
+            ask_consent(&format!(
                 "Forget {resource}? If it exists, it stays in the IaaS, and no command will know it"
             ))?;
             let (kind, cid) = (resource.kind(), resource.cid().to_owned());
@@ -51,7 +51,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
             let looks: Vec<String> =
                 SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
             let looks = looks.join("; ");
-            agree(&format!("Forget {calls}? {looks} may exist, and no command will know it"))?;
+            ask_consent(&format!("Forget {calls}? {looks} may exist, and no command will know it"))?;
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
             }
@@ -60,7 +60,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;
             if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
-                agree(&format!(
+                ask_consent(&format!(
                     "Forget the failed call {id}? {} may exist, and no command will know it",
                     suspect.how_to_find()
                 ))?;
@@ -84,7 +84,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
                 ));
             };
             let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
-            if matches!(call.answer().map_err(failed)?, Answer::Pending) {
+            if matches!(call.answer().map_err(failed)?, CallProgress::Pending) {
                 return Err(Error::environment(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
@@ -94,7 +94,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, agree: Agree<'_>) -
                 )));
             }
             let may_exist = intent.effect.how_to_find();
-            agree(&format!(
+            ask_consent(&format!(
                 "Forget the call of `{}`? {may_exist} may exist, and no command will know it",
                 intent.method
             ))?;

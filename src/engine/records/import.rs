@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, connect, endpoint};
-use crate::cpis::{self, Connection, Cpis, OwnedParts, Presence};
+use crate::cpis::{self, Connection, Cpis, OwnedCpiInputs, Presence};
 use crate::environment::{Environment, lock};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
@@ -17,7 +17,7 @@ use manifest::{Deployment, Inputs};
 
 /// `state import`.
 #[derive(Debug, Clone)]
-pub struct Import {
+pub struct ImportRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--vm`: the VM's CID.
@@ -68,7 +68,7 @@ impl std::str::FromStr for ImportedStemcell {
 }
 
 /// Builds a state, writes it if there is none yet, and returns a summary in one sentence.
-pub fn import(request: &Import, environment: &Environment) -> Result<String> {
+pub fn import(request: &ImportRequest, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage())).with_hint(
@@ -81,7 +81,8 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = prepare::load(environment, &inputs)?;
     let deployment = loaded.deployment()?;
-    let cpi_parts = OwnedParts::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpi_parts =
+        OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
     let endpoint = endpoint(environment, &cpi_parts.provider)?;
     cpis::check_az(cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
@@ -139,7 +140,7 @@ pub fn import(request: &Import, environment: &Environment) -> Result<String> {
 /// that the agent has, if that is known. Fails if a disk would be lost from the record.
 fn disk_to_adopt<'m>(
     environment: &Environment,
-    request: &Import,
+    request: &ImportRequest,
     deployment: &Deployment,
     mounted: Option<&'m [DiskCid]>,
 ) -> Result<Option<&'m DiskCid>> {
@@ -185,7 +186,7 @@ fn disk_to_adopt<'m>(
 }
 
 /// Records disk and stemcells as the manifest describes them.
-fn records(state: &mut State, request: &Import, deployment: &Deployment) -> Result<()> {
+fn records(state: &mut State, request: &ImportRequest, deployment: &Deployment) -> Result<()> {
     for (index, wanted) in request.stemcells.iter().enumerate() {
         let id = uuid::Uuid::new_v4().to_string();
         let record = Stemcell {
@@ -260,7 +261,11 @@ struct KnownAgent {
 }
 
 /// Asks the VM's agent for its id and its disks; none if it does not answer.
-fn known_agent(environment: &Environment, request: &Import, agent: &Agent) -> Result<Option<KnownAgent>> {
+fn known_agent(
+    environment: &Environment,
+    request: &ImportRequest,
+    agent: &Agent,
+) -> Result<Option<KnownAgent>> {
     let asking = environment.reporter.stage("Asking the agent for its id");
     let seen = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -289,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stemcells_on_the_command_line() {
+    fn parses_stemcells_on_the_command_line() {
         let parsed: ImportedStemcell = "ami=1 light=bosh-aws/jammy/1.2".parse().unwrap();
         assert_eq!(
             parsed,

@@ -11,11 +11,11 @@ mod show;
 
 pub(super) use find::{find, find_any};
 pub use forget::{Forgettable, forget};
-pub use import::{Import, ImportedStemcell, import};
+pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
 pub use show::{Overview, show};
 
 use base::Result;
 
 /// Asks the operator to confirm the question. Returns an error if the operator declines.
-pub type Agree<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+pub type AskConsent<'a> = &'a mut dyn FnMut(&str) -> Result<()>;

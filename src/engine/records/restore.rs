@@ -1,20 +1,20 @@
 //! `state backup`: restores a kept version of the state, or keeps the current state as a version.
 
-use super::Agree;
+use super::AskConsent;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
 /// Replaces the state by a kept version and returns a summary in one sentence.
-pub fn restore(environment: &Environment, version: &str, agree: Agree<'_>) -> Result<String> {
+pub fn restore(environment: &Environment, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
     let path = &environment.paths.state;
     let holder = Holder::this_process("state backup");
-    let mut waiting = lock::waiting(environment);
+    let mut waiting = lock::held_lock_handler(environment);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
-        agree(&match present {
+        ask_consent(&match present {
             None => format!("Replace '{}' by version '{version}'?", path),
-            Some(present) => match lost(present, wanted).as_slice() {
+            Some(present) => match missing_resources(present, wanted).as_slice() {
                 [] => format!("Replace '{}' by version '{version}'?", path),
                 lost => format!(
                     "Replace '{}' by version '{version}'? That version does not record {}, so no command \
@@ -38,7 +38,7 @@ pub fn keep_version(environment: &Environment) -> Result<String> {
 }
 
 /// Returns the resources that are on record now but not in the other version.
-fn lost(present: &State, wanted: &State) -> Vec<String> {
+fn missing_resources(present: &State, wanted: &State) -> Vec<String> {
     let known: Vec<_> = wanted.resources().collect();
     let lost = present.resources().filter(|resource| !known.contains(resource));
     lost.map(|resource| resource.to_string()).collect()

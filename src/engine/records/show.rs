@@ -224,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn hints_show_places_and_no_credentials() {
+    fn disk_hints_are_shown_without_credentials() {
         assert_eq!(without_credentials(&json!("/dev/sdc")), json!("/dev/sdc"));
         assert_eq!(
             without_credentials(&json!({

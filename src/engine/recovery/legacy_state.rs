@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_may_be_symbols_of_ruby() {
+    fn keys_may_be_ruby_symbols() {
         for colon in ["", ":"] {
             let text = format!(
                 "---\ninstances:\n- {colon}id: 1\n  {colon}name: micro\n  {colon}stemcell_cid: ami-1\n  \
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_records_nothing_is_no_state() {
+    fn file_without_records_is_ignored() {
         for text in ["{}", "instances: []", "instances: ~", "instances: [{vm_cid: ~, disk_cid: ''}]"] {
             assert_eq!(of(text), Ok(None), "{text}");
         }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use super::suspects;
 use crate::agent::Backoff;
-use crate::cpi::{self, CallLog, CpiError, Stop, read_answer};
+use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
 use crate::cpis;
 use crate::effects::{Effect, failed_call, still_at_work, unknown_outcome};
 use crate::environment::{Environment, signals};
 use crate::prepare;
-use crate::registry::ForCalls;
+use crate::registry::CallRegistry;
 use crate::state::call_rules::{self, Conclusion, Outcome};
-use crate::state::{Answer, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
+use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
 use base::timing::Activity;
 use base::{Error, Result};
@@ -51,12 +51,12 @@ fn settle(
     let stage =
         environment.reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
     let waited = wait_for_call(environment, store, intent, &call, &stage)?;
-    let lost = matches!(waited, Waited::Lost);
+    let lost = matches!(waited, WaitResult::Lost);
     let found = examine(environment, store, intent, &call, waited, &stage);
     let outcome = match &found {
-        Found::NeverAsked => Outcome::NeverAsked,
-        Found::Changes(_) => Outcome::Answered,
-        Found::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
+        OpenCallOutcome::NeverStarted => Outcome::NeverStarted,
+        OpenCallOutcome::Changes(_) => Outcome::Answered,
+        OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
     if outcome == Outcome::Unknown && intent.effect.creates() && forget {
         environment.reporter.warn(format!(
@@ -67,10 +67,10 @@ fn settle(
     }
     for step in call_rules::conclusions(outcome, intent.effect.creates(), forget) {
         match (step, &found) {
-            (Conclusion::Record, Found::Changes(changes)) => {
+            (Conclusion::Record, OpenCallOutcome::Changes(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
-            (Conclusion::RecordSuspect, Found::Failed(error)) => {
+            (Conclusion::RecordSuspect, OpenCallOutcome::Failed(error)) => {
                 failed_call::record(&environment.redactor, store, &intent.effect, error)?;
             }
             (Conclusion::Record | Conclusion::RecordSuspect, _) => {}
@@ -82,33 +82,35 @@ fn settle(
         }
     }
     match found {
-        Found::NeverAsked => stage.skip("the CPI had not been called"),
-        Found::Changes(_) => stage.finish(),
-        Found::Failed(CpiError::NoAnswer { problem, .. }) => {
+        OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
+        OpenCallOutcome::Changes(_) => stage.finish(),
+        OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
             stage.skip(format!("the CPI gave no usable answer: {problem}"));
         }
         // This run's plan decides whether the call is made again.
-        Found::Failed(error) => stage.skip(error.to_string()),
+        OpenCallOutcome::Failed(error) => stage.skip(error.to_string()),
     }
     Ok(())
 }
 
 /// The outcome of an open call, with the data to record or report it.
-enum Found {
+enum OpenCallOutcome {
     /// It was never made.
-    NeverAsked,
+    NeverStarted,
     /// The changes that its answer means.
     Changes(Vec<Change>),
     /// The error that the CPI answered with, or the problem with its answer.
     Failed(CpiError),
 }
 
-impl Found {
+impl OpenCallOutcome {
     /// Returns the error for the cause of a call that stays open.
     fn into_error(self, intent: &Intent<Effect>) -> CpiError {
         match self {
-            Found::Failed(error) => error,
-            Found::NeverAsked | Found::Changes(_) => no_answer(intent, "it stays open".to_owned()),
+            OpenCallOutcome::Failed(error) => error,
+            OpenCallOutcome::NeverStarted | OpenCallOutcome::Changes(_) => {
+                no_answer(intent, "it stays open".to_owned())
+            }
         }
     }
 }
@@ -123,18 +125,18 @@ fn examine(
     store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
-    waited: Waited,
+    waited: WaitResult,
     stage: &Stage,
-) -> Found {
+) -> OpenCallOutcome {
     let mut log = Vec::new();
     let answer = match waited {
-        Waited::NeverAsked => return Found::NeverAsked,
-        Waited::Answer(bytes) => {
+        WaitResult::NeverStarted => return OpenCallOutcome::NeverStarted,
+        WaitResult::Answer(bytes) => {
             let mut of_call = CallLog::open(&call.log_path());
             of_call.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
             read(intent, &bytes).map_err(|error| error.with_end(None, of_call.tail()))
         }
-        Waited::Lost => {
+        WaitResult::Lost => {
             let by =
                 intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
             let lost = format!("the call was made by {by}, and its answer has not arrived");
@@ -145,9 +147,9 @@ fn examine(
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
     log.iter().for_each(|line| cpis::show_log_line(environment, stage, line));
     match answer {
-        Ok(Ok(changes)) => Found::Changes(changes),
-        Ok(Err(problem)) => Found::Failed(no_answer(intent, problem)),
-        Err(error) => Found::Failed(error),
+        Ok(Ok(changes)) => OpenCallOutcome::Changes(changes),
+        Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer(intent, problem)),
+        Err(error) => OpenCallOutcome::Failed(error),
     }
 }
 
@@ -171,7 +173,7 @@ fn stays_open(
         ));
     }
     let error = unknown_outcome(&intent.effect, call, error);
-    match suspects::sighting(environment, inputs, store.state(), &intent.effect) {
+    match suspects::describe_vm_search(environment, inputs, store.state(), &intent.effect) {
         Some(seen) => error.with_hint(seen),
         None => error,
     }
@@ -183,9 +185,9 @@ fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> 
 }
 
 /// The result of waiting for a call of an earlier run.
-enum Waited {
+enum WaitResult {
     /// It was never made.
-    NeverAsked,
+    NeverStarted,
     /// The bytes that the CPI process wrote.
     Answer(Vec<u8>),
     /// Another machine made it, and its answer is not in the journal.
@@ -199,7 +201,7 @@ fn wait_for_call(
     intent: &Intent<Effect>,
     call: &OpenCall,
     stage: &Stage,
-) -> Result<Waited> {
+) -> Result<WaitResult> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     // The CPI process may need the registry while this run waits for it.
@@ -208,16 +210,16 @@ fn wait_for_call(
     let begun = Instant::now();
     wait_for_answer(
         || match call.answer().map_err(failed)? {
-            Answer::NeverAsked => Ok(Some(Waited::NeverAsked)),
-            Answer::Ended(bytes) => Ok(Some(Waited::Answer(bytes))),
-            Answer::Elsewhere => Ok(Some(Waited::Lost)),
-            Answer::Pending => Ok(None),
+            CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
+            CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
+            CallProgress::Elsewhere => Ok(Some(WaitResult::Lost)),
+            CallProgress::Pending => Ok(None),
         },
         || {
-            cpi::shorten_endless(&call.answer_path());
+            cpi::truncate_oversized_answer(&call.answer_path());
             let bytes = call.answer_so_far().map_err(failed)?;
             let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
-            Ok(is_whole.then_some(Waited::Answer(bytes)))
+            Ok(is_whole.then_some(WaitResult::Answer(bytes)))
         },
         || {
             if registry.is_none() {
@@ -233,10 +235,10 @@ fn wait_for_call(
                 stage.log_line(format!("its log is '{}'", call.log_path().display()));
             }
             signals::check(environment)?;
-            if let Some(patience) = environment.cpi_timeout.filter(|patience| begun.elapsed() >= *patience) {
+            if let Some(timeout) = environment.cpi_timeout.filter(|timeout| begun.elapsed() >= *timeout) {
                 environment.left_at_work.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
-                let (request_id, stop) = (intent.request_id.clone(), Stop::Timeout(patience));
+                let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
                 return Err(still_at_work(error.into(), call));
             }
@@ -253,9 +255,9 @@ fn open_registry(
     store: &Store,
     intent: &Intent<Effect>,
     announced: bool,
-) -> Option<ForCalls> {
+) -> Option<CallRegistry> {
     let endpoint = intent.registry.clone()?;
-    match ForCalls::start_again(endpoint, store.journal().registry()) {
+    match CallRegistry::start_again(endpoint, store.journal().registry()) {
         Ok(registry) => Some(registry),
         Err(error) => {
             if !announced {

@@ -2,7 +2,7 @@
 //! no run stops for a suspect. It stays on record, and every run reports it. A suspected VM is looked for
 //! through its agent; a CPI cannot be asked about a disk or an image without a CID.
 
-use crate::agent::{AgentError, Endpoint, connect, endpoint, identity};
+use crate::agent::{AgentEndpoint, AgentError, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
 use crate::environment::Environment;
 use crate::prepare;
@@ -12,7 +12,7 @@ use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
 /// The maximum number of groups of suspects described in a report.
-const TOLD: usize = 3;
+const MAX_DESCRIBED_GROUPS: usize = 3;
 
 /// Describes groups of suspects: how to find them, and the request ids.
 fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
@@ -30,8 +30,8 @@ pub(crate) fn report(environment: &Environment, state: &State) {
         count => format!("{count} calls of earlier runs"),
     };
     let groups = SuspectGroup::all(suspects);
-    let newest = described(groups.iter().rev().take(TOLD));
-    let more = match groups.len().saturating_sub(TOLD) {
+    let newest = described(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
+    let more = match groups.len().saturating_sub(MAX_DESCRIBED_GROUPS) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
@@ -73,20 +73,24 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
 
 /// Fails if the agent of a suspected VM answers while no VM is on record. Its CID is unknown, and a new VM
 /// would conflict with it over the address.
-pub(crate) fn look(environment: &Environment, endpoint: &Endpoint, state: &State) -> Result<()> {
+pub(crate) fn check_suspected_vm(
+    environment: &Environment,
+    endpoint: &AgentEndpoint,
+    state: &State,
+) -> Result<()> {
     let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
         "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
-    .with_hint(identity::met(suspect)))
+    .with_hint(identity::suspect_hint(suspect)))
 }
 
-/// Like [`look`], but returns the suspect for the caller to judge.
+/// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
 pub(crate) fn find<'s>(
     environment: &Environment,
-    endpoint: &Endpoint,
+    endpoint: &AgentEndpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
     let any = state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm);
@@ -114,7 +118,7 @@ pub(crate) fn find<'s>(
 
 /// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. The
 /// address comes from the manifest, if that can be read.
-pub(crate) fn sighting(
+pub(crate) fn describe_vm_search(
     environment: &Environment,
     inputs: &Inputs,
     state: &State,

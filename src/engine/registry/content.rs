@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use crate::state::Document;
 
 /// The largest number of entries. An environment has one VM, and a few more from failed attempts.
-const MOST_ENTRIES: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// Settings by instance id.
 type Entries = BTreeMap<String, String>;
 
 /// The stored settings. They are durable as soon as they are stored.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct RegistryContent {
     document: Document,
     /// Serialises changes.
     turn: Mutex<()>,
@@ -24,16 +24,16 @@ pub(super) struct Content {
 
 /// The outcome of storing settings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum StoreOutcome {
     New,
     Replaced,
     Full,
 }
 
-impl Content {
+impl RegistryContent {
     /// Keeps the content in this document, which need not exist yet.
     pub(super) fn of(document: Document) -> Self {
-        Content { document, turn: Mutex::new(()) }
+        RegistryContent { document, turn: Mutex::new(()) }
     }
 
     /// Reads the document once, so that a damaged one is found early.
@@ -45,15 +45,15 @@ impl Content {
         Ok(self.read()?.remove(id))
     }
 
-    pub(super) fn put(&self, id: &str, settings: String) -> io::Result<Stored> {
+    pub(super) fn put(&self, id: &str, settings: String) -> io::Result<StoreOutcome> {
         let _turn = self.turn.lock();
         let mut entries = self.read()?;
-        if !entries.contains_key(id) && entries.len() >= MOST_ENTRIES {
-            return Ok(Stored::Full);
+        if !entries.contains_key(id) && entries.len() >= MAX_ENTRIES {
+            return Ok(StoreOutcome::Full);
         }
         let stored = match entries.insert(id.to_owned(), settings) {
-            Some(_) => Stored::Replaced,
-            None => Stored::New,
+            Some(_) => StoreOutcome::Replaced,
+            None => StoreOutcome::New,
         };
         self.write(&entries)?;
         Ok(stored)
@@ -98,13 +98,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::of(&Storage::from(dir.path().join("state.json").as_path()));
         let path = dir.path().join("state.json.journal/registry.json");
-        let content = Content::of(journal.registry());
+        let content = RegistryContent::of(journal.registry());
         assert_eq!(content.get("vm").unwrap(), None);
-        assert_eq!(content.put("vm", "{}".into()).unwrap(), Stored::New);
-        assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), Stored::Replaced);
+        assert_eq!(content.put("vm", "{}".into()).unwrap(), StoreOutcome::New);
+        assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), StoreOutcome::Replaced);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        let again = Content::of(journal.registry());
+        let again = RegistryContent::of(journal.registry());
         assert_eq!(again.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
         again.delete("vm").unwrap();
         again.delete("vm").unwrap();
@@ -112,22 +112,22 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_entries_is_limited() {
+    fn number_of_entries_is_limited() {
         let dir = tempfile::tempdir().unwrap();
-        let content = Content::of(dir.path().join("registry.json").as_path().into());
-        for number in 0..MOST_ENTRIES {
-            assert_eq!(content.put(&number.to_string(), "{}".into()).unwrap(), Stored::New);
+        let content = RegistryContent::of(dir.path().join("registry.json").as_path().into());
+        for number in 0..MAX_ENTRIES {
+            assert_eq!(content.put(&number.to_string(), "{}".into()).unwrap(), StoreOutcome::New);
         }
-        assert_eq!(content.put("one more", "{}".into()).unwrap(), Stored::Full);
-        assert_eq!(content.put("0", "{}".into()).unwrap(), Stored::Replaced);
+        assert_eq!(content.put("one more", "{}".into()).unwrap(), StoreOutcome::Full);
+        assert_eq!(content.put("0", "{}".into()).unwrap(), StoreOutcome::Replaced);
     }
 
     #[test]
-    fn a_damaged_file_is_named_and_not_quoted() {
+    fn error_of_a_damaged_file_does_not_quote_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("registry.json");
         fs::write(&path, r#"{"vm": ["s3cret"]}"#).unwrap();
-        let error = Content::of(path.as_path().into()).check().unwrap_err().to_string();
+        let error = RegistryContent::of(path.as_path().into()).check().unwrap_err().to_string();
         assert!(error.contains("registry.json") && !error.contains("s3cret"), "{error}");
     }
 }

@@ -10,10 +10,10 @@
 //! OpenStack's) give agents an endpoint without credentials. Connections from this machine need them for
 //! every request.
 
+mod call_registry;
 mod content;
-mod for_calls;
 mod server;
 pub(crate) mod tunnel;
 
-pub(crate) use for_calls::{Background, ForCalls, loopback, serve};
-pub use server::{BODY_TIMEOUT, Credentials, HEADER_TIMEOUT, Registry};
+pub(crate) use call_registry::{Background, CallRegistry, loopback, serve};
+pub use server::{BODY_TIMEOUT, HEADER_TIMEOUT, Registry, RegistryCredentials};

@@ -17,12 +17,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::content::{Content, Stored};
+use super::content::{RegistryContent, StoreOutcome};
 use crate::protocol::RegistryEndpoint;
 use crate::state::Document;
 use base::secret::Secret;
 use base::{Error, Result};
-use net::http_server::{Login, serve_connection};
+use net::http_server::{AuthorizationDigest, serve_connection};
 
 /// The largest settings document, in bytes. Usual ones are some KiB, with certificates.
 const MAX_SETTINGS: usize = 1024 * 1024;
@@ -36,7 +36,7 @@ const MAX_CONNECTIONS: usize = 32;
 
 /// The credentials for changing the registry, and for reading it from this machine.
 #[derive(Clone)]
-pub struct Credentials {
+pub struct RegistryCredentials {
     /// The user.
     pub username: String,
     /// The password.
@@ -45,7 +45,7 @@ pub struct Credentials {
 
 /// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum RequestOrigin {
     /// From this machine.
     Loopback,
     /// From the VM, through the tunnel.
@@ -55,13 +55,13 @@ pub(crate) enum Origin {
 /// A registry that answers until it is dropped.
 pub struct Registry {
     endpoint: RegistryEndpoint,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     accepting: JoinHandle<()>,
 }
 
-struct Shared {
-    content: Content,
-    login: Login,
+struct ServerState {
+    content: RegistryContent,
+    login: AuthorizationDigest,
     header_timeout: Duration,
     /// Separate limits for connections from this machine and from the VM, so that neither can use up the
     /// other's.
@@ -80,7 +80,7 @@ impl Registry {
     pub fn start(
         runtime: &Handle,
         address: SocketAddr,
-        credentials: &Credentials,
+        credentials: &RegistryCredentials,
         content: Document,
     ) -> Result<Self> {
         Self::start_again(
@@ -108,7 +108,7 @@ impl Registry {
                 "the registry serves loopback addresses only, not {address}"
             )));
         }
-        let content = Content::of(content);
+        let content = RegistryContent::of(content);
         content.check().map_err(failed)?;
         let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => failed(error).with_hint(
@@ -120,7 +120,7 @@ impl Registry {
         listener.set_nonblocking(true).map_err(failed)?;
         let _inside = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             content,
             login: endpoint.login,
             header_timeout,
@@ -147,14 +147,14 @@ impl Registry {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
                 if let Ok(_place) = Arc::clone(&shared.there).acquire_owned().await {
-                    serve(shared, stream, Origin::Tunnel).await;
+                    serve(shared, stream, RequestOrigin::Tunnel).await;
                 }
             })
         }
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
     // Further connections wait in the system's queue.
     while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
         match listener.accept().await {
@@ -162,7 +162,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
                 let _ = stream.set_nodelay(true);
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
-                    serve(shared, stream, Origin::Loopback).await;
+                    serve(shared, stream, RequestOrigin::Loopback).await;
                     drop(place);
                 });
             }
@@ -175,7 +175,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
     }
 }
 
-async fn serve<S>(shared: Arc<Shared>, stream: S, origin: Origin)
+async fn serve<S>(shared: Arc<ServerState>, stream: S, origin: RequestOrigin)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -197,14 +197,14 @@ fn document(code: StatusCode, document: &Value) -> Response {
 }
 
 async fn settings(
-    State(shared): State<Arc<Shared>>,
-    Extension(origin): Extension<Origin>,
+    State(shared): State<Arc<ServerState>>,
+    Extension(origin): Extension<RequestOrigin>,
     UrlPath(id): UrlPath<String>,
     request: Request,
 ) -> Response {
     let method = request.method().clone();
-    let open = method == Method::GET && origin == Origin::Tunnel;
-    if !open && !shared.login.is_in(request.headers()) {
+    let open = method == Method::GET && origin == RequestOrigin::Tunnel;
+    if !open && !shared.login.matches(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin,
             "the registry refused a request with missing or wrong credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
@@ -227,9 +227,9 @@ async fn settings(
     // The content is small, but may be on a slow disk or in a bucket.
     let carried_out = tokio::task::spawn_blocking(move || match body {
         Some(body) => shared.content.put(&id, body).map(|stored| match stored {
-            Stored::New => answer(StatusCode::CREATED, "ok"),
-            Stored::Replaced => answer(StatusCode::OK, "ok"),
-            Stored::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
+            StoreOutcome::New => answer(StatusCode::CREATED, "ok"),
+            StoreOutcome::Replaced => answer(StatusCode::OK, "ok"),
+            StoreOutcome::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
         }),
         None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
         None => shared.content.get(&id).map(|found| match found {

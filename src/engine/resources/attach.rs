@@ -18,7 +18,7 @@ use manifest::{Deployment, cpi_label};
 
 /// `attach-disk`.
 #[derive(Debug, Clone)]
-pub struct AttachDisk {
+pub struct AttachDiskRequest {
     /// The environment.
     pub on: TargetEnvironment,
     /// The disk's CID.
@@ -28,7 +28,7 @@ pub struct AttachDisk {
 }
 
 /// Records the choice of the disk and returns a summary in one sentence.
-pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<String> {
+pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Result<String> {
     let opened = request.on.open(environment, "attach-disk")?;
     let deployment = opened.loaded.deployment()?;
     let Some(spec) = &deployment.disk else {
@@ -37,7 +37,7 @@ pub fn attach_disk(request: &AttachDisk, environment: &Environment) -> Result<St
     };
     cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let wanted = match request.cpi.as_deref() {
-        Some(cpi) => cpis::named(opened.cpi_parts.config.as_ref(), cpi)?,
+        Some(cpi) => cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);

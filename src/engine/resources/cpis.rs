@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::target::TargetEnvironment;
-use crate::cpis::{Cpis, OwnedParts, asking};
+use crate::cpis::{Cpis, OwnedCpiInputs, info_stage_name};
 use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::state::State;
@@ -32,7 +32,7 @@ pub struct ListedCpi {
 pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<ListedCpi>> {
     let validating = environment.reporter.stage("Validating");
     let loaded = prepare::load(environment, &on.inputs)?;
-    let cpi_parts = OwnedParts::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
+    let cpi_parts = OwnedCpiInputs::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
     let state = State::read(&environment.paths.state)?.unwrap_or_else(State::new);
     let cpis = Cpis::find(environment, cpi_parts.parts(), &state, on.cpi_api_version)?;
     validating.finish();
@@ -41,7 +41,7 @@ pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<Lis
     let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
     for (name, kind) in std::iter::once(default).chain(named) {
-        let stage = environment.reporter.stage(asking(name));
+        let stage = environment.reporter.stage(info_stage_name(name));
         let name = name.map(str::to_owned);
         listed.push(match cpis.connect(name.as_deref(), &stage) {
             Ok(connection) => {

@@ -1,8 +1,8 @@
 //! `delete-vm`, `delete-disk`, `delete-stemcell` and `delete-snapshot`.
 
-use super::target::{TargetEnvironment, agree};
+use super::target::{TargetEnvironment, confirm};
 use crate::agent::{connect, endpoint};
-use crate::cpis::{self, OwnedParts, Presence};
+use crate::cpis::{self, OwnedCpiInputs, Presence};
 use crate::effects::{Contradiction, Executor, Registry, deletion};
 use crate::environment::Environment;
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
@@ -13,61 +13,61 @@ use manifest::cpi_label;
 
 /// A deletion that the operator requests.
 #[derive(Debug, Clone)]
-pub struct Delete {
+pub struct DeleteRequest {
     /// The environment.
     pub on: TargetEnvironment,
     /// The resource.
-    pub target: Target,
+    pub target: DeleteTarget,
     /// `--cpi`: only a resource of this CPI; the empty name is the default CPI.
     pub cpi: Option<String>,
 }
 
 /// The resource that an operator names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum DeleteTarget {
     /// By its CID. A VM need not be on record.
     Cid(AnyCid),
     /// A stemcell: its CID, or `NAME/VERSION`.
     Stemcell(String),
 }
 
-impl Target {
+impl DeleteTarget {
     /// Returns the kind of the resource.
     fn kind(&self) -> ResourceKind {
         match self {
-            Target::Cid(cid) => cid.kind(),
-            Target::Stemcell(_) => ResourceKind::Stemcell,
+            DeleteTarget::Cid(cid) => cid.kind(),
+            DeleteTarget::Stemcell(_) => ResourceKind::Stemcell,
         }
     }
 }
 
-const WHY: &str = "requested on the command line";
+const REASON: &str = "requested on the command line";
 
 /// Deletes the resource and returns a summary in one sentence.
-pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
-    let Delete { on, target, cpi } = request;
+pub fn delete(request: &DeleteRequest, environment: &Environment) -> Result<String> {
+    let DeleteRequest { on, target, cpi } = request;
     let what = target.kind();
     let opened = on.open(environment, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        cpis::named(opened.cpi_parts.config.as_ref(), cpi)?;
+        cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
     }
     let mut executor = on.executor(environment, &opened.cpi_parts, opened.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
-        Target::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
+        DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
             let vm = seek(&executor, environment, cid, cpi)?;
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
-        Target::Cid(cid) => vec![records::find_any(executor.state(), cid, cpi)?],
-        Target::Stemcell(name) => {
+        DeleteTarget::Cid(cid) => vec![records::find_any(executor.state(), cid, cpi)?],
+        DeleteTarget::Stemcell(name) => {
             stemcells(executor.state(), name, cpi)?.into_iter().map(Resource::Stemcell).collect()
         }
     };
     for resource in &targets {
         refuse_used(executor.state(), resource)?;
-        agree(environment, &question(executor.state(), resource))?;
+        confirm(environment, &question(executor.state(), resource))?;
     }
     for resource in &targets {
         refuse_denied(environment, &opened.cpi_parts, &executor, resource)?;
@@ -82,7 +82,7 @@ pub fn delete(request: &Delete, environment: &Environment) -> Result<String> {
         if let Some(vm) = &unknown_vm {
             put_on_record(&mut executor, vm)?;
         }
-        if let Some(error) = deletion::delete(&mut executor, resource, WHY, &deleting)? {
+        if let Some(error) = deletion::delete(&mut executor, resource, REASON, &deleting)? {
             return Err(error.with_hint(format!(
                 "{resource} stays on record; run the same command again, or drop the record with `monopile \
                  state forget`"
@@ -170,7 +170,7 @@ fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
 fn registry<'a>(
     environment: &'a Environment,
     on: &TargetEnvironment,
-    cpi_parts: &OwnedParts,
+    cpi_parts: &OwnedCpiInputs,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
 ) -> Result<Option<Registry<'a>>> {
@@ -203,7 +203,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
 /// CPI then looks in the wrong place, and its success would mean nothing.
 fn refuse_denied(
     environment: &Environment,
-    cpi_parts: &OwnedParts,
+    cpi_parts: &OwnedCpiInputs,
     executor: &Executor<'_>,
     resource: &Resource,
 ) -> Result<()> {
@@ -214,7 +214,7 @@ fn refuse_denied(
     let asking = environment.reporter.stage(format!("Asking for VM {vm}"));
     if executor.presence(&asking, resource)? == Presence::Gone {
         let agent = connect(environment, endpoint(environment, &cpi_parts.provider)?, executor.state());
-        Contradiction::refuse(executor, &agent, vm, &asking)?;
+        Contradiction::check(executor, &agent, vm, &asking)?;
     }
     asking.finish();
     Ok(())

@@ -64,7 +64,7 @@ fn read(storage: &Storage) -> Result<State> {
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
-fn said(state: &State, resource: impl Into<Resource>) -> Option<String> {
+fn cpi_answer(state: &State, resource: impl Into<Resource>) -> Option<String> {
     state.undeleted(&resource.into()).map(|mark| mark.said.clone())
 }
 
@@ -81,7 +81,7 @@ pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
         api_version: known.api_version,
         in_use: known.id == state.current_stemcell_id,
         kept: known.kept,
-        undeleted: said(&state, known.handle()),
+        undeleted: cpi_answer(&state, known.handle()),
     });
     Ok(listed.collect())
 }
@@ -100,7 +100,7 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
             false if disk.is_kept() => DiskUse::Kept,
             false => DiskUse::Orphaned,
         },
-        undeleted: said(&state, disk.handle()),
+        undeleted: cpi_answer(&state, disk.handle()),
     });
     Ok(listed.collect())
 }

@@ -15,10 +15,10 @@ mod snapshot;
 mod target;
 mod upload;
 
-pub use attach::{AttachDisk, attach_disk};
+pub use attach::{AttachDiskRequest, attach_disk};
 pub use cpis::{ListedCpi, cpis};
-pub use delete::{Delete, Target, delete};
+pub use delete::{DeleteRequest, DeleteTarget, delete};
 pub use list::{DiskUse, ListedDisk, ListedStemcell, disks, snapshots, stemcells};
-pub use snapshot::{TakeSnapshot, take_snapshot};
+pub use snapshot::{TakeSnapshotRequest, take_snapshot};
 pub use target::TargetEnvironment;
-pub use upload::{UploadStemcell, upload_stemcell};
+pub use upload::{UploadStemcellRequest, upload_stemcell};

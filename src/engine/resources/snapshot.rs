@@ -13,7 +13,7 @@ use manifest::Deployment;
 
 /// `take-snapshot`.
 #[derive(Debug, Clone)]
-pub struct TakeSnapshot {
+pub struct TakeSnapshotRequest {
     /// The environment.
     pub on: TargetEnvironment,
     /// The CID of the disk; by default the persistent disk of the environment.
@@ -23,10 +23,10 @@ pub struct TakeSnapshot {
 }
 
 /// Takes a snapshot of the disk and returns a summary in one sentence.
-pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Result<String> {
+pub fn take_snapshot(request: &TakeSnapshotRequest, environment: &Environment) -> Result<String> {
     let opened = request.on.open(environment, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        cpis::named(opened.cpi_parts.config.as_ref(), cpi)?;
+        cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
@@ -46,7 +46,7 @@ pub fn take_snapshot(request: &TakeSnapshot, environment: &Environment) -> Resul
         unknown: Map::new(),
     };
     let effect = Effect::SnapshotDisk { record };
-    let answer = executor.effect(
+    let answer = executor.perform(
         &taking,
         "requested on the command line",
         &effect,

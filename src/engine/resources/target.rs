@@ -1,6 +1,6 @@
 //! The start of every operation: the locked, settled state and the CPIs of the manifest.
 
-use crate::cpis::{self, Cpis, OwnedParts};
+use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
@@ -9,7 +9,7 @@ use crate::{prepare, recovery};
 use base::error::Error;
 use base::{ErrorKind, Result};
 use erb::Mode;
-use manifest::{Inputs, Loaded};
+use manifest::{Inputs, LoadedManifest};
 
 /// The environment on which an operation works.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct TargetEnvironment {
 /// The locked state, and the CPI sections of the manifest.
 pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
-    pub(super) loaded: Loaded,
-    pub(super) cpi_parts: OwnedParts,
+    pub(super) loaded: LoadedManifest,
+    pub(super) cpi_parts: OwnedCpiInputs,
 }
 
 impl TargetEnvironment {
@@ -55,7 +55,8 @@ impl TargetEnvironment {
         recovery::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &self.inputs)?;
-        let cpi_parts = OwnedParts::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
+        let cpi_parts =
+            OwnedCpiInputs::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
         cpis::rename(environment, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_parts })
@@ -65,7 +66,7 @@ impl TargetEnvironment {
     pub(super) fn executor<'a>(
         &self,
         environment: &'a Environment,
-        cpi_parts: &'a OwnedParts,
+        cpi_parts: &'a OwnedCpiInputs,
         store: Store,
     ) -> Result<Executor<'a>> {
         let cpis = self.cpis(environment, cpi_parts, store.state())?;
@@ -76,7 +77,7 @@ impl TargetEnvironment {
     pub(super) fn cpis<'a>(
         &self,
         environment: &'a Environment,
-        cpi_parts: &'a OwnedParts,
+        cpi_parts: &'a OwnedCpiInputs,
         state: &State,
     ) -> Result<Cpis<'a>> {
         Cpis::find(environment, cpi_parts.parts(), state, self.cpi_api_version)
@@ -84,7 +85,7 @@ impl TargetEnvironment {
 }
 
 /// Asks the operator at the terminal to confirm. Without a terminal the command itself counts as consent.
-pub(super) fn agree(environment: &Environment, question: &str) -> Result<()> {
+pub(super) fn confirm(environment: &Environment, question: &str) -> Result<()> {
     match &environment.confirm {
         Some(confirm) if !confirm(question)? => {
             Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"))

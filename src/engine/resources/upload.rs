@@ -18,7 +18,7 @@ use manifest::{CpiConfig, Deployment, cpi_label};
 
 /// `upload-stemcell`.
 #[derive(Debug, Clone)]
-pub struct UploadStemcell {
+pub struct UploadStemcellRequest {
     /// The environment.
     pub on: TargetEnvironment,
     /// The stemcell: `file://`, `http(s)://` or a path.
@@ -37,18 +37,18 @@ pub struct UploadStemcell {
 }
 
 /// The name of a CPI; none for the default one.
-type Name = Option<String>;
+type CpiName = Option<String>;
 
-const WHY: &str = "requested on the command line";
+const REASON: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
-pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> Result<String> {
+pub fn upload_stemcell(request: &UploadStemcellRequest, environment: &Environment) -> Result<String> {
     let OpenedEnvironment { mut store, loaded, cpi_parts } =
         request.on.open_or_begin(environment, "upload-stemcell")?;
     let deployment = loaded.deployment()?;
     let targets = targets(&request.cpis, cpi_parts.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
-        let known = |cpi: &&Name| has(store.state(), name, version, cpi.as_deref());
+        let known = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| known(&cpi)) {
             targets
                 .iter()
@@ -87,9 +87,9 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
     let mut executor = Executor::new(environment, cpis, store);
     // If some CPIs already have it, the others need not accept it.
     let need = match request.cpis.is_empty() {
-        false => Need::All,
-        true if missing.len() < all => Need::None,
-        true => Need::One,
+        false => RequiredCpis::All,
+        true if missing.len() < all => RequiredCpis::None,
+        true => RequiredCpis::One,
     };
     let fitting = fitting(&executor, environment, missing, &stemcell, need)?;
     if fitting.is_empty() {
@@ -104,7 +104,7 @@ pub fn upload_stemcell(request: &UploadStemcell, environment: &Environment) -> R
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
-    let Some(error) = several(failures, fitting.len()) else {
+    let Some(error) = combine_failures(failures, fitting.len()) else {
         uploading.finish();
         let where_to: Vec<String> = fitting.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
         return Ok(format!("Uploaded stemcell {name} to {}", where_to.join(", ")));
@@ -119,8 +119,8 @@ fn targets(
     config: Option<&CpiConfig>,
     deployment: &Deployment,
     state: &State,
-) -> Result<Vec<Name>> {
-    let mut targets: Vec<Name> = Vec::new();
+) -> Result<Vec<CpiName>> {
+    let mut targets: Vec<CpiName> = Vec::new();
     if wanted.is_empty() {
         cpis::check_az(config, deployment.az.as_ref())?;
         let default =
@@ -129,7 +129,7 @@ fn targets(
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
     for name in wanted {
-        let name = cpis::named(config, name)?.map(str::to_owned);
+        let name = cpis::check_named_cpi(config, name)?.map(str::to_owned);
         if !targets.contains(&name) {
             targets.push(name);
         }
@@ -203,7 +203,7 @@ fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Res
 
 /// The number of CPIs that must accept a stemcell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum RequiredCpis {
     All,
     One,
     None,
@@ -213,10 +213,10 @@ enum Need {
 fn fitting(
     executor: &Executor<'_>,
     environment: &Environment,
-    asked: Vec<Name>,
+    asked: Vec<CpiName>,
     stemcell: &artifact::Stemcell,
-    need: Need,
-) -> Result<Vec<Name>> {
+    need: RequiredCpis,
+) -> Result<Vec<CpiName>> {
     let mut fitting = Vec::new();
     let mut refusals = Vec::new();
     for cpi in asked {
@@ -232,7 +232,7 @@ fn fitting(
             Err(error) => refusals.push(error),
         }
     }
-    if need == Need::All || need == Need::One && fitting.is_empty() {
+    if need == RequiredCpis::All || need == RequiredCpis::One && fitting.is_empty() {
         let mut refusals = refusals.into_iter();
         if let Some(first) = refusals.next() {
             return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));
@@ -248,7 +248,7 @@ fn fitting(
 /// Uploads the stemcell to all CPIs in parallel. The results are in the order of `cpis`.
 fn upload(
     executor: &mut Executor<'_>,
-    cpis: &[Name],
+    cpis: &[CpiName],
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     stage: &Stage,
@@ -260,7 +260,7 @@ fn upload(
             ParallelEffect { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();
-    let answers = executor.effects_in_parallel(stage, WHY, &calls)?;
+    let answers = executor.perform_in_parallel(stage, REASON, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
         other => Err(Error::environment(format!("{other:?} is not an answer to `create_stemcell`"))),
@@ -307,7 +307,7 @@ fn supersede(
 }
 
 /// Combines the failed uploads into one error.
-fn several(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
+fn combine_failures(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
     let failed = failures.len();
     let mut failures = failures.into_iter();
     let (_, first) = failures.next()?;

@@ -23,7 +23,7 @@ pub(super) const INTENT: &str = "intent";
 /// elsewhere.
 pub(super) const ANSWER: &str = "answer";
 /// The kind of document that says that a call was never made.
-pub(super) const UNASKED: &str = "unasked";
+pub(super) const NEVER_MADE: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
 const ANNOUNCED: &str = "announced";
 const PREPARED: &str = "prepared";
@@ -43,9 +43,9 @@ pub(super) struct CallFiles {
 
 /// The progress of a call's process.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ProcessProgress {
     /// The process was never started.
-    NeverAsked,
+    NeverStarted,
     /// The process still runs.
     Pending,
     /// The process has ended. Holds its output, which may be incomplete.
@@ -55,7 +55,7 @@ pub(super) enum Progress {
 /// A call with its file held open, so that the answer can be read even if the file is removed meanwhile, as
 /// with the home directory of a CI job.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedCall {
     files: CallFiles,
     file: Option<File>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Watched {
 /// Returns the calls that were announced on this machine, if answers are written outside the journal.
 pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let marks = entries.map(|entry| entry.path()).filter(|path| is(path, ANNOUNCED));
+    let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, ANNOUNCED));
     let ids = marks.filter_map(|path| path.file_stem()?.to_str()?.parse().ok());
     ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
@@ -85,7 +85,7 @@ pub(super) fn sweep(directory: &Path, is_open: &dyn Fn(&str) -> bool) -> io::Res
     Ok(())
 }
 
-pub(super) fn is(path: &Path, kind: &str) -> bool {
+pub(super) fn has_kind(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|extension| extension == kind)
 }
 
@@ -138,29 +138,31 @@ impl CallFiles {
     }
 
     /// Returns the progress of the process.
-    pub(super) fn progress(&self) -> io::Result<Progress> {
+    pub(super) fn progress(&self) -> io::Result<ProcessProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
         let prepared = file_state(open_if_there(&self.prepared_path())?.as_ref())?;
         let file = open_if_there(&self.answer_path())?;
         let answer = file_state(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared, answer }) {
-            call_rules::Progress::Pending => Progress::Pending,
+            call_rules::Progress::Pending => ProcessProgress::Pending,
             call_rules::Progress::Ended => {
-                Progress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
+                ProcessProgress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
             }
             // Files show no call of another machine.
-            call_rules::Progress::NeverAsked | call_rules::Progress::Elsewhere => Progress::NeverAsked,
+            call_rules::Progress::NeverStarted | call_rules::Progress::Elsewhere => {
+                ProcessProgress::NeverStarted
+            }
         })
     }
 
     /// Opens the file of the call. Only for a caller that knows that the run which announced it has ended.
-    pub(super) fn watch(self) -> io::Result<Watched> {
+    pub(super) fn watch(self) -> io::Result<WatchedCall> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
         let file = match open_if_there(&self.prepared_path())? {
             Some(prepared) => Some(prepared),
             None => open_if_there(&self.answer_path())?,
         };
-        Ok(Watched { files: self, file })
+        Ok(WatchedCall { files: self, file })
     }
 
     /// Returns the output so far. The process may still run.
@@ -173,7 +175,7 @@ impl CallFiles {
 
     /// Removes the mark of an announced call whose outcome is in the journal. The output stays for the
     /// operator to read.
-    pub(super) fn is_published(&self) {
+    pub(super) fn remove_announcement(&self) {
         let _ = fs::remove_file(self.file(ANNOUNCED));
     }
 
@@ -191,25 +193,25 @@ impl CallFiles {
     }
 }
 
-impl Watched {
+impl WatchedCall {
     pub(super) fn files(&self) -> &CallFiles {
         &self.files
     }
 
     /// Returns the progress of the process, or none if its files were removed too early to know.
-    pub(super) fn progress(&self) -> io::Result<Option<Progress>> {
+    pub(super) fn progress(&self) -> io::Result<Option<ProcessProgress>> {
         let Some(file) = &self.file else {
-            return Ok(self.files.file(ANNOUNCED).exists().then_some(Progress::NeverAsked));
+            return Ok(self.files.file(ANNOUNCED).exists().then_some(ProcessProgress::NeverStarted));
         };
         if is_held(file)? {
-            return Ok(Some(Progress::Pending));
+            return Ok(Some(ProcessProgress::Pending));
         }
         let bytes = self.answer_so_far()?;
         if !bytes.is_empty() || self.files.answer_path().exists() {
-            return Ok(Some(Progress::Ended(bytes)));
+            return Ok(Some(ProcessProgress::Ended(bytes)));
         }
         let never_asked = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
-        Ok(never_asked.then_some(Progress::NeverAsked))
+        Ok(never_asked.then_some(ProcessProgress::NeverStarted))
     }
 
     /// Returns the output so far. The process may still run.

@@ -8,7 +8,7 @@ use super::file::{
     AbsentMethod, AgentTask, Disk, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm,
 };
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
-use super::place::Place;
+use super::place::CpiPlace;
 use super::salted::{Leaves, VmSpec, VmSpecDigests};
 use crate::protocol::{DiskHint, RequestId, VmCid};
 
@@ -115,7 +115,7 @@ pub enum Change {
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
     /// A CPI made something in this place.
-    PlaceUsed(Place),
+    PlaceUsed(CpiPlace),
     /// The VM's agent began a task that takes long, or the run that waited for it saw its end.
     AgentTask(Option<AgentTask>),
     /// An update of the VM in place failed.
@@ -204,7 +204,7 @@ impl State {
                 let mut known =
                     self.stemcells.iter_mut().filter(|known| known.handle() == stemcell).peekable();
                 if known.peek().is_none() {
-                    return Err(not_recorded(&stemcell.into()));
+                    return Err(not_recorded_error(&stemcell.into()));
                 }
                 known.for_each(|known| known.kept = kept);
             }
@@ -231,7 +231,7 @@ impl State {
                 let vm = Resource::Vm(handle);
                 match current.map(Resource::Vm) {
                     Some(current) if current == vm => self.forget_vm(),
-                    Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded(&vm)),
+                    Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded_error(&vm)),
                     _ => {}
                 }
                 self.unmark(&vm);
@@ -255,11 +255,11 @@ impl State {
             }
             Change::DiskAttached { disk, hint } => {
                 let known = self.disks.iter_mut().find(|known| known.handle() == disk);
-                known.ok_or_else(|| not_recorded(&disk.into()))?.hint = hint;
+                known.ok_or_else(|| not_recorded_error(&disk.into()))?.hint = hint;
             }
             Change::DiskUsed(handle) => {
                 let disk = self.disks.iter_mut().find(|disk| disk.handle() == handle);
-                let disk = disk.ok_or_else(|| not_recorded(&handle.clone().into()))?;
+                let disk = disk.ok_or_else(|| not_recorded_error(&handle.clone().into()))?;
                 disk.replaced_on = None;
                 self.current_disk_id = disk.id.clone();
                 self.unmark(&handle.into());
@@ -303,7 +303,7 @@ impl State {
             Change::DeletionFailed(undeleted) => {
                 let resource = &undeleted.resource;
                 if !self.records(resource) {
-                    return Err(not_recorded(resource));
+                    return Err(not_recorded_error(resource));
                 }
                 if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
                     if !undeleted.not_found {
@@ -330,7 +330,7 @@ impl State {
             }
             Change::Forgotten(resource) => {
                 if !self.records(&resource) {
-                    return Err(not_recorded(&resource));
+                    return Err(not_recorded_error(&resource));
                 }
                 let used = match &resource {
                     Resource::Vm(vm) => self.vm_handle().as_ref() == Some(vm),
@@ -468,7 +468,7 @@ impl State {
     }
 }
 
-fn not_recorded(resource: &Resource) -> Rejected {
+fn not_recorded_error(resource: &Resource) -> Rejected {
     Rejected::Unknown { what: resource.kind().name(), name: resource.cid().to_owned() }
 }
 

@@ -36,7 +36,7 @@ fn disk(cid: &str) -> Disk {
 }
 
 #[test]
-fn a_second_vm_is_refused_because_the_first_would_be_forgotten() {
+fn rejects_a_second_vm() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(vm("vm-1")).unwrap();
@@ -93,7 +93,7 @@ fn recorded(state: &State) -> Option<&str> {
 }
 
 #[test]
-fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
+fn vm_not_found_is_replaced_but_stays_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), false)).unwrap();
@@ -109,7 +109,7 @@ fn a_vm_that_is_not_found_makes_way_and_stays_on_record() {
 }
 
 #[test]
-fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
+fn chosen_disk_is_used_by_the_next_deploy() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     for cid in ["disk-1", "disk-2", "disk-3"] {
@@ -153,7 +153,7 @@ fn a_chosen_disk_waits_for_the_next_deploy_and_the_present_one_is_kept() {
 }
 
 #[test]
-fn an_orphaned_vm_stays_on_record_until_it_is_deleted() {
+fn orphaned_vm_stays_on_record_until_it_is_deleted() {
     let orphan = |cid: &str| {
         let (said, since) = (String::new(), String::new());
         Change::VmOrphaned { vm: handle(cid), said, since }
@@ -171,7 +171,7 @@ fn an_orphaned_vm_stays_on_record_until_it_is_deleted() {
 }
 
 #[test]
-fn a_reused_cid_loses_its_mark() {
+fn recreating_a_cid_clears_its_undeleted_mark() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
@@ -180,7 +180,7 @@ fn a_reused_cid_loses_its_mark() {
 }
 
 #[test]
-fn a_mark_goes_with_its_record_and_needs_one() {
+fn undeleted_mark_belongs_to_a_record() {
     let mut state = State::new();
     assert!(state.apply(undeleted(Resource::Disk(handle("disk-1")), true)).is_err());
     state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
@@ -193,7 +193,7 @@ fn a_mark_goes_with_its_record_and_needs_one() {
 }
 
 #[test]
-fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
+fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
@@ -219,7 +219,7 @@ fn only_what_is_on_record_is_forgotten_and_then_nothing_counts_as_deployed() {
 }
 
 #[test]
-fn a_vm_is_adopted_only_where_there_is_none() {
+fn adopts_a_vm_only_if_none_is_on_record() {
     let mut state = State::new();
     let adopt = |cid: &str| Change::VmAdopted { handle: handle(cid), vm: None };
     state.apply(adopt("vm-1")).unwrap();
@@ -255,7 +255,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
 }
 
 #[test]
-fn equal_cids_of_two_cpis_are_two_resources() {
+fn same_cid_of_two_cpis_is_two_resources() {
     let mut state = State::new();
     of_cpi(&mut state, None);
     of_cpi(&mut state, Some("a"));
@@ -293,7 +293,7 @@ fn equal_cids_of_two_cpis_are_two_resources() {
 }
 
 #[test]
-fn a_renamed_cpi_keeps_its_resources() {
+fn renamed_cpi_keeps_its_resources() {
     let mut state = State::new();
     of_cpi(&mut state, None);
     state.apply(vm("vm-1")).unwrap();
@@ -325,7 +325,7 @@ fn a_renamed_cpi_keeps_its_resources() {
 }
 
 #[test]
-fn a_state_of_an_older_version_is_rewritten_byte_for_byte() {
+fn old_states_are_rewritten_byte_for_byte() {
     // A VM recorded by another tool, disks replaced with and without a VM, marks, suspects, snapshots.
     let text = r#"{
     "director_id": "d",
@@ -438,7 +438,7 @@ fn a_state_of_an_older_version_is_rewritten_byte_for_byte() {
 }
 
 #[test]
-fn deleting_another_vm_than_the_recorded_one_is_refused() {
+fn rejects_deletion_of_a_vm_that_is_not_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     assert!(state.apply(Change::VmDeleted(handle("vm-2"))).is_err());
@@ -446,7 +446,7 @@ fn deleting_another_vm_than_the_recorded_one_is_refused() {
 }
 
 #[test]
-fn a_host_key_is_learned_once_and_goes_with_its_vm() {
+fn host_key_is_recorded_once_per_vm() {
     let learned = |vm: &str, key: &str| Change::HostKeyLearned {
         vm: vm.parse().unwrap(),
         key: format!("ssh-ed25519 {key}"),
@@ -469,7 +469,7 @@ fn a_host_key_is_learned_once_and_goes_with_its_vm() {
 }
 
 #[test]
-fn a_stemcell_uploaded_again_under_the_same_cid_stays_one_record() {
+fn reupload_with_the_same_cid_keeps_one_record() {
     let stemcell = |id: &str, version: &str| {
         Change::StemcellCreated(Stemcell {
             id: id.into(),
@@ -503,7 +503,7 @@ fn deleting_the_current_disk_clears_the_reference() {
 }
 
 #[test]
-fn a_state_of_bosh_is_read_and_foreign_keys_survive() {
+fn reads_states_of_bosh_and_keeps_unknown_keys() {
     let text = br#"{
         "director_id": "d", "installation_id": "i", "current_vm_cid": "vm-9",
         "current_stemcell_id": "", "current_disk_id": "x", "current_release_ids": null,
@@ -519,7 +519,7 @@ fn a_state_of_bosh_is_read_and_foreign_keys_survive() {
 }
 
 #[test]
-fn inconsistent_states_are_refused() {
+fn rejects_inconsistent_states() {
     for (text, expected) in [
         (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
         (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),

@@ -33,7 +33,7 @@ impl Credentials {
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
     pub fn changed<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
-        let same = |one: &&VariableValue| self.had(one) != Some(true);
+        let same = |one: &&VariableValue| self.had_value(one) != Some(true);
         self.recorded(values).filter(same).map(|one| one.name.as_str()).collect()
     }
 
@@ -61,7 +61,7 @@ impl Credentials {
     }
 
     /// Returns true if the variable had its present value; `None` if it has none.
-    fn had(&self, one: &VariableValue) -> Option<bool> {
+    fn had_value(&self, one: &VariableValue) -> Option<bool> {
         let value = one.value.as_ref()?;
         Some(self.digests.get(&one.name) == Some(&self.salt.digest(&one.name, value)))
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_shows_no_value_and_tells_what_changed() {
+    fn digests_reveal_no_value_but_show_changes() {
         let deployed = values(&[("a", Some("hunter2"), true), ("b", Some("2"), true), ("c", None, false)]);
         let record = Credentials::of(&deployed, Some("/vars.yml".into())).unwrap();
         assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_forgotten_if_every_value_of_it_is_missing() {
+    fn vars_store_is_missing_if_all_its_values_are() {
         let deployed = values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
         let record = Credentials::of(&deployed, None).unwrap();
         let forgotten = |all: &[(&str, Option<&str>, bool)]| record.forgotten(&values(all)).join(" ");

@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The prefix of the names of stages. Names of steps have no prefix.
 const STAGE: &str = "stage:";
 /// The number of runs remembered for each name.
-const RUNS: usize = 5;
+const REMEMBERED_RUNS: usize = 5;
 /// The number of names remembered. If there are more, names that the last run did not measure are dropped.
-const THINGS: usize = 400;
+const MAX_NAMES: usize = 400;
 
 /// Durations of the last runs by name, in milliseconds, the newest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -48,9 +48,9 @@ impl Durations {
         for (name, took) in run {
             let runs = &mut self.0.entry(name).or_default().0;
             runs.push(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-            runs.drain(..runs.len().saturating_sub(RUNS));
+            runs.drain(..runs.len().saturating_sub(REMEMBERED_RUNS));
         }
-        if self.0.len() > THINGS {
+        if self.0.len() > MAX_NAMES {
             self.0.retain(|name, _| names.contains(name));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unusual_run_does_not_change_the_median() {
+    fn median_ignores_one_unusual_run() {
         let usual = |runs: &[u64]| of(runs).usual("a").map(|took| took.as_millis());
         assert_eq!(usual(&[]), None);
         assert_eq!(usual(&[7]), Some(7));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_the_first_version_is_read() {
+    fn reads_the_format_of_the_first_version() {
         let durations: Durations = serde_json::from_str(r#"{"a": 7, "b": [1, 2, 3]}"#).unwrap();
         assert_eq!(durations.usual("a"), Some(Duration::from_millis(7)));
         assert_eq!(durations.usual("b"), Some(Duration::from_millis(2)));
@@ -113,9 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_names_is_limited() {
+    fn number_of_names_is_limited() {
         let mut durations = Durations::default();
-        for number in 0..=THINGS {
+        for number in 0..=MAX_NAMES {
             durations.record([(Durations::stage(&format!("package {number}")), Duration::ZERO)].into());
         }
         assert_eq!(durations.stages().count(), 1);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::credentials::Credentials;
 use super::durations::Durations;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
-use super::place::Place;
+use super::place::CpiPlace;
 use super::salted::{Leaves, VmSpecDigests};
 use super::storage::{BACKUP, Storage};
 use crate::protocol::{
@@ -224,7 +224,7 @@ pub struct Extension {
     pub absent_methods: Vec<AbsentMethod>,
     /// The places of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<CpiPlace>,
     /// A task of the VM's agent that a run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_task: Option<AgentTask>,
@@ -436,11 +436,11 @@ impl State {
 
     /// Reads the state, or returns `None` if there is none.
     pub fn read(storage: &Storage) -> Result<Option<Self>> {
-        Ok(Self::read_with_sealing(storage)?.map(|(state, _)| state))
+        Ok(Self::read_with_form(storage)?.map(|(state, _)| state))
     }
 
     /// Like [`State::read`], and also returns whether the state is stored in plain or encrypted.
-    pub(super) fn read_with_sealing(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
+    pub(super) fn read_with_form(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
         let found = storage.read("").map_err(|error| match error.kind() {
             // The state is encrypted, and not for an identity of this run.
             io::ErrorKind::InvalidInput => {
@@ -592,7 +592,7 @@ impl State {
     }
 
     /// Returns where the resources of a CPI live, if that is on record.
-    pub fn place(&self, cpi: Option<&str>) -> Option<&Place> {
+    pub fn place(&self, cpi: Option<&str>) -> Option<&CpiPlace> {
         self.monopile.places.iter().find(|place| place.cpi.as_deref() == cpi)
     }
 

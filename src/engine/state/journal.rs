@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call_rules::{self, Evidence, Published};
-use super::calls::{self, ANSWER, CallFiles, INTENT, Progress, UNASKED};
+use super::calls::{self, ANSWER, CallFiles, INTENT, NEVER_MADE, ProcessProgress};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
@@ -77,9 +77,9 @@ pub struct OpenCall {
 
 /// The progress of an open call's process.
 #[derive(Debug)]
-pub enum Answer {
+pub enum CallProgress {
     /// The process was never started.
-    NeverAsked,
+    NeverStarted,
     /// The process still runs.
     Pending,
     /// The process has ended. Holds its output, which may be incomplete.
@@ -111,8 +111,8 @@ impl Journal {
         let announcement = Announcement { intent, by: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        self.storage.prove_lock()?;
-        if self.storage.answers_apart() {
+        self.storage.verify_lock()?;
+        if self.storage.answers_outside_journal() {
             call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
         self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)
@@ -157,7 +157,7 @@ impl Journal {
         }
         // Succeeds only if the folder is empty.
         self.storage.tidy(JOURNAL);
-        if self.storage.answers_apart() {
+        if self.storage.answers_outside_journal() {
             calls::sweep(self.storage.calls(), &is_open)?;
         }
         Ok(open.is_empty())
@@ -169,7 +169,7 @@ impl Journal {
             |error| Error::io(format!("reading the journal '{}'", self.storage.name(JOURNAL)), error);
         let mut calls = Vec::new();
         for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
-            if !calls::is(Path::new(&name), INTENT) {
+            if !calls::has_kind(Path::new(&name), INTENT) {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
@@ -232,29 +232,31 @@ impl OpenCall {
     }
 
     /// Returns the progress of the process, as far as this machine or the journal knows it.
-    pub fn answer(&self) -> io::Result<Answer> {
-        if self.storage.answers_apart() && !self.files.is_known() {
+    pub fn answer(&self) -> io::Result<CallProgress> {
+        if self.storage.answers_outside_journal() && !self.files.is_known() {
             return self.answer_elsewhere();
         }
         Ok(match self.files.progress()? {
-            Progress::NeverAsked => Answer::NeverAsked,
-            Progress::Pending => Answer::Pending,
-            Progress::Ended(bytes) => Answer::Ended(bytes),
+            ProcessProgress::NeverStarted => CallProgress::NeverStarted,
+            ProcessProgress::Pending => CallProgress::Pending,
+            ProcessProgress::Ended(bytes) => CallProgress::Ended(bytes),
         })
     }
 
     /// Reads from the journal what another machine recorded about the call.
-    fn answer_elsewhere(&self) -> io::Result<Answer> {
+    fn answer_elsewhere(&self) -> io::Result<CallProgress> {
         let answer = self.storage.read(&self.document(ANSWER))?;
         let published = match &answer {
             Some(_) => Some(Published::Answer),
-            None => self.storage.read(&self.document(UNASKED))?.map(|_| Published::NeverAsked),
+            None => self.storage.read(&self.document(NEVER_MADE))?.map(|_| Published::NeverStarted),
         };
         Ok(match call_rules::progress(Evidence::Journal(published)) {
-            call_rules::Progress::NeverAsked => Answer::NeverAsked,
-            call_rules::Progress::Pending => Answer::Pending,
-            call_rules::Progress::Ended => Answer::Ended(answer.map_or_else(Vec::new, |found| found.bytes)),
-            call_rules::Progress::Elsewhere => Answer::Elsewhere,
+            call_rules::Progress::NeverStarted => CallProgress::NeverStarted,
+            call_rules::Progress::Pending => CallProgress::Pending,
+            call_rules::Progress::Ended => {
+                CallProgress::Ended(answer.map_or_else(Vec::new, |found| found.bytes))
+            }
+            call_rules::Progress::Elsewhere => CallProgress::Elsewhere,
         })
     }
 
@@ -285,9 +287,9 @@ impl OpenCall {
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
         self.storage.remove(&self.document(INTENT)).map_err(failed)?;
-        if self.inherited && self.storage.answers_apart() {
+        if self.inherited && self.storage.answers_outside_journal() {
             // An answer may hold secrets.
-            for kind in [ANSWER, UNASKED] {
+            for kind in [ANSWER, NEVER_MADE] {
                 self.storage.remove(&self.document(kind)).map_err(failed)?;
             }
         }
@@ -331,23 +333,28 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_made_only_once_its_process_says_so() {
+    fn call_counts_as_made_after_the_answer_file_rename() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, call) = call(directory.path());
-        assert!(matches!(call.answer().unwrap(), Answer::NeverAsked), "announced only");
+        assert!(matches!(call.answer().unwrap(), CallProgress::NeverStarted), "announced only");
         let file = call.answer_file().unwrap();
-        assert!(matches!(call.answer().unwrap(), Answer::Pending), "another process is about to start it");
+        assert!(
+            matches!(call.answer().unwrap(), CallProgress::Pending),
+            "another process is about to start it"
+        );
         drop(file);
-        eventually("killed before it started", || matches!(call.answer().unwrap(), Answer::NeverAsked));
+        eventually("killed before it started", || {
+            matches!(call.answer().unwrap(), CallProgress::NeverStarted)
+        });
 
         fs::rename(call.prepared_path(), call.answer_path()).unwrap();
         let running = File::open(call.answer_path()).unwrap();
         running.lock().unwrap();
-        assert!(matches!(call.answer().unwrap(), Answer::Pending));
+        assert!(matches!(call.answer().unwrap(), CallProgress::Pending));
         fs::write(call.answer_path(), "half").unwrap();
         assert_eq!(call.answer_so_far().unwrap(), b"half");
         drop(running);
-        let ended = || matches!(call.answer().unwrap(), Answer::Ended(bytes) if bytes == b"half");
+        let ended = || matches!(call.answer().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
         eventually("it has ended", ended);
 
         assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
@@ -356,16 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_answer_is_not_read_to_its_end() {
+    fn oversized_answers_are_not_read_whole() {
         let directory = tempfile::tempdir().unwrap();
         let (_, call) = call(directory.path());
         File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
-        let Answer::Ended(bytes) = call.answer().unwrap() else { panic!("it has ended") };
+        let CallProgress::Ended(bytes) = call.answer().unwrap() else { panic!("it has ended") };
         assert_eq!(bytes.len() as u64, crate::cpi::ANSWER_LIMIT + 1);
     }
 
     #[test]
-    fn an_intent_that_cannot_be_read_is_named_and_not_dropped() {
+    fn unreadable_intent_is_reported_and_kept() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, _) = call(directory.path());
         let error = journal.open_calls::<u8>().unwrap_err();

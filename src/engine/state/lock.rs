@@ -64,24 +64,24 @@ fn user() -> String {
 
 /// Handles a lock that another run holds. Gets the error that names the holder, and returns it to give up, or
 /// `Ok` to try again.
-pub type Waiting<'w> = dyn FnMut(Error) -> Result<()> + 'w;
+pub type HeldLockHandler<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held only for its `Drop`")]
-pub(super) enum Lock {
+pub(super) enum StateLock {
     /// The lock of a state in a directory.
     File(FileLock),
     /// The lease of a state in a bucket.
     Lease(Lease),
 }
 
-impl Lock {
+impl StateLock {
     /// Returns the earlier holder if this run took over an expired lease.
     pub(super) fn taken_over(&self) -> Option<&str> {
         match self {
-            Lock::File(_) => None,
-            Lock::Lease(lease) => lease.taken_over.as_deref(),
+            StateLock::File(_) => None,
+            StateLock::Lease(lease) => lease.taken_over.as_deref(),
         }
     }
 }
@@ -90,17 +90,17 @@ impl Lock {
 #[derive(Debug)]
 pub(super) struct FileLock {
     _file: Locked,
-    held: HeldFile,
+    held: HeldLockFile,
 }
 
 /// A lock file that this run holds: its path, and the device and inode of the locked file.
 #[derive(Debug, Clone)]
-pub(super) struct HeldFile {
+pub(super) struct HeldLockFile {
     path: PathBuf,
     file: (u64, u64),
 }
 
-impl HeldFile {
+impl HeldLockFile {
     /// Returns true if the path still leads to the locked file.
     fn is_in_place(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
@@ -129,7 +129,12 @@ impl HeldFile {
 impl FileLock {
     /// Takes the lock at `path`, and gives the file to the owner of `state`. While another run holds it,
     /// calls `held` with the error that names the holder, and tries again if `held` returns `Ok`.
-    pub(super) fn take(path: &Path, state: &Path, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+    pub(super) fn take(
+        path: &Path,
+        state: &Path,
+        holder: &Holder,
+        held: &mut HeldLockHandler<'_>,
+    ) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error| {
             Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, "--state FILE")
@@ -160,14 +165,14 @@ impl FileLock {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(&text))
                 .map_err(failed)?;
-            return Ok(FileLock { _file: file, held: HeldFile { path, file: (ours.dev(), ours.ino()) } });
+            return Ok(FileLock { _file: file, held: HeldLockFile { path, file: (ours.dev(), ours.ino()) } });
         }
     }
 }
 
 impl FileLock {
     /// Returns the file that is held.
-    pub(super) fn file(&self) -> HeldFile {
+    pub(super) fn file(&self) -> HeldLockFile {
         self.held.clone()
     }
 }

@@ -32,12 +32,14 @@ pub use file::{
 };
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;
-pub use journal::{Answer, Intent, Journal, OpenCall};
-pub use lock::{Holder, Waiting};
-pub use place::{Place, PlaceInUse};
+pub use journal::{CallProgress, Intent, Journal, OpenCall};
+pub use lock::{HeldLockHandler, Holder};
+pub use place::{CpiPlace, CurrentPlace};
 pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
-pub use storage::{Address, BESIDE, BUCKET_REQUEST, BUCKET_RETRIES, Document, Shared, Storage, keep};
+pub use storage::{
+    Address, BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings, COMPANION_FILES, Document, Storage, run_keeper,
+};
 pub use store::Store;
 pub use suspect_group::SuspectGroup;
-pub use versions::{KEPT, Version, versions};
+pub use versions::{KEPT_VERSIONS, Version, versions};
 pub use wait::wait_for_answer;

@@ -6,7 +6,7 @@ use super::salted::Leaves;
 
 /// The place of one CPI's resources, as it was when they were made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct CpiPlace {
     /// The name of the CPI; none for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -20,38 +20,38 @@ pub struct Place {
 
 /// The place that a run uses for a CPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlaceInUse {
+pub enum CurrentPlace {
     /// A directory of this machine with this id, if it has one.
     Directory(Option<String>),
     /// An IaaS that these properties select, by path.
     Properties(Vec<(String, String)>),
 }
 
-impl Place {
+impl CpiPlace {
     /// Creates the record. Returns `None` if there is nothing by which to know the place again.
-    pub fn of(cpi: Option<&str>, in_use: &PlaceInUse) -> Option<Self> {
+    pub fn of(cpi: Option<&str>, in_use: &CurrentPlace) -> Option<Self> {
         let (id, properties) = match in_use {
-            PlaceInUse::Directory(id) => (Some(id.clone()?), None),
-            PlaceInUse::Properties(properties) => (None, Some(Leaves::of(pairs(properties)))),
+            CurrentPlace::Directory(id) => (Some(id.clone()?), None),
+            CurrentPlace::Properties(properties) => (None, Some(Leaves::of(pairs(properties)))),
         };
-        Some(Place { cpi: cpi.map(str::to_owned), id, properties })
+        Some(CpiPlace { cpi: cpi.map(str::to_owned), id, properties })
     }
 
     /// Returns true if this is the record of the place.
-    pub fn is(&self, in_use: &PlaceInUse) -> bool {
+    pub fn matches(&self, in_use: &CurrentPlace) -> bool {
         match in_use {
-            PlaceInUse::Directory(id) => self.id == *id,
-            PlaceInUse::Properties(_) => self.id.is_none() && self.differences(in_use).is_empty(),
+            CurrentPlace::Directory(id) => self.id == *id,
+            CurrentPlace::Properties(_) => self.id.is_none() && self.differences(in_use).is_empty(),
         }
     }
 
     /// Returns the paths of properties that are not as recorded, sorted.
-    pub fn differences(&self, in_use: &PlaceInUse) -> Vec<String> {
-        let (PlaceInUse::Properties(properties), Some(known)) = (in_use, &self.properties) else {
+    pub fn differences(&self, in_use: &CurrentPlace) -> Vec<String> {
+        let (CurrentPlace::Properties(properties), Some(known)) = (in_use, &self.properties) else {
             return Vec::new();
         };
         let mut paths: Vec<String> = pairs(properties)
-            .filter(|(path, value)| known.had(path, value) != Some(true))
+            .filter(|(path, value)| known.had_value(path, value) != Some(true))
             .map(|(path, _)| path.to_owned())
             .collect();
         let gone = known.paths().filter(|path| !properties.iter().any(|(name, _)| name == path));
@@ -70,28 +70,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_new_and_missing_properties_are_named() {
+    fn lists_changed_new_and_missing_properties() {
         let properties = |pairs: &[(&str, &str)]| {
             let owned = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
-            PlaceInUse::Properties(pairs.iter().map(owned).collect())
+            CurrentPlace::Properties(pairs.iter().map(owned).collect())
         };
         let before = properties(&[("aws/region", "\"eu\""), ("aws/old", "1"), ("aws/same", "2")]);
-        let place = Place::of(None, &before).unwrap();
-        assert!(place.is(&before));
+        let place = CpiPlace::of(None, &before).unwrap();
+        assert!(place.matches(&before));
         let after = properties(&[("aws/region", "\"us\""), ("aws/new", "1"), ("aws/same", "2")]);
         assert_eq!(place.differences(&after), ["aws/new", "aws/old", "aws/region"]);
-        assert!(!place.is(&after));
+        assert!(!place.matches(&after));
         let text = serde_json::to_string(&place).unwrap();
         assert!(!text.contains("eu"), "{text}");
     }
 
     #[test]
-    fn a_directory_is_known_by_its_id() {
-        let a = PlaceInUse::Directory(Some("a".into()));
-        let place = Place::of(None, &a).unwrap();
-        assert!(place.is(&a));
-        assert!(!place.is(&PlaceInUse::Directory(None)));
-        assert!(!place.is(&PlaceInUse::Directory(Some("b".into()))));
-        assert_eq!(Place::of(None, &PlaceInUse::Directory(None)), None);
+    fn directory_is_recognised_by_its_id() {
+        let a = CurrentPlace::Directory(Some("a".into()));
+        let place = CpiPlace::of(None, &a).unwrap();
+        assert!(place.matches(&a));
+        assert!(!place.matches(&CurrentPlace::Directory(None)));
+        assert!(!place.matches(&CurrentPlace::Directory(Some("b".into()))));
+        assert_eq!(CpiPlace::of(None, &CurrentPlace::Directory(None)), None);
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use base::encoding::sorted_json;
 
 /// The length to which digests are shortened, in bytes.
-const KEPT: usize = 16;
+const DIGEST_BYTES: usize = 16;
 
 /// The salt of one record: 32 hexadecimal digits. Digests of different records cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Salt {
     pub(super) fn digest(&self, name: &str, value: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
         let tag = hmac::sign(&key, format!("{name}\0{value}").as_bytes());
-        hex::encode(tag.as_ref().get(..KEPT).unwrap_or_default())
+        hex::encode(tag.as_ref().get(..DIGEST_BYTES).unwrap_or_default())
     }
 }
 
@@ -63,7 +63,7 @@ impl Leaves {
     }
 
     /// Returns true if the leaf at this path had this value, `None` if there was no such leaf.
-    pub fn had(&self, path: &str, value: &str) -> Option<bool> {
+    pub fn had_value(&self, path: &str, value: &str) -> Option<bool> {
         self.digests.get(path).map(|known| *known == self.salt.digest(path, value))
     }
 
@@ -183,11 +183,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn leaves_show_changes_without_values() {
+    fn leaf_digests_show_changes_but_no_values() {
         let leaves = Leaves::of([("/name", "\"bosh\""), ("/password", "\"hunter2\"")]);
-        assert_eq!(leaves.had("/name", "\"bosh\""), Some(true));
-        assert_eq!(leaves.had("/name", "\"other\""), Some(false));
-        assert_eq!(leaves.had("/new", "1"), None);
+        assert_eq!(leaves.had_value("/name", "\"bosh\""), Some(true));
+        assert_eq!(leaves.had_value("/name", "\"other\""), Some(false));
+        assert_eq!(leaves.had_value("/new", "1"), None);
         let text = serde_json::to_string(&leaves).unwrap();
         assert!(!text.contains("bosh") && !text.contains("hunter2"), "{text}");
         assert_ne!(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_is_no_difference() {
+    fn key_order_does_not_matter() {
         let made = |cloud_properties| VmSpec { cloud_properties, ..VmSpec::default() };
         let record = VmSpecDigests::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
         assert_eq!(record.differences(&made(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_parts_differ() {
+    fn missing_parts_count_as_changed() {
         let mut document = serde_json::to_value(VmSpecDigests::of(&VmSpec::default())).unwrap();
         document.as_object_mut().unwrap().remove("env");
         let record: VmSpecDigests = serde_json::from_value(document).unwrap();

@@ -3,7 +3,7 @@
 use super::change::Change;
 use super::file::State;
 use super::journal::Journal;
-use super::lock::{Holder, Lock, Waiting};
+use super::lock::{HeldLockHandler, Holder, StateLock};
 use super::storage::{BACKUP, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
@@ -18,7 +18,7 @@ pub struct Store {
     exists: bool,
     /// True if this run need not keep a version before it writes, because it kept one or created the state.
     kept: bool,
-    lock: Lock,
+    lock: StateLock,
 }
 
 impl Store {
@@ -28,12 +28,12 @@ impl Store {
     }
 
     /// Like [`Store::open`], but while another run holds the state, `held` decides whether to try again.
-    pub fn open_waiting(storage: &Storage, holder: &Holder, held: &mut Waiting<'_>) -> Result<Self> {
+    pub fn open_waiting(storage: &Storage, holder: &Holder, held: &mut HeldLockHandler<'_>) -> Result<Self> {
         let storage = storage.resolved()?;
         let lock = storage.lock(holder, held)?;
-        let read = State::read_with_sealing(&storage)?;
+        let read = State::read_with_form(&storage)?;
         let exists = read.is_some();
-        storage.settle_sealing(read.as_ref().map(|(_, kept)| *kept))?;
+        storage.reencrypt(read.as_ref().map(|(_, kept)| *kept))?;
         let journal = Journal::held_by(&storage, holder);
         let settled = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
@@ -55,15 +55,16 @@ impl Store {
     pub fn restore(
         storage: &Storage,
         holder: &Holder,
-        held: &mut Waiting<'_>,
+        held: &mut HeldLockHandler<'_>,
         version: &str,
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
         let storage = storage.resolved()?;
         let lock = storage.lock(holder, held)?;
-        let kept =
-            storage.kept().map_err(|error| Error::io(format!("reading the state '{storage}'"), error))?;
-        storage.settle_sealing(kept)?;
+        let kept = storage
+            .stored_form()
+            .map_err(|error| Error::io(format!("reading the state '{storage}'"), error))?;
+        storage.reencrypt(kept)?;
         let kept = versions::versions(&storage)?;
         let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_is_told_who_holds_the_state() {
+    fn second_run_gets_an_error_that_names_the_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let first = Store::open(&at(&path), &holder()).unwrap();
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_a_killed_writer_are_swept() {
+    fn sweep_removes_temporary_files_of_killed_writers_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let journal = directory.path().join("m-state.json.journal");
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_and_its_predecessor_is_kept() {
+    fn state_file_is_private_and_has_a_backup() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
     #[test]
-    fn a_backup_that_is_already_the_present_version_leaves_no_third_name() {
+    fn existing_backup_link_leaves_no_extra_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_replaces_an_unusable_state() {
+    fn restore_replaces_an_unreadable_state() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_state_shares_its_lock_and_stays_a_link() {
+    fn symlinked_state_shares_the_lock_and_stays_a_link() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("real.json");
         let link = directory.path().join("link.json");
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_registry_is_kept_while_the_vm_may_exist() {
+    fn registry_content_is_kept_while_the_vm_may_exist() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_with_an_open_call_is_not_removed() {
+    fn state_with_an_open_call_cannot_be_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();

@@ -51,7 +51,7 @@ impl<'s> SuspectGroup<'s> {
     }
 
     /// Returns the different answers of the CPI, oldest first.
-    pub fn said(&self) -> Vec<&'s str> {
+    pub fn cpi_answers(&self) -> Vec<&'s str> {
         let mut said: Vec<&str> = Vec::new();
         for suspect in &self.0 {
             if !said.contains(&suspect.said.as_str()) {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_alike_is_shown_once() {
+    fn similar_suspects_are_grouped() {
         let suspects = [
             suspect("r1", Some("a"), "a VM whose agent id is a", None),
             suspect("r2", None, "a disk of 1 MiB", None),
@@ -107,6 +107,6 @@ mod tests {
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
-        assert_eq!(groups[0].said(), ["no quota"]);
+        assert_eq!(groups[0].cpi_answers(), ["no quota"]);
     }
 }

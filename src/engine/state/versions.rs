@@ -1,5 +1,5 @@
 //! Earlier versions of a state, kept in `<state>.versions/` before each run that changes it. The newest
-//! [`KEPT`] stay, under growing numbers.
+//! [`KEPT_VERSIONS`] stay, under growing numbers.
 
 use std::io;
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use super::storage::{BACKUP, Storage, VERSIONS};
 use base::{Error, Result};
 
 /// The number of versions that are kept.
-pub const KEPT: usize = 10;
+pub const KEPT_VERSIONS: usize = 10;
 /// The name of the version before the last write, if the storage keeps one.
 const BEFORE: &str = "bak";
 
@@ -43,8 +43,8 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-/// Keeps the present state as a version, even if it cannot be parsed, and removes versions beyond [`KEPT`].
-/// Returns the number of the version. The caller must hold the lock.
+/// Keeps the present state as a version, even if it cannot be parsed, and removes versions beyond
+/// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
     let found = storage.read("")?.ok_or(io::ErrorKind::NotFound)?;
@@ -57,7 +57,7 @@ pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     // A copy, not a link: editing the state file in place must not change the kept version.
     storage.write(&document(number), &found.bytes)?;
     storage.date(&document(number), found.written);
-    for old in numbers.iter().rev().skip(KEPT - 1) {
+    for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
         storage.remove(&document(*old))?;
     }
     Ok(number)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept_under_growing_numbers() {
+    fn newest_versions_are_kept_with_increasing_numbers() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("m-state.json");
         let storage = Storage::from(path.as_path());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_state_is_kept_as_well() {
+    fn unreadable_states_are_kept_as_versions() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("m-state.json");
         let storage = Storage::from(path.as_path());

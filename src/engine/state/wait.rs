@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outcome_counts_once_the_process_has_ended() {
+    fn waits_for_the_process_or_a_settled_answer() {
         let (mut looks, mut pauses) = (0, 0);
         let ended = || {
             looks += 1;
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_pause_ends_the_wait() {
+    fn interrupted_pause_ends_the_wait() {
         let outcome: Result<(), _> = wait_for_answer(|| Ok(None), || Ok(None), || Err("interrupted"));
         assert_eq!(outcome, Err("interrupted"));
     }

@@ -21,7 +21,7 @@ pub struct Az {
 
 impl Az {
     /// Merges a zone's cloud properties with `own`, which take precedence.
-    pub(super) fn under(az: Option<&Az>, own: Map<String, Value>) -> Map<String, Value> {
+    pub(super) fn merge_cloud_properties(az: Option<&Az>, own: Map<String, Value>) -> Map<String, Value> {
         let mut merged = az.map(|az| az.cloud_properties.clone()).unwrap_or_default();
         merged.extend(own);
         merged

@@ -91,15 +91,19 @@ impl Network {
                 if !subnet.dns.is_empty() {
                     interface.insert("dns".into(), json!(subnet.dns));
                 }
-                interface
-                    .insert("cloud_properties".into(), Az::under(az, subnet.cloud_properties.clone()).into());
+                interface.insert(
+                    "cloud_properties".into(),
+                    Az::merge_cloud_properties(az, subnet.cloud_properties.clone()).into(),
+                );
             }
             None => {
                 if self.kind == NetworkKind::Dynamic && !self.dns.is_empty() {
                     interface.insert("dns".into(), json!(self.dns));
                 }
-                interface
-                    .insert("cloud_properties".into(), Az::under(az, self.cloud_properties.clone()).into());
+                interface.insert(
+                    "cloud_properties".into(),
+                    Az::merge_cloud_properties(az, self.cloud_properties.clone()).into(),
+                );
             }
         }
         if let Some(ip) = ip {

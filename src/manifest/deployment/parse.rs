@@ -109,14 +109,15 @@ fn read(
         .map(|field| network::interfaces(field, &networks, &network_names, az.as_ref(), problems));
     let mut disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
     if let Some(disk) = &mut disk {
-        disk.cloud_properties = Az::under(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
+        disk.cloud_properties =
+            Az::merge_cloud_properties(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
     }
     let update_watch_time = watch_time(root, problems);
     let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
     let properties = root.object("properties", problems);
 
     let (stemcell, cloud_properties, mut env) = pool?;
-    let cloud_properties = Az::under(az.as_ref(), cloud_properties);
+    let cloud_properties = Az::merge_cloud_properties(az.as_ref(), cloud_properties);
     if !tags.is_empty()
         && let Value::Object(bosh) = env.entry("bosh").or_insert_with(|| json!({}))
     {
@@ -261,14 +262,11 @@ fn resource_pool(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -
                 None
             }
         };
-        if let Some(network) = pool.required_text("network", problems) {
-            if !networks.contains(&network) {
-                let hint = did_you_mean(&network, networks.iter().map(String::as_str));
-                pool.problem(
-                    problems,
-                    format!("names network '{network}', which is not in `networks`{hint}"),
-                );
-            }
+        if let Some(network) = pool.required_text("network", problems)
+            && !networks.contains(&network)
+        {
+            let hint = did_you_mean(&network, networks.iter().map(String::as_str));
+            pool.problem(problems, format!("names network '{network}', which is not in `networks`{hint}"));
         }
         let cloud_properties = pool.object("cloud_properties", problems);
         let env = pool.object("env", problems);
@@ -449,7 +447,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
     }
 
     #[test]
-    fn an_entry_with_a_problem_causes_no_second_problem() {
+    fn entry_with_a_problem_causes_no_second_problem() {
         for (from, to, problem) in [
             ("gateway: 10.0.0.1", "gateway: 10.0.0", "`gateway` '10.0.0' is not an IP address"),
             (", stemcell: {url: s.tgz}", "", "`resource_pools[0]` needs a `stemcell`"),
@@ -463,7 +461,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_not_taken_for_a_missing_one() {
+    fn value_of_the_wrong_kind_is_not_taken_for_a_missing_one() {
         for (from, to, problem) in [
             ("mbus:", "cert: a-password, mbus:", "`cloud_provider.cert` must be a mapping, not a string"),
             (MANIFEST, "[]", "m.yml:1:1: the manifest must be a mapping, not a list"),

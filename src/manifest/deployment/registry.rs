@@ -84,7 +84,9 @@ pub(super) fn read(
     let field = own.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
         (Some(field), _) => registry(field, redactor, problems),
-        (None, Some(tunnel)) => Some(complete(tunnel, HOST.to_owned(), PORT, None, generated(redactor))),
+        (None, Some(tunnel)) => {
+            Some(complete(tunnel, HOST.to_owned(), PORT, None, generate_password(redactor)))
+        }
         (None, None) => None,
     };
     if let Some(registry) = &registry {
@@ -107,7 +109,8 @@ fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> 
     let port = port(field, PORT, problems);
     let username = not_blank(field, "username", problems);
     let password = not_blank(field, "password", problems);
-    let password = password.map_or_else(|| generated(redactor), |password| Secret::new(password, redactor));
+    let password =
+        password.map_or_else(|| generate_password(redactor), |password| Secret::new(password, redactor));
     if let Some(name) = &username
         && name.contains(':')
         && let Some(field) = field.get("username")
@@ -134,7 +137,7 @@ fn complete(
 }
 
 /// Generates the password if the manifest has none.
-fn generated(redactor: &Redactor) -> Secret {
+fn generate_password(redactor: &Redactor) -> Secret {
     Secret::new(uuid::Uuid::new_v4().to_string(), redactor)
 }
 
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_alone_brings_a_registry() {
+    fn ssh_tunnel_implies_a_registry() {
         let (registry, tunnel, properties, problem) =
             parse("ssh_tunnel: {host: 10.0.0.6, user: vcap, private_key: ~/key.pem}\n");
         assert_eq!(problem, "");
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_manifest_says_is_kept() {
+    fn registry_settings_of_the_manifest_are_kept() {
         let (registry, tunnel, properties, problem) = parse(
             "properties: {registry: {host: localhost, port: 7000, username: u, password: p, endpoint: x}}\n",
         );
@@ -229,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_is_the_usual_case() {
+    fn no_registry_and_no_tunnel_by_default() {
         let (registry, tunnel, properties, problem) = parse("properties: {a: 1}\n");
         assert_eq!((registry, tunnel, problem.as_str()), (None, None, ""));
         assert!(!properties.contains_key("registry"));
     }
 
     #[test]
-    fn what_cannot_be_meant_is_told_with_its_place() {
+    fn rejects_invalid_settings_with_their_position() {
         for (text, expected) in [
             ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a mapping"),
             ("ssh_tunnel: {host: h, user: u}\n", "`ssh_tunnel` needs a `private_key`"),

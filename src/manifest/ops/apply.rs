@@ -1,7 +1,7 @@
 //! The operations `replace`, `remove` and `test`.
 
 use super::path::{Modifier, Path, Token};
-use super::walk::{Found, PathError, PathErrorKind, Step, find, to_i64};
+use super::walk::{MatchResult, PathError, PathErrorKind, Step, find, to_i64};
 use yaml::{Data, Mapping, Node};
 
 /// Replaces the value at a path, or adds it as a new key or item.
@@ -47,8 +47,8 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
         Token::Match { key, value, optional, modifiers } => {
             let items = step.seq_mut(node)?;
             let at = match step.find(key, value, *optional, items)? {
-                Found::One(at) => step.index(to_i64(at), modifiers, items)?,
-                Found::Absent => {
+                MatchResult::One(at) => step.index(to_i64(at), modifiers, items)?,
+                MatchResult::Absent => {
                     let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
                     items.push(Data::Map(made).into());
                     items.len() - 1
@@ -77,8 +77,8 @@ fn put(node: &mut Node, step: Step<'_>, token: &Token, value: Node) -> Result<()
         Token::Match { key, value: wanted, optional, modifiers } => {
             let items = step.seq_mut(node)?;
             match step.find(key, wanted, *optional, items)? {
-                Found::One(at) => place(items, step, to_i64(at), modifiers, value)?,
-                Found::Absent => items.push(value),
+                MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value)?,
+                MatchResult::Absent => items.push(value),
             }
         }
         Token::End => step.seq_mut(node)?.push(value),
@@ -129,8 +129,8 @@ pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
                     Token::Index { index, modifiers } => (*index, modifiers),
                     Token::Match { key, value, optional, modifiers } => {
                         match step.find(key, value, *optional, items)? {
-                            Found::One(at) => (to_i64(at), modifiers),
-                            Found::Absent => return Ok(()),
+                            MatchResult::One(at) => (to_i64(at), modifiers),
+                            MatchResult::Absent => return Ok(()),
                         }
                     }
                     _ => return Err(step.unsupported("not an item")),

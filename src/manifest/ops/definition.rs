@@ -6,7 +6,7 @@ use super::apply;
 use super::path::Path;
 use super::suggest;
 use super::walk::PathError;
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::{Error, Result};
 use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 
@@ -49,7 +49,7 @@ impl Ops {
                 return Err(Error::invalid(format!(
                     "{}: an ops file must be a list of operations, not {}",
                     root.position.describe(),
-                    a_kind(&root)
+                    kind_with_article(&root)
                 ))
                 .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
             }
@@ -86,13 +86,13 @@ impl Op {
         let place = item.position.describe();
         let wrong = |what: String| Error::invalid(format!("{place}: operation {number} {what}"));
         let Some(map) = item.as_map() else {
-            return Err(wrong(format!("is {}, not a mapping", a_kind(item))));
+            return Err(wrong(format!("is {}, not a mapping", kind_with_article(item))));
         };
         let text = |key: &str| -> Result<Option<String>> {
             map.get(key)
                 .filter(|node| !node.is_null())
                 .map(|node| {
-                    let wanted = || format!("needs a string as its {key}, not {}", a_kind(node));
+                    let wanted = || format!("needs a string as its {key}, not {}", kind_with_article(node));
                     scalar_text(node).ok_or_else(|| wrong(wanted()))
                 })
                 .transpose()
@@ -114,9 +114,9 @@ impl Op {
             .parse()
             .map_err(|error| wrong(format!("({kind} {written}) has an invalid path")).with_source(error))?;
         let named = format!("({kind} {written})");
-        let value = map.get("value").filter(|value| !value.is_null() || is_written(value, file));
+        let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, file));
         let action = match (kind, value) {
-            ("replace", Some(value)) => Action::Replace(settled(value)),
+            ("replace", Some(value)) => Action::Replace(reparsed(value)),
             ("replace", None) => return Err(wrong(format!("{named} has no value"))),
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {
@@ -208,7 +208,7 @@ impl Op {
 }
 
 /// Returns true if a null is spelled out. An empty value is usually a forgotten or badly indented one.
-fn is_written(null: &Node, file: &str) -> bool {
+fn is_explicit_null(null: &Node, file: &str) -> bool {
     let Some(line) = file.lines().nth(null.position.line.saturating_sub(1)) else { return false };
     let rest: String = line.chars().skip(null.position.column.saturating_sub(1)).collect();
     let word = rest.split([' ', '\t', ',', '}', ']']).next().unwrap_or_default();
@@ -229,17 +229,19 @@ fn absent(map: &Mapping) -> Result<Option<bool>, String> {
     match map.get("absent") {
         None => Ok(None),
         Some(node) if node.is_null() => Ok(None),
-        Some(node) => node.as_bool().map(Some).ok_or_else(|| a_kind(node)),
+        Some(node) => node.as_bool().map(Some).ok_or_else(|| kind_with_article(node)),
     }
 }
 
 /// Converts a value as if it were written and read again, as upstream does: a float without a fraction
 /// becomes an integer.
-fn settled(value: &Node) -> Node {
+fn reparsed(value: &Node) -> Node {
     let data = match &value.data {
         Data::Float(_) => yaml::resettle(&value.data),
-        Data::Seq(items) => Data::Seq(items.iter().map(settled).collect()),
-        Data::Map(map) => Data::Map(map.iter().map(|(key, value)| (settled(key), settled(value))).collect()),
+        Data::Seq(items) => Data::Seq(items.iter().map(reparsed).collect()),
+        Data::Map(map) => {
+            Data::Map(map.iter().map(|(key, value)| (reparsed(key), reparsed(value))).collect())
+        }
         data => data.clone(),
     };
     Node { data, position: value.position.clone() }

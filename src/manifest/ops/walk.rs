@@ -55,7 +55,7 @@ pub(super) struct Step<'a> {
 }
 
 /// The outcome of a match token.
-pub(super) enum Found {
+pub(super) enum MatchResult {
     /// The index of the item, before modifiers.
     One(usize),
     /// No such item, which the path allows.
@@ -105,7 +105,12 @@ impl<'a> Step<'a> {
         };
         self.error(
             PathErrorKind::WrongType,
-            format!("'{}' needs a {wanted}, but {}{place} is {}", self.here(), self.parent(), a(node.kind())),
+            format!(
+                "'{}' needs a {wanted}, but {}{place} is {}",
+                self.here(),
+                self.parent(),
+                with_article(node.kind())
+            ),
         )
     }
 
@@ -188,13 +193,13 @@ impl<'a> Step<'a> {
         value: &str,
         optional: bool,
         items: &[Node],
-    ) -> Result<Found, PathError> {
+    ) -> Result<MatchResult, PathError> {
         let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
         let matching: Vec<usize> =
             entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();
         match matching[..] {
-            [one] => Ok(Found::One(one)),
-            [] if optional => Ok(Found::Absent),
+            [one] => Ok(MatchResult::One(one)),
+            [] if optional => Ok(MatchResult::Absent),
             [] => {
                 let names = entries().filter_map(|(_, candidate)| candidate.as_str());
                 let there = if entries().next().is_none() {
@@ -245,7 +250,7 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
                         _ => return Err(step.unsupported("it does not exist")),
                     };
-                    return find_made(made, path, step.at + 1);
+                    return find_in_created(made, path, step.at + 1);
                 }
             },
             Token::Index { index, modifiers } => {
@@ -255,10 +260,10 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
             Token::Match { key, value, optional, modifiers } => {
                 let items = step.seq(node)?;
                 match step.find(key, value, *optional, items)? {
-                    Found::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
-                    Found::Absent => {
+                    MatchResult::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
+                    MatchResult::Absent => {
                         let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                        return find_made(Data::Map(made).into(), path, step.at + 1);
+                        return find_in_created(Data::Map(made).into(), path, step.at + 1);
                     }
                 }
             }
@@ -271,7 +276,7 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
 }
 
 /// Continues from token `at` in a value that an optional token created.
-fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
+fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
     while let Some(token) = path.tokens().get(at) {
         let step = Step { path, at };
         node = match token {
@@ -300,7 +305,7 @@ fn find_made<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, N
 }
 
 /// Returns a kind of node with its article.
-fn a(kind: &str) -> String {
+fn with_article(kind: &str) -> String {
     if kind == "null" {
         kind.into()
     } else {

@@ -40,7 +40,7 @@ fn redactor() -> Redactor {
     let urls = literal_urls(&Node::from_json(&manifest));
     fill(&mut manifest, variables.as_object().unwrap());
     let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
-    let known = Known {
+    let known = KnownInputs {
         documents: vec![&manifest],
         variables: entries(variables.as_map().unwrap()).collect(),
         passwords: HashSet::default(),
@@ -67,7 +67,7 @@ fn split(marked: &str) -> (String, String) {
 }
 
 #[test]
-fn known_outputs_are_redacted_as_marked() {
+fn corpus_outputs_are_redacted_as_marked() {
     let redactor = redactor();
     let corpus = read("outputs.txt");
     let (mut wrong, mut false_positives) = (Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::{Error, Result};
 use yaml::{Data, Node, Position};
 
@@ -53,7 +53,7 @@ impl Definitions {
             return Err(Error::invalid(format!(
                 "{}: 'variables' is {}, not a list",
                 block.position.describe(),
-                a_kind(block)
+                kind_with_article(block)
             )));
         };
         for (index, item) in items.iter().enumerate() {
@@ -89,7 +89,7 @@ impl Definition {
         if node.as_map().is_none() {
             return Err(Error::invalid(format!(
                 "{place}: an entry of 'variables' is {}, not a mapping",
-                a_kind(node)
+                kind_with_article(node)
             )));
         }
         let name = text(node, "name")?
@@ -127,7 +127,7 @@ fn text(node: &Node, key: &str) -> Result<Option<String>> {
             _ => Err(Error::invalid(format!(
                 "{}: '{key}' of a variable is {}, not a string",
                 value.position.describe(),
-                a_kind(value)
+                kind_with_article(value)
             ))),
         },
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_block() {
+    fn parses_the_variables_block() {
         let definitions =
             of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
                 {length: 5}\n- {name: 12, options: ~}\n")
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_place() {
+    fn rejects_invalid_definitions_with_their_position() {
         for (text, expected) in [
             ("variables: 5", "m.yml:1:12: 'variables' is an integer, not a list"),
             ("variables: [5]", "m.yml:1:13: an entry of 'variables' is an integer, not a mapping"),

@@ -1,6 +1,6 @@
 //! Selects the part of a value that `((name.key.0))` refers to.
 
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::error::nearest;
 use yaml::{Data, Node};
 
@@ -34,7 +34,7 @@ pub(super) fn descend<'n, 'k>(
             Data::Seq(items) => index(items, key)?,
             _ => {
                 return Err(NoSuchPart {
-                    message: format!("the value is {}, so it has no key '{key}'", a_kind(here)),
+                    message: format!("the value is {}, so it has no key '{key}'", kind_with_article(here)),
                     suggestion: None,
                 });
             }
@@ -64,7 +64,7 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     const SHOWN: usize = 10;
-    let mut shown: Vec<String> = entries.map(|(name, _)| shown(name)).collect();
+    let mut shown: Vec<String> = entries.map(|(name, _)| format_key(name)).collect();
     let rest = shown.len().saturating_sub(SHOWN);
     shown.truncate(SHOWN);
     match rest {
@@ -75,12 +75,12 @@ fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
 }
 
 /// Formats a key for errors. A plain `y` or `on` is a boolean, which references cannot name.
-fn shown(key: &Node) -> String {
+fn format_key(key: &Node) -> String {
     match (&key.data, key.as_str()) {
         (_, Some(name)) => format!("'{name}'"),
         (Data::Int(number), _) => number.to_string(),
         (Data::Bool(value), _) => format!("the boolean {value} (quote the key if it is meant as text)"),
-        _ => a_kind(key),
+        _ => kind_with_article(key),
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_text_is_shown_as_what_it_is() {
+    fn errors_show_keys_that_are_not_strings() {
         let map = yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
         assert_eq!(
             descend(&map, ["y"].into_iter()).unwrap_err().message,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_there_is_instead() {
+    fn errors_list_the_existing_keys() {
         assert_eq!(at("cert").unwrap_err(), "there is no key 'cert', only 'certificate', 'list', 'x'");
         assert_eq!(at("list.3").unwrap_err(), "there is no item 3: the list has 3 items");
         assert_eq!(at("list.-4").unwrap_err(), "there is no item -4: the list has 3 items");

@@ -8,19 +8,19 @@ use yaml::Position;
 
 /// References without a value.
 #[derive(Debug, Default)]
-pub struct Missing {
-    variables: BTreeMap<String, Entry>,
-    parts: Vec<Part>,
+pub struct MissingVariables {
+    variables: BTreeMap<String, MissingVariable>,
+    parts: Vec<MissingPart>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct MissingVariable {
     places: Vec<Position>,
     needed_by: Option<String>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct MissingPart {
     reference: String,
     place: Position,
     message: String,
@@ -30,10 +30,10 @@ struct Part {
 /// The maximum number of places that an error shows for one missing variable.
 const PLACES_SHOWN: usize = 3;
 
-impl Missing {
+impl MissingVariables {
     /// Adds a variable without a value, referred to at `place`. `needed_by` is the variable whose definition
     /// refers to it.
-    pub fn variable(&mut self, name: &str, place: &Position, needed_by: Option<&str>) {
+    pub fn add_variable(&mut self, name: &str, place: &Position, needed_by: Option<&str>) {
         let entry = self.variables.entry(name.to_owned()).or_default();
         if !entry.places.contains(place) {
             entry.places.push(place.clone());
@@ -44,8 +44,8 @@ impl Missing {
     }
 
     /// Adds a reference to a part that its variable's value lacks.
-    pub(super) fn part(&mut self, reference: &str, place: &Position, why: super::descend::NoSuchPart) {
-        self.parts.push(Part {
+    pub(super) fn add_part(&mut self, reference: &str, place: &Position, why: super::descend::NoSuchPart) {
+        self.parts.push(MissingPart {
             reference: reference.to_owned(),
             place: place.clone(),
             message: why.message,
@@ -103,7 +103,7 @@ impl Missing {
     }
 }
 
-impl Entry {
+impl MissingVariable {
     fn describe(&self, name: &str, meant: Option<&str>) -> String {
         let mut places: Vec<String> = self.places.iter().take(PLACES_SHOWN).map(Position::describe).collect();
         if self.places.len() > PLACES_SHOWN {
@@ -125,12 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_everything_at_once_with_places_and_suggestions() {
-        let mut missing = Missing::default();
+    fn error_lists_all_missing_variables_with_suggestions() {
+        let mut missing = MissingVariables::default();
         let place = |line| Position { source: Some(std::sync::Arc::new("bosh.yml".into())), line, column: 5 };
-        missing.variable("internal_ipp", &place(3), None);
-        missing.variable("internal_ipp", &place(9), None);
-        missing.variable("domain", &place(4), Some("tls"));
+        missing.add_variable("internal_ipp", &place(3), None);
+        missing.add_variable("internal_ipp", &place(9), None);
+        missing.add_variable("domain", &place(4), Some("tls"));
         let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
         assert_eq!(
             error.to_string(),

@@ -19,7 +19,7 @@ mod values;
 
 pub use declared::Declared;
 pub use definitions::{Definition, Definitions, UpdateMode};
-pub use missing::Missing;
+pub use missing::MissingVariables;
 pub(crate) use previous_mbus::{MbusOutline, PreviousMbus};
 pub use resolver::Resolver;
 pub use sources::Sources;

@@ -6,9 +6,9 @@ use time::OffsetDateTime;
 
 use super::descend::descend;
 use super::syntax::{self, Reference};
-use super::{Definition, Definitions, Missing, Sources, UpdateMode};
-use crate::vars_store::{Authority, CaReference, KeyPool, Spec, Store};
-use crate::words::a_kind;
+use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode};
+use crate::node_kind::kind_with_article;
+use crate::vars_store::{Authority, CaReference, GeneratorSpec, KeyPool, Store};
 use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
@@ -28,7 +28,7 @@ pub struct Resolver<'a> {
     cache: BTreeMap<String, Option<Node>>,
     making: Vec<String>,
     used: BTreeSet<String>,
-    missing: Missing,
+    missing: MissingVariables,
     unresolved: usize,
     budget: usize,
     read_only: bool,
@@ -54,7 +54,7 @@ impl<'a> Resolver<'a> {
             cache: BTreeMap::new(),
             making: Vec::new(),
             used: BTreeSet::new(),
-            missing: Missing::default(),
+            missing: MissingVariables::default(),
             unresolved: 0,
             budget: BUDGET,
             read_only: false,
@@ -97,7 +97,10 @@ impl<'a> Resolver<'a> {
         let wanted = candidates(store);
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
         self.keys.fill(absent.filter_map(|definition| {
-            Spec::key_size_guess(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
+            GeneratorSpec::key_size_guess(
+                definition.kind.as_deref().unwrap_or_default(),
+                definition.options.as_ref(),
+            )
         }));
         let result = wanted
             .iter()
@@ -122,7 +125,7 @@ impl<'a> Resolver<'a> {
         };
         if value.is_none() {
             self.unresolved += 1;
-            self.missing.variable(name, place, self.making.last().map(String::as_str));
+            self.missing.add_variable(name, place, self.making.last().map(String::as_str));
         }
         Ok(value)
     }
@@ -151,7 +154,7 @@ impl<'a> Resolver<'a> {
                     )));
                 }
                 self.making.push(name.to_owned());
-                let made = self.make(definition, &kind, stored);
+                let made = self.generate_value(definition, &kind, stored);
                 self.making.pop();
                 made.context(|| cannot_be_generated(definition))
             }
@@ -160,7 +163,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// Generates the value of a declared variable, or returns the stored one if it still fits.
-    fn make(&mut self, definition: &Definition, kind: &str, stored: Option<Node>) -> Result<Option<Node>> {
+    fn generate_value(
+        &mut self,
+        definition: &Definition,
+        kind: &str,
+        stored: Option<Node>,
+    ) -> Result<Option<Node>> {
         let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored) };
         if let Some(stored) = stored {
             let mismatches = spec.mismatches(&stored, authority.as_ref());
@@ -187,7 +195,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         definition: &Definition,
         kind: &str,
-    ) -> Result<Option<(Spec, Option<Authority>)>> {
+    ) -> Result<Option<(GeneratorSpec, Option<Authority>)>> {
         let mut options = definition.options.clone();
         let unresolved = self.unresolved;
         if let Some(options) = &mut options {
@@ -196,7 +204,7 @@ impl<'a> Resolver<'a> {
         if self.unresolved > unresolved {
             return Ok(None);
         }
-        let spec = Spec::parse(kind, options.as_ref())?;
+        let spec = GeneratorSpec::parse(kind, options.as_ref())?;
         let authority = match spec.ca() {
             None => None,
             Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
@@ -215,12 +223,12 @@ impl<'a> Resolver<'a> {
     pub fn interpolate(&mut self, node: &mut Node) -> Result<()> {
         match &mut node.data {
             Data::String(text) => {
-                if let Some(reference) = syntax::whole(text) {
+                if let Some(reference) = syntax::as_single_reference(text) {
                     if let Some(value) = self.value(&reference, &node.position)? {
-                        *node = placed(value, &node.position);
+                        *node = with_position(value, &node.position);
                     }
                 } else if text.contains("((") {
-                    let replaced = self.inside(text, &node.position)?;
+                    let replaced = self.interpolate_text(text, &node.position)?;
                     *text = replaced;
                 }
             }
@@ -254,7 +262,7 @@ impl<'a> Resolver<'a> {
                     "{}: the key {} becomes {}, but a key must be a string or a number",
                     key.position.describe(),
                     key.as_str().unwrap_or_default(),
-                    a_kind(&new_key)
+                    kind_with_article(&new_key)
                 )));
             }
             if result.contains(&new_key) {
@@ -271,7 +279,7 @@ impl<'a> Resolver<'a> {
 
     /// Replaces the references in a text. Inserted values are not searched again, even if they look like
     /// references.
-    fn inside(&mut self, text: &str, place: &Position) -> Result<String> {
+    fn interpolate_text(&mut self, text: &str, place: &Position) -> Result<String> {
         let mut result = String::with_capacity(text.len());
         let mut copied = 0;
         for reference in syntax::references(text) {
@@ -295,7 +303,7 @@ impl<'a> Resolver<'a> {
                         "{}: (({})) is {}, but only strings and integers can be inserted into a text",
                         place.describe(),
                         reference.name,
-                        a_kind(&value)
+                        kind_with_article(&value)
                     )));
                 }
             }
@@ -311,7 +319,7 @@ impl<'a> Resolver<'a> {
             Ok(part) => part,
             Err(why) => {
                 self.unresolved += 1;
-                self.missing.part(reference.name, place, why);
+                self.missing.add_part(reference.name, place, why);
                 return Ok(None);
             }
         };
@@ -392,7 +400,7 @@ fn check_literal(definition: &Definition) -> Result<()> {
     if definition.options.as_ref().is_some_and(refers) {
         return Ok(());
     }
-    Spec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
+    GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
         .map(drop)
         .context(|| cannot_be_generated(definition))
 }
@@ -403,7 +411,7 @@ fn cannot_be_generated(definition: &Definition) -> String {
 
 /// Gives `value` the position `place` of its use. Nodes inside it keep the positions where they were written,
 /// if they have any.
-fn placed(value: Node, place: &Position) -> Node {
+fn with_position(value: Node, place: &Position) -> Node {
     let mut node = fill_positions(value, place);
     node.position = place.clone();
     node

@@ -23,7 +23,7 @@ fn interpolate(text: &str, values: &[(&str, Node)]) -> Result<(Node, Vec<String>
 }
 
 #[test]
-fn a_value_stands_where_it_is_referred_to_and_its_parts_where_they_were_written() {
+fn values_take_the_position_of_their_reference() {
     let inner = yaml::load("a:\n  b: 1\n", Path::new("vars.yml")).unwrap();
     let (node, _) = interpolate("x:\n  z: ((v))\n", &[("v", inner)]).unwrap();
     let value = node.get("x").unwrap().get("z").unwrap();
@@ -36,7 +36,7 @@ fn a_value_stands_where_it_is_referred_to_and_its_parts_where_they_were_written(
 }
 
 #[test]
-fn a_reference_with_spaces_inside_a_text_is_pointed_out() {
+fn references_with_spaces_inside_text_get_a_note() {
     let (sources, definitions) = (
         {
             let mut sources = Sources::default();
@@ -83,7 +83,7 @@ fn has_references(node: &Node) -> bool {
 proptest! {
     /// Interpolation panics for no combination of tree and values.
     #[test]
-    fn no_tree_panics(mut node in tree(), a in tree(), b in tree()) {
+    fn interpolation_never_panics(mut node in tree(), a in tree(), b in tree()) {
         let mut sources = Sources::default();
         sources.set("a", a).unwrap();
         sources.set("b", b).unwrap();
@@ -95,7 +95,7 @@ proptest! {
 
     /// Without values, the tree stays as it is and every reference is missing.
     #[test]
-    fn without_values_a_tree_stays_as_it_is(node in tree()) {
+    fn tree_without_values_is_unchanged(node in tree()) {
         let (sources, definitions) = (Sources::default(), Definitions::default());
         let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
         let mut result = node.clone();
@@ -106,7 +106,7 @@ proptest! {
 
     /// With texts for all variables, every reference without spaces is replaced.
     #[test]
-    fn with_values_no_reference_stays(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy \
+    fn all_references_with_values_are_replaced(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy \
         ]){0,4}", 0..5)) {
         let mut sources = Sources::default();
         sources.set("a", Node::string("1")).unwrap();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Inputs;
 use crate::files;
+use crate::node_kind::kind_with_article;
 use crate::vars_store::previous;
-use crate::words::a_kind;
 use base::encryption::Encryption;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node, Position};
@@ -116,7 +116,7 @@ fn numbered(flag: &str, index: usize, count: usize) -> String {
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
 fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
     let place = parent.position.describe();
-    let kind = a_kind(parent);
+    let kind = kind_with_article(parent);
     let Data::Map(map) = &mut parent.data else {
         return Err(Error::invalid(format!(
             "variable '{name}' sets a part of a value that is {kind} ({place}), not a mapping"
@@ -200,7 +200,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
             return Err(Error::invalid(format!(
                 "vars file '{}' is {}, not a mapping of names to values",
                 path.display(),
-                a_kind(&root)
+                kind_with_article(&root)
             )));
         }
     };
@@ -213,7 +213,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
                 return Err(Error::invalid(format!(
                     "{}: a variable's name must be a string, and this is {}",
                     key.position.describe(),
-                    a_kind(key)
+                    kind_with_article(key)
                 ))
                 .with_hint("put the name in quotes"));
             }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_var_is_yaml_and_a_text_is_kept_as_written() {
+    fn var_values_are_yaml_and_strings_stay_as_written() {
         for (text, expected) in [
             ("5", serde_json::json!(5)),
             ("'5'", serde_json::json!("5")),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pairs_do_not_show_their_text() {
+    fn errors_of_malformed_pairs_hide_their_text() {
         for pair in ["s3cret", "=s3cret", "", "="] {
             let error = from_var(pair, "--var").unwrap_err();
             assert_eq!(error.kind(), base::ErrorKind::Usage);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn precedence_is_var_then_var_file_then_vars_file_then_environment() {
+    fn precedence_is_var_var_file_vars_file_environment() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text");
         std::fs::write(&text, "from var-file\n").unwrap();

@@ -50,7 +50,7 @@ pub fn references(text: &str) -> Vec<Reference<'_>> {
 }
 
 /// Returns the variables that a tree refers to.
-pub fn referred(root: &Node) -> BTreeSet<String> {
+pub fn referenced_variables(root: &Node) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     collect(root, &mut names);
     names
@@ -71,7 +71,7 @@ fn collect(node: &Node, names: &mut BTreeSet<String>) {
 }
 
 /// Returns the reference if it is all of `text`.
-pub fn whole(text: &str) -> Option<Reference<'_>> {
+pub fn as_single_reference(text: &str) -> Option<Reference<'_>> {
     reference_at(text, 0).filter(|reference| reference.range.end == text.len())
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_upstream_finds() {
+    fn finds_the_same_references_as_bosh() {
         for (text, expected) in [
             ("((a))", vec!["a"]),
             ("(( a ))", vec!["a"]),
@@ -133,25 +133,25 @@ mod tests {
     }
 
     #[test]
-    fn whole_is_all_of_the_text() {
-        assert_eq!(whole("(( a.b ))").map(|reference| reference.name), Some("a.b"));
-        assert_eq!(whole("((a)) "), None);
-        assert_eq!(whole("((a))((b))"), None);
-        assert_eq!(whole("(((a)))"), None);
+    fn whole_matches_only_the_entire_text() {
+        assert_eq!(as_single_reference("(( a.b ))").map(|reference| reference.name), Some("a.b"));
+        assert_eq!(as_single_reference("((a)) "), None);
+        assert_eq!(as_single_reference("((a))((b))"), None);
+        assert_eq!(as_single_reference("(((a)))"), None);
     }
 
     #[test]
-    fn a_name_is_a_variable_and_keys() {
+    fn reference_splits_into_variable_and_keys() {
         let text = "((/ca.x/y.0))";
-        let reference = whole(text).unwrap();
+        let reference = as_single_reference(text).unwrap();
         assert_eq!(reference.variable(), "/ca");
         assert_eq!(reference.keys().collect::<Vec<_>>(), ["x", "y", "0"]);
-        assert_eq!(whole("((a))").unwrap().keys().count(), 0);
+        assert_eq!(as_single_reference("((a))").unwrap().keys().count(), 0);
     }
 
     proptest::proptest! {
         #[test]
-        fn ranges_are_the_references(text in "[(]{0,3}[ !]?[a.é/]{0,3}[ \
+        fn ranges_cover_the_references(text in "[(]{0,3}[ !]?[a.é/]{0,3}[ \
             ]?[)]{0,3}[(]{0,3}[a-c!]{0,2}[)]{0,3}") {
             let mut end = 0;
             for reference in references(&text) {
@@ -159,7 +159,7 @@ mod tests {
                 end = reference.range.end;
                 let piece = &text[reference.range.clone()];
                 proptest::prop_assert!(piece.starts_with("((") && piece.ends_with("))"));
-                proptest::prop_assert_eq!(whole(piece).map(|inner| inner.name), Some(reference.name));
+                proptest::prop_assert_eq!(as_single_reference(piece).map(|inner| inner.name), Some(reference.name));
             }
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::report::{self, Row};
-use super::rotate::{self, Rotated};
+use super::report::{self, VariableRow};
+use super::rotate::{self, RotationResult};
 use crate::vars_store::previous;
 use crate::vars_store::store::Store;
 use crate::{Inputs, load, ops};
@@ -18,7 +18,7 @@ use base::{Error, Result};
 
 /// A subcommand of `monopile vars`.
 #[derive(Debug, Clone)]
-pub enum Request {
+pub enum VarsRequest {
     /// List the values in the store.
     List {
         /// True for JSON output.
@@ -38,7 +38,7 @@ pub enum Request {
     },
     /// Replace the value of one variable.
     Rotate {
-        /// See [`Request::Check`].
+        /// See [`VarsRequest::Check`].
         declared: Vec<Inputs>,
         /// The name of the variable.
         name: String,
@@ -51,14 +51,19 @@ pub enum Request {
 }
 
 /// Runs the request and returns its text for standard output. A check with findings is an error.
-pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &Reporter) -> Result<String> {
+pub fn run(
+    path: &Path,
+    encryption: &Encryption,
+    request: &VarsRequest,
+    reporter: &Reporter,
+) -> Result<String> {
     let mut store = Store::open(path, encryption)?;
     if !store.exists() {
         return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
     }
     let now = OffsetDateTime::now_utc();
     match request {
-        Request::List { json } => {
+        VarsRequest::List { json } => {
             let rows = report::list(&store);
             if *json {
                 let text = serde_json::to_string_pretty(&rows)
@@ -67,18 +72,18 @@ pub fn run(path: &Path, encryption: &Encryption, request: &Request, reporter: &R
             }
             Ok(table(&rows))
         }
-        Request::Get { path } => {
+        VarsRequest::Get { path } => {
             let root = store.root();
             let value = ops::find(&root, &load::parse_path("OP-PATH", path)?)?;
             Ok(load::print_value(&value))
         }
-        Request::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
-        Request::Rotate { declared, name } => {
-            let declared = load::declared(declared)?;
+        VarsRequest::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
+        VarsRequest::Rotate { declared, name } => {
+            let declared = load::load_declarations(declared)?;
             let done = rotate::rotate(&mut store, &declared, name, now)?;
-            Ok(rotated(&done, path))
+            Ok(describe_rotation(&done, path))
         }
-        Request::Finish { name } => {
+        VarsRequest::Finish { name } => {
             let done = rotate::finish(&mut store, name)?;
             Ok(format!("The old certificate of {} is no longer trusted.\n", done.authorities.join(", ")))
         }
@@ -92,18 +97,18 @@ fn check(
     now: OffsetDateTime,
     reporter: &Reporter,
 ) -> Result<String> {
-    let checked = report::check(store, &load::declared(declared)?, within, now)?;
+    let checked = report::check(store, &load::load_declarations(declared)?, within, now)?;
     checked.notes.iter().for_each(|note| reporter.note(note));
     if checked.findings.is_empty() {
         return Ok(format!(
             "{}, {}: nothing needs attention.\n",
-            counted(checked.variables, "variable"),
-            counted(checked.certificates, "certificate")
+            count_text(checked.variables, "variable"),
+            count_text(checked.certificates, "certificate")
         ));
     }
     let lines: Vec<String> =
         checked.findings.iter().map(|finding| format!("{}: {}", finding.name, finding.problem)).collect();
-    let count = counted(lines.len(), "problem");
+    let count = count_text(lines.len(), "problem");
     let mut names = checked.findings.iter().map(|finding| finding.name.as_str());
     let first = names.next().unwrap_or("NAME");
     let renewed = if names.all(|name| name == first) { first } else { "NAME" };
@@ -121,7 +126,7 @@ fn check(
     })
 }
 
-fn rotated(done: &Rotated, path: &Path) -> String {
+fn describe_rotation(done: &RotationResult, path: &Path) -> String {
     let mut text = format!(
         "New values in '{}': {}\nThe old ones are kept under '{}' until create-env has deployed the new \
          ones, so that the agent of the old VM can be reached.\n",
@@ -141,11 +146,11 @@ fn rotated(done: &Rotated, path: &Path) -> String {
     text
 }
 
-fn counted(count: usize, what: &str) -> String {
+fn count_text(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[VariableRow]) -> String {
     let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let mut cells = vec![["NAME", "TYPE", "EXPIRES", "SIGNED BY", "DETAIL"].map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {

@@ -17,7 +17,7 @@ use yaml::Node;
 
 /// One variable of the vars store.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct VariableRow {
     /// Its name.
     pub name: String,
     /// `certificate`, `ssh`, `rsa`, `text` or `value`.
@@ -35,7 +35,7 @@ pub struct Row {
 
 /// A problem of one variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct VariableFinding {
     /// The variable.
     pub name: String,
     /// The problem.
@@ -44,13 +44,13 @@ pub struct Finding {
 
 /// The result of [`check`].
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct VarsCheckResult {
     /// The number of variables.
     pub variables: usize,
     /// The number of certificates.
     pub certificates: usize,
     /// The problems found.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VariableFinding>,
     /// True if a certificate has expired or is not valid yet.
     pub has_invalid_dates: bool,
     /// Checks that could not be made, with reasons.
@@ -58,13 +58,13 @@ pub struct Checked {
 }
 
 /// Lists the variables of the store by name.
-pub fn list(store: &Store) -> Vec<Row> {
-    let mut rows: Vec<Row> = store
+pub fn list(store: &Store) -> Vec<VariableRow> {
+    let mut rows: Vec<VariableRow> = store
         .iter()
         .map(|(name, value)| {
             let kind = ValueKind::of(value);
             let certificate = kind.certificate();
-            Row {
+            VariableRow {
                 name: name.to_owned(),
                 kind: kind.name(),
                 expires: certificate.map(|certificate| date(certificate.not_after)),
@@ -115,8 +115,8 @@ pub fn check(
     declared: &Declared,
     within: Duration,
     now: OffsetDateTime,
-) -> Result<Checked> {
-    let mut checked = Checked::default();
+) -> Result<VarsCheckResult> {
+    let mut checked = VarsCheckResult::default();
     for (name, value) in store.iter() {
         checked.variables += 1;
         let kind = ValueKind::of(value);
@@ -135,7 +135,7 @@ pub fn check(
         };
         checked
             .findings
-            .extend(problems.into_iter().map(|problem| Finding { name: name.to_owned(), problem }));
+            .extend(problems.into_iter().map(|problem| VariableFinding { name: name.to_owned(), problem }));
     }
     for name in store.names().map(str::to_owned).collect::<Vec<_>>() {
         against_declaration(store, declared, &name, now, &mut checked)?;
@@ -203,7 +203,7 @@ fn against_declaration(
     declared: &Declared,
     name: &str,
     now: OffsetDateTime,
-    checked: &mut Checked,
+    checked: &mut VarsCheckResult,
 ) -> Result<()> {
     let Some((definitions, definition)) = declared.get(name) else { return Ok(()) };
     let (Some(kind), Some(value)) = (&definition.kind, store.get(name).cloned()) else { return Ok(()) };
@@ -211,7 +211,7 @@ fn against_declaration(
     match resolver.prepare(definition, kind)? {
         Some((spec, authority)) => {
             for problem in spec.mismatches(&value, authority.as_ref()) {
-                checked.findings.push(Finding { name: name.to_owned(), problem });
+                checked.findings.push(VariableFinding { name: name.to_owned(), problem });
             }
         }
         None => checked

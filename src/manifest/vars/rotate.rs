@@ -14,7 +14,7 @@ use crate::variables::Resolver;
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::date;
 use crate::vars_store::rsa_key::KeyPool;
-use crate::vars_store::spec::Spec;
+use crate::vars_store::spec::GeneratorSpec;
 use crate::vars_store::store::Store;
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
@@ -25,7 +25,7 @@ use yaml::{Data, Node};
 
 /// The outcome of a rotation.
 #[derive(Debug, Default)]
-pub struct Rotated {
+pub struct RotationResult {
     /// The variables with new values, in order of generation.
     pub renewed: Vec<String>,
     /// The CAs whose old certificate stays trusted. After the second step, those whose old certificate was
@@ -35,13 +35,18 @@ pub struct Rotated {
 
 /// Generates a new value for `name`, and if it is a CA, for everything that it signed. The store is written
 /// once, so that the rotation is complete or has no effect.
-pub fn rotate(store: &mut Store, declared: &Declared, name: &str, now: OffsetDateTime) -> Result<Rotated> {
+pub fn rotate(
+    store: &mut Store,
+    declared: &Declared,
+    name: &str,
+    now: OffsetDateTime,
+) -> Result<RotationResult> {
     store.lock()?;
     let mut rotation = Rotation {
         declared,
         now,
         keys: KeyPool::default(),
-        done: Rotated::default(),
+        done: RotationResult::default(),
         seen: BTreeSet::new(),
         replaced: Vec::new(),
     };
@@ -57,7 +62,7 @@ struct Rotation<'a> {
     declared: &'a Declared,
     now: OffsetDateTime,
     keys: KeyPool,
-    done: Rotated,
+    done: RotationResult,
     seen: BTreeSet<String>,
     /// The old values, by variable.
     replaced: Vec<(String, Node)>,
@@ -68,7 +73,7 @@ impl Rotation<'_> {
         if !self.seen.insert(name.to_owned()) {
             return Ok(());
         }
-        let old = stored(store, name)?;
+        let old = stored_value(store, name)?;
         let kind = ValueKind::of(&old);
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
@@ -108,7 +113,7 @@ impl Rotation<'_> {
         name: &str,
         old: &Node,
         certificate: Option<&Certificate>,
-    ) -> Result<(Spec, Option<Authority>)> {
+    ) -> Result<(GeneratorSpec, Option<Authority>)> {
         if let Some((definitions, definition)) = self.declared.get(name) {
             let kind = definition.kind.clone().unwrap_or_default();
             let mut resolver =
@@ -120,7 +125,7 @@ impl Rotation<'_> {
                 .missing_error(true)
                 .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved"))));
         }
-        let spec = Spec::like(name, old)?;
+        let spec = GeneratorSpec::like(name, old)?;
         let authority = match certificate {
             // The old signer of a dependent is already replaced, so the renewed CA is found by name.
             Some(certificate) => match self.renewed_authority(store, certificate)? {
@@ -135,7 +140,7 @@ impl Rotation<'_> {
     /// Returns the CA renewed in this rotation whose old certificate signed this one.
     fn renewed_authority(&self, store: &Store, certificate: &Certificate) -> Result<Option<Authority>> {
         for name in &self.done.authorities {
-            let value = stored(store, name)?;
+            let value = stored_value(store, name)?;
             if let ValueKind::Certificate(certificates) = ValueKind::of(&value)
                 && old_generations(&certificates).any(|old| certificate.is_signed_by(old))
                 && !certificate.is_self_signed()
@@ -148,15 +153,15 @@ impl Rotation<'_> {
 }
 
 /// Ends the rotation of CA `name` and of the CAs below it: removes old certificates from all bundles.
-pub fn finish(store: &mut Store, name: &str) -> Result<Rotated> {
+pub fn finish(store: &mut Store, name: &str) -> Result<RotationResult> {
     store.lock()?;
     let result = drop_old(store, name).and_then(|done| store.save().map(|()| done));
     store.unlock();
     result
 }
 
-fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
-    let mut done = Rotated::default();
+fn drop_old(store: &mut Store, name: &str) -> Result<RotationResult> {
+    let mut done = RotationResult::default();
     let mut waiting = vec![name.to_owned()];
     let mut seen = BTreeSet::new();
     while let Some(name) = waiting.pop() {
@@ -164,7 +169,7 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
         if !seen.insert(name.clone()) {
             continue;
         }
-        let value = stored(store, &name)?;
+        let value = stored_value(store, &name)?;
         let ValueKind::Certificate(certificates) = ValueKind::of(&value) else { continue };
         let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
         if let Some(current) = certificates.first() {
@@ -183,7 +188,7 @@ fn drop_old(store: &mut Store, name: &str) -> Result<Rotated> {
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
-            let mut value = stored(store, &holder)?;
+            let mut value = stored_value(store, &holder)?;
             let mut changed = strip(&mut value, "ca", &old);
             if holder == name {
                 changed |= strip(&mut value, "certificate", &old);
@@ -226,7 +231,7 @@ pub(super) fn command(store: &Store, name: &str) -> String {
     format!("monopile vars rotate {} {}", shell_word(&path), shell_word(name))
 }
 
-fn stored(store: &Store, name: &str) -> Result<Node> {
+fn stored_value(store: &Store, name: &str) -> Result<Node> {
     store.get(name).cloned().ok_or_else(|| {
         Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
             name,

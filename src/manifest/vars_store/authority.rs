@@ -2,7 +2,7 @@
 
 use super::signing_key::SigningKey;
 use super::x509::Certificate;
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::Error;
 use base::Result;
 use base::error::ResultExt;
@@ -22,7 +22,10 @@ impl Authority {
     pub fn from_value(name: &str, value: &Node) -> Result<Self> {
         let text = |key: &str| {
             value.get(key).and_then(Node::as_str).ok_or_else(|| {
-                Error::invalid(format!("its value is {} without a text under '{key}'", a_kind(value)))
+                Error::invalid(format!(
+                    "its value is {} without a text under '{key}'",
+                    kind_with_article(value)
+                ))
             })
         };
         let read = || {

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_as_rfc_5280_wants_them() {
+    fn key_usage_bits_follow_rfc_5280() {
         let flags = |bits| construct_der(|writer| write_flags(writer, bits));
         // digitalSignature and keyEncipherment; keyCertSign and cRLSign; decipherOnly.
         assert_eq!(flags(0b101), [3, 2, 5, 0xa0]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn times_change_form_in_2050() {
+    fn times_use_generalized_time_from_2050() {
         let time = |text| {
             let moment = OffsetDateTime::parse(text, &Rfc3339).unwrap();
             construct_der(|writer| write_time(writer, moment))
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_printable_where_they_can_be() {
+    fn names_use_printable_string_if_possible() {
         let text = |text| construct_der(|writer| write_text(writer, text));
         assert_eq!(text("Who? Me"), b"\x13\x07Who? Me");
         assert_eq!(text("*.bosh"), b"\x0c\x06*.bosh");

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::rsa_key::KeySize;
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::{Error, Result};
 use yaml::{Data, Node};
 
@@ -123,7 +123,7 @@ pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> 
         return Err(Error::invalid(format!(
             "{}: 'options' is {}, not a mapping",
             options.position.describe(),
-            a_kind(options)
+            kind_with_article(options)
         )));
     };
     for (key, _) in map.iter() {
@@ -161,7 +161,7 @@ fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
     Error::invalid(format!(
         "{}: option '{name}' is {}, not {wanted}",
         value.position.describe(),
-        a_kind(value)
+        kind_with_article(value)
     ))
 }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn has_upstreams_defaults() {
+    fn defaults_equal_those_of_bosh() {
         let options = parse("{is_ca: true}").unwrap();
         assert_eq!(
             (options.organization.as_str(), options.days, options.key_size, options.common_name),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_place_and_advice() {
+    fn rejects_invalid_options_with_position_and_hint() {
         for (text, expected, hint) in [
             ("{}", "option 'ca' is missing: a certificate needs a CA that signs it", "name the CA"),
             ("{common_nam: x}", "m.yml:1:2: there is no option 'common_nam'", "did you mean 'common_name'?"),

@@ -24,7 +24,7 @@ pub fn warnings<'n>(
 
 /// A certificate and the end of its validity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Dated {
+pub struct CertificateExpiry {
     /// The end of its validity.
     pub not_after: OffsetDateTime,
     /// The path of the certificate: the variable or the first key, then the keys below it.
@@ -33,17 +33,17 @@ pub struct Dated {
 
 /// Returns the certificates in these variables, sorted by expiry. A CA, which is also part of the values that
 /// it signed, is listed once, with its shortest path.
-pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<Dated> {
+pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<CertificateExpiry> {
     let mut found = Vec::new();
     for (name, value) in variables {
         walk(name.to_owned(), value, &mut found);
     }
     found.sort_by_key(|(path, _)| (path.len(), path.clone()));
     let mut seen = BTreeSet::new();
-    let mut dated: Vec<Dated> = found
+    let mut dated: Vec<CertificateExpiry> = found
         .into_iter()
         .filter(|(_, certificate)| seen.insert(certificate.der.clone()))
-        .map(|(path, certificate)| Dated { not_after: certificate.not_after, path })
+        .map(|(path, certificate)| CertificateExpiry { not_after: certificate.not_after, path })
         .collect();
     dated.sort();
     dated

@@ -1,7 +1,7 @@
 //! The vars store: a YAML file of generated values in upstream's format, and their generators.
 //!
-//! [`Store`] is the file. [`Spec`] holds type and options of a declared variable: it generates values and
-//! checks stored ones. [`Authority`] is a CA that signs.
+//! [`Store`] is the file. [`GeneratorSpec`] holds type and options of a declared variable: it generates
+//! values and checks stored ones. [`Authority`] is a CA that signs.
 //!
 //! The format follows `variable-types.md` of docs-bosh and was compared with upstream's output field by
 //! field.
@@ -23,5 +23,5 @@ pub(crate) mod x509;
 pub use authority::Authority;
 pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
-pub use spec::Spec;
+pub use spec::GeneratorSpec;
 pub use store::Store;

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_length_and_uses_the_whole_alphabet() {
+    fn password_has_the_length_and_uses_the_whole_alphabet() {
         for length in [0, 1, 20, 1000] {
             assert_eq!(generate(length).unwrap().len(), length);
         }

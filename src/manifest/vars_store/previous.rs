@@ -13,7 +13,7 @@ pub(crate) const KEY: &str = "monopile_previous";
 const KEPT: usize = 5;
 
 /// Returns the part of a replaced value that is kept, if there is one.
-fn kept(old: &Node) -> Option<Node> {
+fn kept_values(old: &Node) -> Option<Node> {
     match ValueKind::of(old) {
         ValueKind::Ssh | ValueKind::Rsa => None,
         ValueKind::Certificate(_) | ValueKind::BrokenCertificate => {
@@ -28,9 +28,9 @@ fn kept(old: &Node) -> Option<Node> {
 }
 
 /// Adds a rotation to the list under [`KEY`]. Returns the new list, or `None` if nothing has to be kept.
-pub(super) fn added(list: Option<&Node>, replaced: &[(String, Node)]) -> Option<Node> {
+pub(super) fn with_replaced(list: Option<&Node>, replaced: &[(String, Node)]) -> Option<Node> {
     let mut rotation = Mapping::new();
-    for (name, old) in replaced.iter().filter_map(|(name, old)| Some((name, kept(old)?))) {
+    for (name, old) in replaced.iter().filter_map(|(name, old)| Some((name, kept_values(old)?))) {
         rotation.insert(Node::string(name), old);
     }
     if rotation.is_empty() {

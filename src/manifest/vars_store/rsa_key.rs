@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_made_ahead_in_every_size_asked_for() {
+    fn key_pool_generates_keys_of_every_size() {
         let mut pool = KeyPool::default();
         pool.fill([KeySize::Rsa2048, KeySize::Rsa3072, KeySize::Rsa2048].into_iter());
         assert_eq!(pool.ready.values().map(Vec::len).collect::<Vec<_>>(), [2, 1]);

@@ -9,13 +9,13 @@ use super::certificate_options::{CaReference, CertificateOptions, check_names, i
 use super::rsa_key::{KeyPool, KeySize};
 use super::x509::Certificate;
 use super::{certificate, password};
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node};
 
 /// Type and options of one variable.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Spec {
+pub enum GeneratorSpec {
     /// `password` of this length.
     Password(usize),
     /// `certificate`.
@@ -31,7 +31,7 @@ const MAX_PASSWORD: i64 = 1024 * 1024;
 
 const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
-impl Spec {
+impl GeneratorSpec {
     /// Parses type and interpolated options of a definition.
     pub fn parse(kind: &str, options: Option<&Node>) -> Result<Self> {
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
@@ -39,17 +39,17 @@ impl Spec {
             "password" => {
                 check_names(options, &["length"])?;
                 match get("length").map(|value| integer("length", value)).transpose()? {
-                    None | Some(0) => Ok(Spec::Password(password::DEFAULT_LENGTH)),
-                    Some(length @ 1..=MAX_PASSWORD) => Ok(Spec::Password(length as usize)),
+                    None | Some(0) => Ok(GeneratorSpec::Password(password::DEFAULT_LENGTH)),
+                    Some(length @ 1..=MAX_PASSWORD) => Ok(GeneratorSpec::Password(length as usize)),
                     Some(length) => Err(Error::invalid(format!(
                         "option 'length' is {length}; it must be from 1 to {MAX_PASSWORD}"
                     ))),
                 }
             }
-            "certificate" => CertificateOptions::parse(options).map(Box::new).map(Spec::Certificate),
+            "certificate" => CertificateOptions::parse(options).map(Box::new).map(GeneratorSpec::Certificate),
             // Upstream ignores the options of these types; `key_length` is CredHub's.
-            "rsa" => Ok(Spec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
-            "ssh" => Ok(Spec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            "rsa" => Ok(GeneratorSpec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            "ssh" => Ok(GeneratorSpec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             other => Err(Error::invalid(format!("there is no variable type '{other}'"))
                 .with_hint(format!("the types are {}", TYPES.join(", ")))),
         }
@@ -71,7 +71,7 @@ impl Spec {
     /// Returns the CA that signs, if the options name one.
     pub fn ca(&self) -> Option<&CaReference> {
         match self {
-            Spec::Certificate(options) => options.ca.as_ref(),
+            GeneratorSpec::Certificate(options) => options.ca.as_ref(),
             _ => None,
         }
     }
@@ -84,12 +84,12 @@ impl Spec {
         now: OffsetDateTime,
     ) -> Result<Node> {
         match self {
-            Spec::Password(length) => Ok(Node::string(password::generate(*length)?)),
-            Spec::Rsa(size) => {
+            GeneratorSpec::Password(length) => Ok(Node::string(password::generate(*length)?)),
+            GeneratorSpec::Rsa(size) => {
                 let key = keys.take(*size)?;
                 Ok(mapping([("private_key", key.private_pem()), ("public_key", key.public_pem())]))
             }
-            Spec::Ssh(size) => {
+            GeneratorSpec::Ssh(size) => {
                 let key = keys.take(*size)?;
                 Ok(mapping([
                     ("private_key", key.private_pem()),
@@ -97,7 +97,7 @@ impl Spec {
                     ("public_key_fingerprint", fingerprint(key.ssh_wire())),
                 ]))
             }
-            Spec::Certificate(options) => {
+            GeneratorSpec::Certificate(options) => {
                 let key = keys.take(options.key_size)?;
                 let certificate = certificate::generate(options, &key, authority, now)?;
                 Ok(mapping([
@@ -113,20 +113,24 @@ impl Spec {
     /// signs, if known.
     pub fn mismatches(&self, value: &Node, authority: Option<&Authority>) -> Vec<String> {
         match self {
-            Spec::Password(length) => match value.as_str() {
+            GeneratorSpec::Password(length) => match value.as_str() {
                 Some(text) if text.chars().count() == *length => Vec::new(),
                 Some(_) => vec![format!("its length is not {length}")],
-                None => vec![format!("it is {}, not a password", a_kind(value))],
+                None => vec![format!("it is {}, not a password", kind_with_article(value))],
             },
-            Spec::Rsa(_) | Spec::Ssh(_) => {
+            GeneratorSpec::Rsa(_) | GeneratorSpec::Ssh(_) => {
                 let key = value.get("private_key").and_then(Node::as_str);
-                let own = if matches!(self, Spec::Ssh(_)) { "public_key_fingerprint" } else { "public_key" };
+                let own = if matches!(self, GeneratorSpec::Ssh(_)) {
+                    "public_key_fingerprint"
+                } else {
+                    "public_key"
+                };
                 match (key, value.get(own)) {
                     (Some(_), Some(_)) => Vec::new(),
                     _ => vec!["it is not a key pair".into()],
                 }
             }
-            Spec::Certificate(options) => {
+            GeneratorSpec::Certificate(options) => {
                 let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
                 match Certificate::from_pem(text) {
                     Ok(certificates) => certificates

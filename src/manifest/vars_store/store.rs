@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::previous;
 use crate::files;
-use crate::words::a_kind;
+use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
 use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
@@ -62,8 +62,8 @@ impl Store {
         }
         let bytes = files::read_bytes(&self.path, "vars store")
             .map_err(|error| error.with_owner_hint(&self.path, "--vars-store FILE"))?;
-        self.kept = self.encryption.kept(&bytes);
-        let bytes = self.encryption.open(bytes).map_err(|error| {
+        self.kept = self.encryption.stored_form(&bytes);
+        let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
         })?;
         let root = yaml::load(&files::text(bytes, &self.path, "vars store")?, &self.path)?;
@@ -74,7 +74,7 @@ impl Store {
                 return Err(Error::invalid(format!(
                     "vars store '{}' is {}, not a mapping of names to values",
                     self.path.display(),
-                    a_kind(&root)
+                    kind_with_article(&root)
                 )));
             }
         };
@@ -125,7 +125,7 @@ impl Store {
 
     /// Keeps values that are replaced until [`Self::forget_previous`], which [`Self::save`] writes.
     pub(crate) fn keep_previous(&mut self, replaced: &[(String, Node)]) {
-        if let Some(list) = previous::added(self.previous(), replaced) {
+        if let Some(list) = previous::with_replaced(self.previous(), replaced) {
             self.set(previous::KEY, list);
         }
     }
@@ -194,7 +194,7 @@ impl Store {
 
     /// Encrypts the file for the current recipients, unless it already is.
     pub fn sealed_at_last(mut self) -> Result<Self> {
-        if self.exists && self.encryption.seals() && self.kept != StoredForm::AsWanted {
+        if self.exists && self.encryption.encrypts() && self.kept != StoredForm::CurrentRecipients {
             self.lock()?;
             self.changed = true;
             let saved = self.save();
@@ -216,7 +216,7 @@ impl Store {
         };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        if self.kept != StoredForm::Plain && !self.encryption.seals() {
+        if self.kept != StoredForm::Plain && !self.encryption.encrypts() {
             return Err(Error::usage(format!(
                 "vars store '{}' is encrypted, but no recipients are given to encrypt it for",
                 path.display()
@@ -224,7 +224,7 @@ impl Store {
             .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
         }
         let text = yaml::emit(&self.root());
-        let text = self.encryption.seal(text.as_bytes()).map_err(failed)?;
+        let text = self.encryption.encrypt(text.as_bytes()).map_err(failed)?;
         if self.lock.is_some() {
             // Only the holder of the lock writes, so leftover temporary files are garbage.
             sweep_temporaries(&path).map_err(failed)?;
@@ -239,7 +239,8 @@ impl Store {
             self.lock = Some(kept);
         }
         self.changed = false;
-        self.kept = if self.encryption.seals() { StoredForm::AsWanted } else { StoredForm::Plain };
+        self.kept =
+            if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())
     }
 }
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_it_does_not_know() {
+    fn unknown_entries_are_kept() {
         let (_dir, mut store) = store(Some("b: {x: [1, ~]}\n12: twelve\na: 0644\n"));
         store.set("c", Node::string("new"));
         store.save().unwrap();
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_values_are_kept_until_they_are_forgotten() {
+    fn replaced_values_are_kept_as_previous() {
         let (_dir, mut store) = store(Some("a: new\nb: new\n"));
         let tls =
             yaml::load("{ca: one, certificate: two, private_key: three}", Path::new("tls.yml")).unwrap();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn is_for_its_owner_alone_and_leaves_nothing_beside_it() {
+    fn file_is_private_and_has_no_temporary_files() {
         use std::os::unix::fs::PermissionsExt;
         let (dir, mut store) = store(Some("a: b\n"));
         std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_is_swept_by_the_next() {
+    fn next_writer_removes_files_of_a_killed_one() {
         let (dir, mut store) = store(None);
         std::fs::write(dir.path().join(".vars.yml.Xy3.tmp"), "a: secret\n").unwrap();
         store.lock().unwrap();
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_take_turns_and_lose_nothing() {
+    fn concurrent_writers_lose_no_values() {
         let (_dir, store) = store(None);
         let path = store.path().to_owned();
         std::thread::scope(|scope| {
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_without_a_write_leaves_no_file() {
+    fn lock_without_a_write_leaves_no_file() {
         let (dir, mut store) = store(None);
         store.lock().unwrap();
         store.unlock();
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_mapping() {
+    fn rejects_a_store_that_is_not_a_mapping() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();

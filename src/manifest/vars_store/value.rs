@@ -3,7 +3,7 @@
 use super::certificate_options::{CertificateOptions, DEFAULT_ORGANIZATION};
 use super::rsa_key::KeySize;
 use super::signing_key::SigningKey;
-use super::spec::Spec;
+use super::spec::GeneratorSpec;
 use super::x509::Certificate;
 use super::{certificate, password, pem_text};
 use base::{Error, Result};
@@ -63,7 +63,7 @@ impl ValueKind {
     }
 }
 
-impl Spec {
+impl GeneratorSpec {
     /// Derives a spec that generates a value like this one, without its CA.
     pub fn like(name: &str, value: &Node) -> Result<Self> {
         let unknown = |why: &str| {
@@ -78,13 +78,13 @@ impl Spec {
                         "its subject has attributes that generated certificates do not have",
                     ));
                 }
-                Ok(Spec::Certificate(Box::new(options_like(certificate))))
+                Ok(GeneratorSpec::Certificate(Box::new(options_like(certificate))))
             }
             ValueKind::BrokenCertificate => Err(unknown("its certificate cannot be read")),
-            ValueKind::Ssh => Ok(Spec::Ssh(key_size_like(value))),
-            ValueKind::Rsa => Ok(Spec::Rsa(key_size_like(value))),
+            ValueKind::Ssh => Ok(GeneratorSpec::Ssh(key_size_like(value))),
+            ValueKind::Rsa => Ok(GeneratorSpec::Rsa(key_size_like(value))),
             ValueKind::Text => match value.as_str() {
-                Some(text) if password::looks_generated(text) => Ok(Spec::Password(text.len())),
+                Some(text) if password::looks_generated(text) => Ok(GeneratorSpec::Password(text.len())),
                 _ => Err(unknown("its text does not look like a generated password")),
             },
             ValueKind::Other => Err(unknown("it is not a password, a key pair or a certificate")),

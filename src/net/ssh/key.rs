@@ -10,9 +10,9 @@ const LIMIT: usize = 64 * 1024;
 
 /// A parsed private key. Its `Debug` form does not contain the key.
 #[derive(Clone)]
-pub struct Key(pub(super) Arc<PrivateKey>);
+pub struct SshKey(pub(super) Arc<PrivateKey>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SshKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
     }
@@ -35,7 +35,7 @@ pub enum KeyError {
     Unreadable(String),
 }
 
-impl Key {
+impl SshKey {
     /// Parses the text of a key file. A passphrase for an unencrypted key is ignored.
     pub fn parse(text: &str, passphrase: Option<&str>) -> Result<Self, KeyError> {
         if text.len() > LIMIT {
@@ -64,7 +64,7 @@ impl Key {
             None => plain(),
         };
         match decoded {
-            Ok(key) => Ok(Key(Arc::new(key))),
+            Ok(key) => Ok(SshKey(Arc::new(key))),
             Err(RusshError::KeyIsEncrypted) => Err(KeyError::Encrypted),
             // With a wrong passphrase the key decrypts to garbage, which is reported as a malformed key.
             Err(_) if passphrase.is_some() => Err(KeyError::WrongPassphrase),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_and_format_is_parsed_with_and_without_a_passphrase() {
+    fn parses_every_key_type_and_format() {
         let pkcs8 = "openssl pkcs8 -topk8";
         for (script, encrypted) in [
             ("ssh-keygen -q -t ed25519 -N '' -f k".to_owned(), false),
@@ -117,18 +117,18 @@ mod tests {
         ] {
             let text = generate(&script);
             if encrypted {
-                assert_eq!(Key::parse(&text, None).unwrap_err(), KeyError::Encrypted, "{script}");
+                assert_eq!(SshKey::parse(&text, None).unwrap_err(), KeyError::Encrypted, "{script}");
                 assert_eq!(
-                    Key::parse(&text, Some("other")).unwrap_err(),
+                    SshKey::parse(&text, Some("other")).unwrap_err(),
                     KeyError::WrongPassphrase,
                     "{script}"
                 );
             } else {
-                Key::parse(&text, None).unwrap_or_else(|error| panic!("{script}: {error}"));
+                SshKey::parse(&text, None).unwrap_or_else(|error| panic!("{script}: {error}"));
                 let indented: String = text.lines().map(|line| format!("  {line}\r\n")).collect();
-                Key::parse(&indented, None).unwrap_or_else(|error| panic!("{script}: {error}"));
+                SshKey::parse(&indented, None).unwrap_or_else(|error| panic!("{script}: {error}"));
             }
-            Key::parse(&text, Some("secret")).unwrap_or_else(|error| panic!("{script}: {error}"));
+            SshKey::parse(&text, Some("secret")).unwrap_or_else(|error| panic!("{script}: {error}"));
         }
     }
 
@@ -136,13 +136,13 @@ mod tests {
     fn errors_do_not_quote_the_text() {
         for text in ["", "s3cret", "-----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY-----\n"]
         {
-            let error = Key::parse(text, None).unwrap_err();
+            let error = SshKey::parse(text, None).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");
         }
-        assert!(Key::parse(&"x".repeat(LIMIT + 1), None).is_err());
+        assert!(SshKey::parse(&"x".repeat(LIMIT + 1), None).is_err());
         let old = generate("openssl genrsa -traditional -aes256 -passout pass:secret -out k 2048");
         assert_eq!(
-            Key::parse(&old, Some("secret")).unwrap_err(),
+            SshKey::parse(&old, Some("secret")).unwrap_err(),
             KeyError::Cipher("AES-256-CBC in the old PEM format".into())
         );
     }

@@ -9,5 +9,5 @@ mod key;
 mod session;
 
 pub use error::SshError;
-pub use key::{Key, KeyError};
-pub use session::{Forwarded, STEP, Server, Session, connect};
+pub use key::{KeyError, SshKey};
+pub use session::{ForwardedConnection, STEP, SshServer, SshSession, connect};

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::error::SshError;
-use super::key::Key;
+use super::key::SshKey;
 use base::secret::Secret;
 
 /// Limit of each of DNS, TCP, handshake and login. A VM that boots is slow, and is tried again.
@@ -23,11 +23,11 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const QUESTIONS: u32 = 8;
 
 /// A connection to a forwarded port.
-pub type Forwarded = Channel<Msg>;
+pub type ForwardedConnection = Channel<Msg>;
 
 /// A server and the login on it.
 #[derive(Clone)]
-pub struct Server {
+pub struct SshServer {
     /// Host name or address.
     pub host: String,
     /// TCP port.
@@ -35,34 +35,34 @@ pub struct Server {
     /// User to log in as.
     pub user: String,
     /// Private key, tried first.
-    pub key: Option<Key>,
+    pub key: Option<SshKey>,
     /// Password, tried after the key. Also the answer to keyboard-interactive questions.
     pub password: Option<Secret>,
     /// The host key that the server must have, in the format of OpenSSH. `None` accepts any.
     pub host_key: Option<String>,
     /// Receives the connections to forwarded ports.
-    pub forwarded: Option<mpsc::Sender<Forwarded>>,
+    pub forwarded: Option<mpsc::Sender<ForwardedConnection>>,
 }
 
 /// An authenticated session.
-pub struct Session {
+pub struct SshSession {
     /// The handle of russh, for opening channels.
-    pub handle: Handle<Client>,
+    pub handle: Handle<SessionCallbacks>,
     /// The server's host key in the format of OpenSSH. `None` if it has a certificate.
     pub host_key: Option<String>,
     address: String,
 }
 
 /// The callbacks of russh for a session.
-pub struct Client {
+pub struct SessionCallbacks {
     /// The host key of the server.
     shown: Arc<Mutex<Option<PublicKey>>>,
     /// The host key that the server must have.
     known: Option<PublicKey>,
-    forwarded: Option<mpsc::Sender<Forwarded>>,
+    forwarded: Option<mpsc::Sender<ForwardedConnection>>,
 }
 
-impl client::Handler for Client {
+impl client::Handler for SessionCallbacks {
     type Error = russh::Error;
 
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
@@ -94,7 +94,7 @@ impl client::Handler for Client {
     }
 }
 
-impl Session {
+impl SshSession {
     /// Asks the server to listen on a port of its loopback interface and to forward connections to it.
     pub async fn forward(&self, port: u16) -> Result<(), SshError> {
         let asking = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
@@ -123,7 +123,7 @@ impl Session {
 }
 
 /// Connects to `server`, checks its host key, and logs in.
-pub async fn connect(server: &Server) -> Result<Session, SshError> {
+pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let address = format!("{}:{}", server.host, server.port);
     let stream = reach(server, &address).await?;
     let handshake = |problem: String| SshError::Handshake { address: address.clone(), problem };
@@ -144,8 +144,11 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
         config.preferred.key = Cow::Owned(kinds);
     }
     let shown = Arc::new(Mutex::new(None));
-    let client =
-        Client { shown: Arc::clone(&shown), known: known.clone(), forwarded: server.forwarded.clone() };
+    let client = SessionCallbacks {
+        shown: Arc::clone(&shown),
+        known: known.clone(),
+        forwarded: server.forwarded.clone(),
+    };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
     let outcome = timeout(STEP, shaking).await;
     let shown = shown.lock().take();
@@ -173,7 +176,7 @@ pub async fn connect(server: &Server) -> Result<Session, SshError> {
     if let Some(key) = &shown {
         tracing::debug!(address, fingerprint = %key.fingerprint(HashAlg::Sha256), "logged in by SSH");
     }
-    Ok(Session { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
+    Ok(SshSession { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
 }
 
 /// Returns true for equal algorithms. RSA is equal to itself with any hash function.
@@ -181,7 +184,7 @@ fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bo
     one == other || (one.clone().is_rsa() && other.clone().is_rsa())
 }
 
-async fn reach(server: &Server, address: &str) -> Result<TcpStream, SshError> {
+async fn reach(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
     let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
     let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
     let found = match timeout(STEP, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
@@ -204,13 +207,17 @@ async fn reach(server: &Server, address: &str) -> Result<TcpStream, SshError> {
     Err(last)
 }
 
-async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> Result<(), SshError> {
+async fn log_in(
+    handle: &mut Handle<SessionCallbacks>,
+    server: &SshServer,
+    address: &str,
+) -> Result<(), SshError> {
     let failed = |error: russh::Error| SshError::Handshake {
         address: address.to_owned(),
         problem: format!("the login failed: {error}"),
     };
     let user = server.user.as_str();
-    if let Some(Key(key)) = &server.key {
+    if let Some(SshKey(key)) = &server.key {
         for hash in hashes(handle, key.algorithm().is_rsa()).await.map_err(failed)? {
             let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
             if handle.authenticate_publickey(user, key).await.map_err(failed)?.success() {
@@ -244,7 +251,7 @@ async fn log_in(handle: &mut Handle<Client>, server: &Server, address: &str) -> 
 /// If the server announces its functions, the best one is tried. After SHA-512 also SHA-256 is tried, because
 /// a server may accept less than it announces. Servers older than RFC 8332 announce nothing, and get SHA-256
 /// and SHA-1.
-async fn hashes(handle: &Handle<Client>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
+async fn hashes(handle: &Handle<SessionCallbacks>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
     if !rsa {
         return Ok(vec![None]);
     }
@@ -257,7 +264,7 @@ async fn hashes(handle: &Handle<Client>, rsa: bool) -> Result<Vec<Option<HashAlg
 
 /// Logs in with keyboard-interactive authentication. The password is the answer to each question.
 async fn answer_questions(
-    handle: &mut Handle<Client>,
+    handle: &mut Handle<SessionCallbacks>,
     user: &str,
     password: &str,
 ) -> Result<bool, russh::Error> {

@@ -14,7 +14,7 @@ fn disk(world: &World, cid: &str) -> (PathBuf, Value) {
 }
 
 #[test]
-fn a_disk_is_added_mounted_listed_and_unmounted() {
+fn disk_is_added_mounted_listed_and_unmounted() {
     let world = World::new();
     let (path, hint) = disk(&world, "disk-1");
     let store = world.base().join("store");
@@ -46,7 +46,7 @@ fn a_disk_is_added_mounted_listed_and_unmounted() {
 }
 
 #[test]
-fn disks_are_also_found_in_the_settings_and_in_a_mount_with_hint() {
+fn disks_come_from_settings_or_a_mount_hint() {
     let world = World::new();
     let (_, one) = disk(&world, "one");
     let (two, _) = disk(&world, "two");
@@ -58,7 +58,7 @@ fn disks_are_also_found_in_the_settings_and_in_a_mount_with_hint() {
 }
 
 #[test]
-fn what_is_no_disk_is_not_mounted() {
+fn rejects_unusable_disk_hints() {
     let world = World::new();
     for (cid, hint, text) in [
         (
@@ -85,7 +85,7 @@ fn what_is_no_disk_is_not_mounted() {
 }
 
 #[test]
-fn data_move_to_a_second_disk_that_takes_the_first_ones_place() {
+fn migrate_disk_moves_data_to_the_second_disk() {
     let world = World::new();
     let (old, old_hint) = disk(&world, "old");
     let (new, new_hint) = disk(&world, "new");
@@ -109,7 +109,7 @@ fn data_move_to_a_second_disk_that_takes_the_first_ones_place() {
 }
 
 #[test]
-fn a_disk_in_use_is_not_unmounted_and_the_user_is_named() {
+fn busy_disk_is_not_unmounted_and_its_user_named() {
     let world = World::new();
     let (_, hint) = disk(&world, "disk");
     world.call("mount_disk", json!(["disk", hint])).unwrap();

@@ -29,7 +29,7 @@ fn sleeper(name: &str, more: &str) -> (String, String) {
 }
 
 #[test]
-fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
+fn packages_are_compiled_with_dependencies_and_applied() {
     let world = World::new();
     let (source, digest) = world.upload(&tarball(&[
         (
@@ -84,7 +84,7 @@ fn packages_are_compiled_from_source_and_dependencies_and_then_applied() {
 }
 
 #[test]
-fn the_first_apply_brings_networks_only() {
+fn apply_without_jobs_sets_networks() {
     let world = World::new();
     let spec = |networks| {
         json!([{
@@ -111,7 +111,7 @@ fn the_first_apply_brings_networks_only() {
 }
 
 #[test]
-fn what_does_not_match_its_digest_or_leaves_its_place_is_refused() {
+fn rejects_wrong_digests_and_escaping_paths() {
     let world = World::new();
     let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
     let wrong = format!("sha256:{}", "0".repeat(64));
@@ -144,7 +144,7 @@ fn what_does_not_match_its_digest_or_leaves_its_place_is_refused() {
 }
 
 #[test]
-fn a_failed_compilation_shows_the_end_of_its_output() {
+fn failed_compilation_shows_the_end_of_its_output() {
     let world = World::new();
     let script = "for i in $(seq 5000); do echo line $i; done; echo the last word; exit 7";
     let (id, digest) = world.upload(&tarball(&[("packaging", script)]));
@@ -160,7 +160,7 @@ fn a_failed_compilation_shows_the_end_of_its_output() {
 }
 
 #[test]
-fn packages_compile_side_by_side() {
+fn packages_compile_in_parallel() {
     let world = World::new();
     let script = |own: &str, other: &str| {
         // Each script waits for the other, so running them in sequence would never end.
@@ -214,7 +214,7 @@ fn scripts_run_in_all_jobs_and_failures_name_them() {
 }
 
 #[test]
-fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
+fn cancelling_a_task_ends_all_its_processes() {
     let world = World::new();
     let mark = world.dir.path().join("child");
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
@@ -244,7 +244,7 @@ fn a_task_can_be_watched_and_cancelled_with_all_it_started() {
 }
 
 #[test]
-fn jobs_start_quickly_are_restarted_and_stop() {
+fn jobs_are_started_restarted_and_stopped() {
     let world = World::new();
     let (monit, ctl) = sleeper("web", "");
     world.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl)])], json!({})).unwrap();
@@ -304,7 +304,7 @@ fn dependencies_start_first_and_stop_last() {
 }
 
 #[test]
-fn a_job_that_never_runs_is_failing_and_a_broken_monit_file_is_an_error() {
+fn job_that_never_runs_is_failing() {
     let world = World::new();
     let monit = "check process p with pidfile {base}/p.pid start program \"{base}/jobs/p/bin/no\" group vcap";
     world.apply(&[("p", &[("monit", monit), ("bin/no", "#!/bin/sh\nexit 1\n")])], json!({})).unwrap();
@@ -318,7 +318,7 @@ fn a_job_that_never_runs_is_failing_and_a_broken_monit_file_is_an_error() {
 }
 
 #[test]
-fn drains_are_asked_again_until_they_are_done() {
+fn drain_scripts_are_polled_until_done() {
     let world = World::new();
     let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo \
         0 || echo -1\n";

@@ -1,6 +1,6 @@
 //! The wire protocol: authentication, answers, rejected requests, blobs and limits.
 
-use crate::support::process::Outcome;
+use crate::support::process::RunToEnd;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::world::{Pki, World, client, read};
 
 #[test]
-fn messages_are_answered_as_the_real_agent_answers_them() {
+fn messages_are_answered_like_bosh_agent() {
     let world = World::new();
     assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
     assert_eq!(world.message("delete_arp_entries", json!([{"ips": ["10.0.0.1"]}])), json!({"value": {}}));
@@ -39,7 +39,7 @@ fn messages_are_answered_as_the_real_agent_answers_them() {
 }
 
 #[test]
-fn a_fresh_vm_shows_an_empty_state() {
+fn fresh_vm_shows_an_empty_state() {
     let world = World::new();
     let mut state = world.state();
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_fresh_vm_shows_an_empty_state() {
 }
 
 #[test]
-fn only_the_password_opens_the_door() {
+fn requests_need_the_password() {
     let world = World::new();
     let client = client(Some(&world.pki.ca));
     for header in [None, Some("Basic bm9ib2R5Om5vdGhpbmc="), Some("Bearer x"), Some(&World::auth()[..20])] {
@@ -80,7 +80,7 @@ fn only_the_password_opens_the_door() {
 }
 
 #[test]
-fn the_certificate_is_the_one_of_the_settings() {
+fn certificate_comes_from_the_settings() {
     let world = World::new();
     let stranger = client(Some(&Pki::new().ca));
     let error = stranger.post(world.url("/agent")).send("{}").unwrap_err().to_string();
@@ -88,7 +88,7 @@ fn the_certificate_is_the_one_of_the_settings() {
 }
 
 #[test]
-fn without_a_certificate_the_agent_makes_one() {
+fn agent_generates_a_missing_certificate() {
     let mut world = World::without_agent();
     world.write_settings(json!({"env": {}}));
     world.start_agent(false);
@@ -98,7 +98,7 @@ fn without_a_certificate_the_agent_makes_one() {
 }
 
 #[test]
-fn paths_and_methods_that_mean_nothing_are_not_found() {
+fn unknown_paths_and_methods_are_not_found() {
     let world = World::new();
     assert_eq!(world.blob("GET", "/agent", b"").0, 404);
     assert_eq!(world.blob("GET", "/other", b"").0, 404);
@@ -111,7 +111,7 @@ fn paths_and_methods_that_mean_nothing_are_not_found() {
 }
 
 #[test]
-fn blobs_come_and_go() {
+fn blobs_are_stored_and_deleted() {
     let world = World::new();
     let content = vec![7; 3_000_000];
     assert_eq!(world.blob("GET", "/blobs/x-1", b"").0, 404);
@@ -127,7 +127,7 @@ fn blobs_come_and_go() {
 }
 
 #[test]
-fn large_messages_are_refused_and_broken_off_blobs_leave_nothing() {
+fn rejects_large_messages_and_discards_partial_blobs() {
     let world = World::new();
     let head = format!("POST /agent HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n", World::auth());
     let mut stream = tls(&world);
@@ -160,7 +160,7 @@ fn large_messages_are_refused_and_broken_off_blobs_leave_nothing() {
 }
 
 #[test]
-fn slow_clients_delay_no_others_and_are_disconnected() {
+fn slow_clients_are_disconnected() {
     let world = World::new();
     let mut mute: Vec<TcpStream> =
         (0..50).map(|_| TcpStream::connect(("127.0.0.1", world.port)).unwrap()).collect();
@@ -181,7 +181,7 @@ fn slow_clients_delay_no_others_and_are_disconnected() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_end_the_agent_with_a_clear_error() {
+fn unusable_settings_end_the_agent_with_an_error() {
     let world = World::without_agent();
     let fails = |code: i32, text: &str| {
         let output = world.command(false).outcome();

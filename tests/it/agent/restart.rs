@@ -30,7 +30,7 @@ fn with_running_job(world: &World) -> i32 {
 }
 
 #[test]
-fn jobs_outlive_the_agent_and_are_watched_by_the_next_one() {
+fn next_agent_supervises_running_jobs() {
     let mut world = World::new();
     let pid = with_running_job(&world);
     let spec = world.state();
@@ -55,7 +55,7 @@ fn jobs_outlive_the_agent_and_are_watched_by_the_next_one() {
 }
 
 #[test]
-fn a_drained_job_is_left_alone_by_the_next_agent() {
+fn next_agent_does_not_restart_drained_jobs() {
     let mut world = World::new();
     let pid = with_running_job(&world);
     world.call("drain", json!(["shutdown", {}])).unwrap();
@@ -68,7 +68,7 @@ fn a_drained_job_is_left_alone_by_the_next_agent() {
 }
 
 #[test]
-fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
+fn boot_mounts_the_disk_and_starts_the_jobs() {
     let mut world = World::new();
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
@@ -84,7 +84,7 @@ fn a_start_of_the_vm_mounts_the_disk_and_starts_the_jobs_again() {
 }
 
 #[test]
-fn a_start_without_the_disk_gives_an_agent_but_no_jobs() {
+fn boot_without_the_disk_starts_no_jobs() {
     let mut world = World::new();
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
@@ -102,7 +102,7 @@ fn a_start_without_the_disk_gives_an_agent_but_no_jobs() {
 }
 
 #[test]
-fn tasks_of_an_agent_that_goes_are_ended() {
+fn tasks_end_with_their_agent() {
     let mut world = World::new();
     let pidfile = world.base().join("sys/run/script.pid");
     let script =

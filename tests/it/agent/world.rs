@@ -1,6 +1,6 @@
 //! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
 
-use crate::support::process::{Ending, PATIENCE, lines, next, prepare};
+use crate::support::process::{PATIENCE, WaitForEnd, lines, next, prepare};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ fn same(bench: &Bench, arguments: &[&str]) {
 }
 
 #[test]
-fn connectors_and_targets_are_printed_as_openstack_does() {
+fn connectors_and_targets_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
@@ -51,7 +51,7 @@ fn connectors_and_targets_are_printed_as_openstack_does() {
 }
 
 #[test]
-fn what_is_made_is_printed_as_openstack_does() {
+fn created_objects_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     // The reference client accepts no name here.
@@ -99,7 +99,7 @@ fn what_is_made_is_printed_as_openstack_does() {
 }
 
 #[test]
-fn nodes_are_printed_as_openstack_does() {
+fn nodes_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let list = ["node", "list", "--resource-class", &node.resource_class];

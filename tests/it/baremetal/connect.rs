@@ -10,7 +10,7 @@ use crate::support::ironic::{Answers, Ironic};
 use crate::support::keystone::{Keystone, PROJECT, REGION};
 
 #[test]
-fn where_ironic_is_must_be_said() {
+fn endpoint_is_required() {
     let world = World::new();
     let run = world.run(["baremetal", "node", "list"]).failure(3);
     assert!(run.stderr.contains("OS_ENDPOINT"), "{}", run.stderr);
@@ -19,7 +19,7 @@ fn where_ironic_is_must_be_said() {
 }
 
 #[test]
-fn a_version_may_be_chosen_and_one_that_is_too_old_is_told() {
+fn api_version_can_be_chosen_but_not_too_old() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let list =
@@ -31,7 +31,7 @@ fn a_version_may_be_chosen_and_one_that_is_too_old_is_told() {
 }
 
 #[test]
-fn a_user_and_a_password_are_given_and_wrong_ones_refused() {
+fn basic_auth_works_and_wrong_passwords_fail() {
     let ironic = Ironic::start(&Answers::User("operator", "s3cretpw1234"));
     let world = World::new();
     let run = |password: &str| {
@@ -48,7 +48,7 @@ fn a_user_and_a_password_are_given_and_wrong_ones_refused() {
 }
 
 #[test]
-fn keystone_knows_who_asks_and_where_ironic_is() {
+fn keystone_authenticates_and_finds_the_endpoint() {
     let keystone = Keystone::start();
     let ironic = Ironic::start(&Answers::Known(&keystone));
     keystone.announce(&ironic.url());

@@ -4,7 +4,7 @@
 
 mod compare;
 mod connect;
-mod refused;
+mod errors;
 mod volume;
 
 use serde_json::Value;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Bench;
 
 #[test]
-fn a_connector_is_made_listed_changed_and_deleted() {
+fn connector_is_created_listed_changed_and_deleted() {
     let bench = Bench::new();
     let node = bench.ironic.enrolled("iscsi_boot:true");
     bench.ironic.power(&node, "power off");
@@ -45,7 +45,7 @@ fn a_connector_is_made_listed_changed_and_deleted() {
 }
 
 #[test]
-fn a_target_is_changed_key_by_key_and_its_password_stays_what_it_is() {
+fn target_changes_by_key_and_keeps_its_password() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let uuid = bench.target(&node.name, "0");
@@ -78,7 +78,7 @@ fn a_target_is_changed_key_by_key_and_its_password_stays_what_it_is() {
 }
 
 #[test]
-fn a_list_is_complete_however_many_pages_it_has() {
+fn list_reads_all_pages() {
     let bench = Bench::new();
     let (node, other) = (bench.ironic.node(), bench.ironic.node());
     let uuids: Vec<String> = (0..9).map(|index| bench.target(&node.name, &index.to_string())).collect();
@@ -107,7 +107,7 @@ fn a_list_is_complete_however_many_pages_it_has() {
 }
 
 #[test]
-fn the_formats_are_those_of_openstack() {
+fn output_formats_match_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let uuid = bench.target(&node.name, "0");

@@ -13,7 +13,7 @@ use crate::support::tarballs::sha1;
 use world::{ALL, Canary, Show};
 
 #[test]
-fn a_life_without_trouble() {
+fn successful_lifecycle_shows_no_secret() {
     let mut canary = Canary::new();
     canary.run("create-env", &[], Show::Plain).success();
     canary.check(&[]);
@@ -26,7 +26,7 @@ fn a_life_without_trouble() {
 }
 
 #[test]
-fn properties_of_a_cpi_config() {
+fn cpi_config_properties_are_not_shown() {
     let mut canary = Canary::new();
     canary.with_cpi_config();
     let config = ["--cpi-config", "cpis.yml", "--skip-drain"];
@@ -60,7 +60,7 @@ fn properties_of_a_cpi_config() {
 }
 
 #[test]
-fn errors_of_the_cpi() {
+fn cpi_errors_show_no_secret() {
     let mut canary = Canary::new();
     for (mode, show) in [
         ("error info", Show::Plain),
@@ -82,7 +82,7 @@ fn errors_of_the_cpi() {
 }
 
 #[test]
-fn answers_that_are_none() {
+fn malformed_answers_show_no_secret() {
     for (mode, show) in [("garbage create_vm", Show::Plain), ("shape create_vm", Show::Json)] {
         let mut canary = Canary::new();
         canary.mode(mode);
@@ -103,7 +103,7 @@ fn answers_that_are_none() {
 }
 
 #[test]
-fn killed_runs() {
+fn killed_runs_show_no_secret() {
     let mut canary = Canary::new();
     canary.mode("kill create_vm");
     for show in [Show::Plain, Show::Json] {
@@ -119,7 +119,7 @@ fn killed_runs() {
 }
 
 #[test]
-fn a_run_killed_while_it_learns_a_secret() {
+fn run_killed_while_generating_a_secret_shows_none() {
     let mut canary = Canary::new();
     for show in ALL {
         // The disk hint is in the CPI's log before any run knows that it contains credentials.
@@ -135,7 +135,7 @@ fn a_run_killed_while_it_learns_a_secret() {
 }
 
 #[test]
-fn a_registry_and_the_tunnel_to_it() {
+fn registry_and_tunnel_show_no_secret() {
     // The registry's content is in the private journal.
     let registry = &["state.json.journal/"][..];
     let (mut canary, mut island) = Canary::far();
@@ -196,7 +196,7 @@ fn a_registry_and_the_tunnel_to_it() {
 }
 
 #[test]
-fn an_interrupted_run() {
+fn interrupted_run_shows_no_secret() {
     let mut canary = Canary::new();
     canary.mode("hang create_vm");
     let world = canary.hello.world.root().to_owned();
@@ -238,7 +238,7 @@ fn an_interrupted_run() {
 }
 
 #[test]
-fn jobs_that_fail() {
+fn failing_jobs_show_no_secret() {
     let mut canary = Canary::new();
     let fail = |what: &str| {
         format!(
@@ -266,7 +266,7 @@ fn jobs_that_fail() {
 }
 
 #[test]
-fn an_agent_that_does_not_answer() {
+fn silent_agent_shows_no_secret() {
     let mut canary = Canary::new();
     let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
     canary.ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
@@ -279,7 +279,7 @@ fn an_agent_that_does_not_answer() {
 }
 
 #[test]
-fn downloads_that_fail() {
+fn failed_downloads_show_no_secret() {
     let server = Server::start(|request, _| match request.path().contains("found") {
         true => answer("200 OK", &[], b"unexpected"),
         false => answer("401 Unauthorized", &[], format!("you asked for {}", request.path()).as_bytes()),
@@ -313,7 +313,7 @@ fn downloads_that_fail() {
 }
 
 #[test]
-fn manifests_that_cannot_be_used() {
+fn invalid_manifests_show_no_secret() {
     for (name, text) in [
         ("mbus", "- {type: replace, path: /cloud_provider/mbus, value: 'ftp://u:cAn4rY-mbus@h:1'}"),
         ("mbus-list", "- {type: replace, path: /cloud_provider/mbus, value: [cAn4rY-mbus]}"),
@@ -348,7 +348,7 @@ fn manifests_that_cannot_be_used() {
 }
 
 #[test]
-fn variables_that_cannot_be_read() {
+fn unreadable_variables_show_no_secret() {
     for (file, text) in [
         ("vars.yml", "vars_file_secret: [cAn4rY-vars-file\nx: {cAn4rY: 'cAn4rY\n"),
         ("vars.yml", "cAn4rY-only-text\n"),
@@ -369,7 +369,7 @@ fn variables_that_cannot_be_read() {
 }
 
 #[test]
-fn a_packaging_script_of_the_cpi_that_shows_its_environment() {
+fn packaging_scripts_of_the_cpi_show_no_secret() {
     let machine = Machine::new();
     let mut release = machine.release();
     release.packages[0].files[0].1.push_str("env\nenv | base64 -w 60\nexit 7\n");

@@ -1,6 +1,6 @@
 //! An environment with a marked secret in every place that can hold one, and the search for leaks.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -50,7 +50,7 @@ impl Dice {
 }
 
 #[test]
-fn a_seed_always_gives_the_same_numbers() {
+fn seed_determines_the_numbers() {
     let numbers = |seed| {
         let mut dice = Dice::new(seed);
         (0..4).map(|_| dice.below(1000)).collect::<Vec<_>>()

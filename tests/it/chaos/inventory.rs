@@ -62,8 +62,8 @@ impl Inventory {
             self.agents.insert(text(id), text(agent));
         }
         let lines = run.stdout.lines().chain(run.stderr.lines());
-        let told = lines.filter(|line| REPORTS.iter().any(|report| line.contains(report)));
-        self.reports.push(told.collect::<Vec<_>>().join("\n"));
+        let output = lines.filter(|line| REPORTS.iter().any(|report| line.contains(report)));
+        self.reports.push(output.collect::<Vec<_>>().join("\n"));
         requests
     }
 

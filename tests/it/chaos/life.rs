@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::inventory::{Inventory, kind};
-use super::schedule::{Act, Change, Step, Trouble, Word};
+use super::schedule::{Change, MachineAction, OperatorCommand, Step, Trouble};
 use crate::support::Run;
-use crate::support::gate::{Ear, Gate};
+use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine;
 use crate::support::proxy::Proxy;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Dialect, Interruption, Script, until};
 
 /// The exit codes that a command may have, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
@@ -57,27 +57,27 @@ pub(super) struct Deployed {
 
 /// The permission to delete the deployed VM and the disk with the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Licence {
+pub(super) struct DeletePermission {
     pub vm: bool,
     pub disk: bool,
 }
 
-impl Licence {
-    pub(super) const ALL: Licence = Licence { vm: true, disk: true };
-    const NONE: Licence = Licence { vm: false, disk: false };
+impl DeletePermission {
+    pub(super) const ALL: DeletePermission = DeletePermission { vm: true, disk: true };
+    const NONE: DeletePermission = DeletePermission { vm: false, disk: false };
 
-    pub(super) fn or(self, other: Licence) -> Licence {
-        Licence { vm: self.vm || other.vm, disk: self.disk || other.disk }
+    pub(super) fn or(self, other: DeletePermission) -> DeletePermission {
+        DeletePermission { vm: self.vm || other.vm, disk: self.disk || other.disk }
     }
 }
 
 /// The permissions of one run, and the disturbances of the suite.
 pub(super) struct Attempt {
-    pub word: Word,
+    pub word: OperatorCommand,
     /// The things that the run may delete.
-    pub licence: Licence,
+    pub licence: DeletePermission,
     /// The things that later runs may delete if this one does not succeed.
-    pub later: Licence,
+    pub later: DeletePermission,
     /// True if nothing disturbs the run.
     pub undisturbed: bool,
     /// True if the run is killed with SIGKILL.
@@ -101,7 +101,7 @@ pub(super) enum Hold {
     /// Kills the program.
     Kill,
     /// An act on the VM.
-    Act(Act),
+    Act(MachineAction),
     /// Removes the lock file, and starts another command, which then can take the lock.
     RemoveLock,
     /// Runs another command, which must be refused.
@@ -147,7 +147,7 @@ pub(super) struct Life {
     pub wanted: Wanted,
     pub deployed: Option<Deployed>,
     /// The things that any run may delete: an earlier run was asked to, or the operator broke them.
-    pub may_go: Licence,
+    pub may_go: DeletePermission,
     /// The snapshots that an earlier run was asked to delete.
     condemned: BTreeSet<String>,
     /// The service's counter, whose value is on the disk.
@@ -173,7 +173,7 @@ impl Life {
             hello.ops(name, "[]\n");
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
-        let proxy = hello.listen_with(Ear(gate.clone()));
+        let proxy = hello.listen_with(GateListener(gate.clone()));
         let mut life = Life {
             hello,
             gate,
@@ -181,7 +181,7 @@ impl Life {
             inventory: Inventory::default(),
             wanted: Wanted::default(),
             deployed: None,
-            may_go: Licence::NONE,
+            may_go: DeletePermission::NONE,
             condemned: BTreeSet::new(),
             counter: 0,
             may_reset: false,
@@ -289,32 +289,34 @@ impl Life {
     }
 
     /// Returns the words and flags of a command.
-    fn words(word: Word) -> (&'static [&'static str], &'static [&'static str]) {
+    fn words(word: OperatorCommand) -> (&'static [&'static str], &'static [&'static str]) {
         match word {
-            Word::Create => (&["create-env"], &["--agent-timeout", "8s"]),
-            Word::CreateAgain => (&["create-env"], &["--recreate", "--agent-timeout", "8s"]),
-            Word::Delete => (&["delete-env"], &["-n", "--agent-timeout", "2s"]),
-            Word::Recreate => (&["recreate"], &["-n", "--boot-timeout", "8s"]),
-            Word::Repair => (&["cloud-check"], &["--auto", "--agent-timeout", "3s", "--boot-timeout", "8s"]),
-            Word::Report => (&["cloud-check"], &["--report", "--agent-timeout", "2s"]),
-            Word::Restart => (&["restart"], &["--agent-timeout", "3s"]),
-            Word::Stop => (&["stop-env"], &["--agent-timeout", "3s"]),
-            Word::Start => (&["start-env"], &["--agent-timeout", "3s"]),
-            Word::Snapshot => (&["take-snapshot"], &[]),
-            Word::DropSnapshot => (&["delete-snapshot"], &["-n"]),
-            Word::Plan => (&["plan"], &[]),
-            Word::Status => (&["status"], &["--agent-timeout", "2s"]),
-            Word::Verify => (&["state", "verify"], &["--agent-timeout", "2s"]),
-            Word::Show => (&["state", "show"], &[]),
+            OperatorCommand::Create => (&["create-env"], &["--agent-timeout", "8s"]),
+            OperatorCommand::CreateAgain => (&["create-env"], &["--recreate", "--agent-timeout", "8s"]),
+            OperatorCommand::Delete => (&["delete-env"], &["-n", "--agent-timeout", "2s"]),
+            OperatorCommand::Recreate => (&["recreate"], &["-n", "--boot-timeout", "8s"]),
+            OperatorCommand::Repair => {
+                (&["cloud-check"], &["--auto", "--agent-timeout", "3s", "--boot-timeout", "8s"])
+            }
+            OperatorCommand::Report => (&["cloud-check"], &["--report", "--agent-timeout", "2s"]),
+            OperatorCommand::Restart => (&["restart"], &["--agent-timeout", "3s"]),
+            OperatorCommand::Stop => (&["stop-env"], &["--agent-timeout", "3s"]),
+            OperatorCommand::Start => (&["start-env"], &["--agent-timeout", "3s"]),
+            OperatorCommand::Snapshot => (&["take-snapshot"], &[]),
+            OperatorCommand::DropSnapshot => (&["delete-snapshot"], &["-n"]),
+            OperatorCommand::Plan => (&["plan"], &[]),
+            OperatorCommand::Status => (&["status"], &["--agent-timeout", "2s"]),
+            OperatorCommand::Verify => (&["state", "verify"], &["--agent-timeout", "2s"]),
+            OperatorCommand::Show => (&["state", "show"], &[]),
         }
     }
 
     /// Returns a command with more flags.
-    pub(super) fn prepared(&self, word: Word, more: &[&str]) -> Command {
+    pub(super) fn prepared(&self, word: OperatorCommand, more: &[&str]) -> Command {
         let (words, flags) = Life::words(word);
         match word {
-            Word::Show => self.hello.state_command(words),
-            Word::DropSnapshot => {
+            OperatorCommand::Show => self.hello.state_command(words),
+            OperatorCommand::DropSnapshot => {
                 let snapshot = self.oldest_snapshot().unwrap_or_else(|| "snapshot-none".to_owned());
                 self.hello.subcommand(words, &[flags, &[snapshot.as_str()], more].concat())
             }
@@ -329,23 +331,23 @@ impl Life {
     }
 
     /// Returns what a command may delete, apart from snapshots.
-    pub(super) fn licence(&self, word: Word) -> Licence {
+    pub(super) fn licence(&self, word: OperatorCommand) -> DeletePermission {
         let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
         let changed = deployed != Some(self.wanted);
         let resized = deployed.is_none_or(|deployed| deployed.disk != self.wanted.disk);
         match word {
-            Word::Delete => Licence::ALL,
-            Word::Create => Licence { vm: changed, disk: resized },
-            Word::CreateAgain => Licence { vm: true, disk: resized },
-            Word::Recreate => Licence { vm: true, disk: false },
+            OperatorCommand::Delete => DeletePermission::ALL,
+            OperatorCommand::Create => DeletePermission { vm: changed, disk: resized },
+            OperatorCommand::CreateAgain => DeletePermission { vm: true, disk: resized },
+            OperatorCommand::Recreate => DeletePermission { vm: true, disk: false },
             // It may replace a VM whose agent does not answer.
-            Word::Repair => Licence { vm: !self.vm_answers(), disk: false },
-            _ => Licence::NONE,
+            OperatorCommand::Repair => DeletePermission { vm: !self.vm_answers(), disk: false },
+            _ => DeletePermission::NONE,
         }
     }
 
     /// Returns an undisturbed attempt.
-    pub(super) fn attempt(&self, word: Word) -> Attempt {
+    pub(super) fn attempt(&self, word: OperatorCommand) -> Attempt {
         let licence = self.licence(word);
         Attempt {
             word,
@@ -360,8 +362,8 @@ impl Life {
     }
 
     /// Runs a command with trouble.
-    pub(super) fn command(&mut self, word: Word, trouble: &Trouble) {
-        let mut script = Script::speaking(Speaks::Local);
+    pub(super) fn command(&mut self, word: OperatorCommand, trouble: &Trouble) {
+        let mut script = Script::speaking(Dialect::Local);
         let mut attempt = self.attempt(word);
         attempt.undisturbed = matches!(trouble, Trouble::None);
         let (mut hold, mut point, mut hangs, mut flags) = (Hold::Nothing, None, false, &[][..]);
@@ -378,7 +380,7 @@ impl Life {
                 }
             }
             Trouble::Signal { call, terminate, times } => {
-                script = script.stopped_at(*call, When::Hold);
+                script = script.stopped_at(*call, Interruption::Hold);
                 hold = Hold::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
             }
             Trouble::Kill { call, when } => {
@@ -394,11 +396,11 @@ impl Life {
                 (hold, attempt.silenced) = (Hold::Interrupt, true);
             }
             Trouble::AtCall { call, act } => {
-                script = script.stopped_at(*call, When::Hold);
+                script = script.stopped_at(*call, Interruption::Hold);
                 (hold, attempt.silenced) = (Hold::Act(*act), true);
             }
             Trouble::AtMessage { message, act } => {
-                point = Some((*message, crate::support::gate::Side::Before));
+                point = Some((*message, crate::support::gate::Moment::Before));
                 (hold, attempt.silenced) = (Hold::Act(*act), true);
             }
             Trouble::Off => {
@@ -407,7 +409,7 @@ impl Life {
             }
             Trouble::Mistake(_) => unreachable!("mistakes are commands of their own"),
         }
-        if attempt.silenced && word == Word::Repair {
+        if attempt.silenced && word == OperatorCommand::Repair {
             attempt.licence.vm = true;
         }
         self.hello.script(script);
@@ -424,8 +426,10 @@ impl Life {
         let before = self.inventory.present(&self.hello);
         let known = self.hello.known();
         match attempt.word {
-            Word::Delete => self.condemned.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned()),
-            Word::DropSnapshot => self.condemned.extend(self.oldest_snapshot()),
+            OperatorCommand::Delete => {
+                self.condemned.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
+            }
+            OperatorCommand::DropSnapshot => self.condemned.extend(self.oldest_snapshot()),
             _ => {}
         }
         self.execute(command, attempt, hold);
@@ -543,12 +547,12 @@ impl Life {
                 return None;
             }
             Hold::Kill => send(Signal::KILL),
-            Hold::Act(Act::KillAgent) => machine::kill_agent(&self.hello),
-            Hold::Act(Act::Reboot) => machine::reboot(&self.hello),
-            Hold::Act(Act::SwitchOff) => self.hello.kill_vm(),
+            Hold::Act(MachineAction::KillAgent) => machine::kill_agent(&self.hello),
+            Hold::Act(MachineAction::Reboot) => machine::reboot(&self.hello),
+            Hold::Act(MachineAction::SwitchOff) => self.hello.kill_vm(),
             Hold::RemoveLock => {
                 let _ = std::fs::remove_file(self.hello.world.path("state.json.lock"));
-                let mut command = self.prepared(Word::Create, &[]);
+                let mut command = self.prepared(OperatorCommand::Create, &[]);
                 let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
                 command.stdin(Stdio::null()).stdout(file("second.stdout")).stderr(file("second.stderr"));
                 second = Some(command.spawn().unwrap());
@@ -556,7 +560,7 @@ impl Life {
                 std::thread::sleep(Duration::from_millis(300));
             }
             Hold::SecondRun => {
-                let second = self.hello.world.finish(self.prepared(Word::Create, &[]));
+                let second = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
                 self.claim(second.code == 4, || {
                     format!("a second run ends with {}: {}", second.code, second.stderr)
                 });
@@ -592,7 +596,7 @@ impl Life {
     }
 
     /// Checks that nothing was deleted that the run was not asked to delete.
-    fn check_deletions(&self, before: &BTreeSet<String>, licence: Licence) {
+    fn check_deletions(&self, before: &BTreeSet<String>, licence: DeletePermission) {
         let now = self.hello.cloud();
         for bystander in &self.inventory.bystanders {
             self.claim(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
@@ -633,18 +637,30 @@ impl Life {
         let word = attempt.word;
         let succeeded = self.last.code == 0;
         let state = self.hello.world.exists("state.json");
-        if word == Word::Delete {
+        if word == OperatorCommand::Delete {
             self.may_reset = true;
             if succeeded && !state {
                 self.deployed = None;
             }
         }
-        if !succeeded || word == Word::Delete {
+        if !succeeded || word == OperatorCommand::Delete {
             self.may_go = self.may_go.or(attempt.later);
-            let looks = [Word::Report, Word::Plan, Word::Status, Word::Snapshot, Word::DropSnapshot];
+            let looks = [
+                OperatorCommand::Report,
+                OperatorCommand::Plan,
+                OperatorCommand::Status,
+                OperatorCommand::Snapshot,
+                OperatorCommand::DropSnapshot,
+            ];
             self.jobs_may_be_stopped |= !looks.contains(&word);
         }
-        let made = matches!(word, Word::Create | Word::CreateAgain | Word::Recreate | Word::Repair);
+        let made = matches!(
+            word,
+            OperatorCommand::Create
+                | OperatorCommand::CreateAgain
+                | OperatorCommand::Recreate
+                | OperatorCommand::Repair
+        );
         if succeeded && made && state {
             let state = self.hello.state();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -654,7 +670,7 @@ impl Life {
             let disk = disk.map(text).next().unwrap_or_default();
             let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.wanted));
             if word.deploys() {
-                self.may_go = Licence::NONE;
+                self.may_go = DeletePermission::NONE;
                 self.deployed = Some(Deployed { wanted: self.wanted, vm: vm.clone(), disk });
             } else if let Some(deployed) = &mut self.deployed {
                 deployed.vm.clone_from(&vm);
@@ -663,8 +679,8 @@ impl Life {
                 self.jobs_may_be_stopped = false;
             }
         }
-        self.jobs_may_be_stopped |= matches!(word, Word::Stop | Word::Repair);
-        if succeeded && matches!(word, Word::Start | Word::Restart) {
+        self.jobs_may_be_stopped |= matches!(word, OperatorCommand::Stop | OperatorCommand::Repair);
+        if succeeded && matches!(word, OperatorCommand::Start | OperatorCommand::Restart) {
             self.jobs_may_be_stopped = false;
         }
         if succeeded && word.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
@@ -708,7 +724,7 @@ impl Life {
     pub(super) fn calm(&mut self) {
         self.gate.set(None);
         self.end_held_call(true);
-        self.hello.script(Script::speaking(Speaks::Local));
+        self.hello.script(Script::speaking(Dialect::Local));
     }
 
     /// Adds a line to the story of the life.

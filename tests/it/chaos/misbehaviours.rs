@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, UNSCRIPTED, When};
+use crate::support::scripted::{Interruption, Reaction, UNSCRIPTED};
 
 /// The methods that create resources.
 const CREATES: [&str; 4] = ["create_stemcell", "create_vm", "create_disk", "snapshot_disk"];
@@ -38,7 +38,7 @@ pub(super) struct Misbehaviour {
     /// Its name, as in the table of the module documentation.
     pub name: &'static str,
     at: At,
-    deed: fn(&str) -> Deed,
+    deed: fn(&str) -> Reaction,
 }
 
 impl Misbehaviour {
@@ -55,7 +55,7 @@ impl Misbehaviour {
     }
 
     /// Returns the deed at this method.
-    pub(super) fn deed(&self, method: &str) -> Deed {
+    pub(super) fn deed(&self, method: &str) -> Reaction {
         (self.deed)(method)
     }
 
@@ -79,64 +79,64 @@ fn text(answer: &str) -> String {
 }
 
 /// Returns a deed that makes the call and answers this text.
-fn after(answer: &str) -> Deed {
-    Deed::After(text(answer))
+fn after(answer: &str) -> Reaction {
+    Reaction::After(text(answer))
 }
 
 /// Returns a deed that makes the call and answers an error.
-fn error_after(kind: &str, ok_to_retry: bool) -> Deed {
+fn error_after(kind: &str, ok_to_retry: bool) -> Reaction {
     let error = json!({"type": kind, "message": "timed out", "ok_to_retry": ok_to_retry});
     after(&json!({"result": null, "error": error, "log": ""}).to_string())
 }
 
 /// Returns a deed that answers this result without making the call.
-fn instead(result: serde_json::Value) -> Deed {
-    Deed::Instead(text(&json!({"result": result, "error": null, "log": ""}).to_string()))
+fn instead(result: serde_json::Value) -> Reaction {
+    Reaction::Instead(text(&json!({"result": result, "error": null, "log": ""}).to_string()))
 }
 
 /// Returns the answer of a call that invents what it created.
-fn invented(method: &str) -> Deed {
+fn invented(method: &str) -> Reaction {
     let kind = if method == "snapshot_disk" { "snapshot" } else { method.trim_start_matches("create_") };
     let cid = format!("{kind}-invented");
     instead(if method == "create_vm" { json!([cid, {}]) } else { json!(cid) })
 }
 
 /// Returns a deed that answers an error, and has the effect later.
-fn later(method: &str) -> Deed {
+fn later(method: &str) -> Reaction {
     let error = Hello::error(FAILED, &format!("{method}: no answer from the cloud in time"));
-    Deed::Instead(format!(
+    Reaction::Instead(format!(
         "request=$(cat); (sleep 0.3; printf '%s' \"$request\" | {UNSCRIPTED}=1 \"$SCRIPTED_CPI/scripted\") \
          >/dev/null 2>&1 & printf '%s' '{error}'"
     ))
 }
 
 /// Creates a misbehaviour of any method.
-const fn any(name: &'static str, deed: fn(&str) -> Deed) -> Misbehaviour {
+const fn any(name: &'static str, deed: fn(&str) -> Reaction) -> Misbehaviour {
     Misbehaviour { name, at: At::Any, deed }
 }
 
 /// Creates a misbehaviour of methods that change something.
-const fn changes(name: &'static str, deed: fn(&str) -> Deed) -> Misbehaviour {
+const fn changes(name: &'static str, deed: fn(&str) -> Reaction) -> Misbehaviour {
     Misbehaviour { name, at: At::Changes, deed }
 }
 
 /// The misbehaviours, in the order of the table in the module documentation.
 pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
-    any("dies before the effect", |_| Deed::Interrupt(When::DieBefore)),
-    changes("dies during the effect", |_| Deed::Interrupt(When::DieDuring)),
-    any("dies after the effect", |_| Deed::Interrupt(When::DieAfter)),
+    any("dies before the effect", |_| Reaction::Interrupt(Interruption::DieBefore)),
+    changes("dies during the effect", |_| Reaction::Interrupt(Interruption::DieDuring)),
+    any("dies after the effect", |_| Reaction::Interrupt(Interruption::DieAfter)),
     any("answers nothing", |_| after("")),
-    any("answers half", |_| Deed::After("head -c 15".to_owned())),
-    any("answers twice", |_| Deed::After("a=$(cat); printf '%s%s' \"$a\" \"$a\"".to_owned())),
-    any("answers with duplicate keys", |_| Deed::After("sed '1s/{/{\"result\":\"other\",/'".to_owned())),
+    any("answers half", |_| Reaction::After("head -c 15".to_owned())),
+    any("answers twice", |_| Reaction::After("a=$(cat); printf '%s%s' \"$a\" \"$a\"".to_owned())),
+    any("answers with duplicate keys", |_| Reaction::After("sed '1s/{/{\"result\":\"other\",/'".to_owned())),
     any("answers in another encoding", |_| {
-        Deed::After("cat >/dev/null; printf '{\"result\":\"\\xff\\xfe\",\"error\":null}'".to_owned())
+        Reaction::After("cat >/dev/null; printf '{\"result\":\"\\xff\\xfe\",\"error\":null}'".to_owned())
     }),
-    any("logs into the answer", |_| Deed::After("echo 'W, [1] deprecated option'; cat".to_owned())),
+    any("logs into the answer", |_| Reaction::After("echo 'W, [1] deprecated option'; cat".to_owned())),
     any("answers junk", |_| after("<html><body><h1>502 Bad Gateway</h1></body></html>")),
     any("answers a result and an error", |_| {
         let error = json!({"type": FAILED, "message": "both", "ok_to_retry": false});
-        Deed::After(format!("sed 's/\"error\": *null/\"error\":{error}/'"))
+        Reaction::After(format!("sed 's/\"error\": *null/\"error\":{error}/'"))
     }),
     Misbehaviour {
         name: "answers with an empty CID",
@@ -147,19 +147,19 @@ pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
     any("fails after the effect", |_| error_after(FAILED, false)),
     changes("fails after the effect and wants a retry", |_| error_after(FAILED, true)),
     any("denies the method after the effect", |_| error_after("Bosh::Clouds::NotImplemented", false)),
-    any("fails without the effect", |method| Deed::Fail {
+    any("fails without the effect", |method| Reaction::Fail {
         error_type: FAILED.to_owned(),
         message: format!("{method}: quota exceeded"),
         ok_to_retry: false,
     }),
-    any("leaves a child with the answer", |_| Deed::After("sleep 2 & cat".to_owned())),
+    any("leaves a child with the answer", |_| Reaction::After("sleep 2 & cat".to_owned())),
     changes("fails, and has the effect later", later),
-    changes(HANGS, |_| Deed::Interrupt(When::Hold)),
+    changes(HANGS, |_| Reaction::Interrupt(Interruption::Hold)),
     Misbehaviour { name: "denies what exists", at: At::Asks, deed: |_| instead(json!(false)) },
     Misbehaviour { name: "knows no attached disks", at: At::Disks, deed: |_| instead(json!([])) },
     Misbehaviour { name: "claims that everything exists", at: At::Asks, deed: |_| instead(json!(true)) },
     Misbehaviour { name: PRETENDS, at: At::Deletes, deed: |_| instead(json!(null)) },
     any("makes noise and exits with 3", |_| {
-        Deed::After("head -c 300000 /dev/urandom >&2; cat; exit 3".to_owned())
+        Reaction::After("head -c 300000 /dev/urandom >&2; cat; exit 3".to_owned())
     }),
 ];

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::life::{Attempt, DOUBT, Hold, Licence, Life, OCCUPANT, OTHER_REGION};
-use super::schedule::{Mistake, Trouble, Word};
+use super::life::{Attempt, DOUBT, DeletePermission, Hold, Life, OCCUPANT, OTHER_REGION};
+use super::schedule::{Mistake, OperatorCommand, Trouble};
 use crate::support::MONOPILE;
 use crate::support::process::prepare;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Dialect, Interruption, Script, until};
 
 /// The methods that ask something and change nothing.
 const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
@@ -16,10 +16,16 @@ const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
 impl Life {
     /// Makes a mistake with a command. Where it is none, because nothing is deployed, the command has no
     /// trouble.
-    pub(super) fn mistake(&mut self, mistake: Mistake, word: Word) {
-        let changes =
-            matches!(word, Word::Create | Word::CreateAgain | Word::Delete | Word::Recreate | Word::Repair);
-        let word = if changes { word } else { Word::Create };
+    pub(super) fn mistake(&mut self, mistake: Mistake, word: OperatorCommand) {
+        let changes = matches!(
+            word,
+            OperatorCommand::Create
+                | OperatorCommand::CreateAgain
+                | OperatorCommand::Delete
+                | OperatorCommand::Recreate
+                | OperatorCommand::Repair
+        );
+        let word = if changes { word } else { OperatorCommand::Create };
         match mistake {
             Mistake::ForgottenStore if self.deployed.is_some() => self.forget_store(),
             Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
@@ -28,18 +34,18 @@ impl Life {
             Mistake::DeletedLock { call } => self.at_call(call, word, &Hold::RemoveLock),
             Mistake::SecondRun { call } => self.at_call(call, word, &Hold::SecondRun),
             Mistake::OtherRegion if self.deployed.is_some() => {
-                let script = Script::speaking(Speaks::Local).configured(OTHER_REGION);
+                let script = Script::speaking(Dialect::Local).configured(OTHER_REGION);
                 self.look_elsewhere(word, self.prepared(word, &[]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
                 let (word, name, more) = match word {
-                    Word::Delete => (word, "delete-env", "-n"),
-                    Word::Repair => (word, "cloud-check", "--auto"),
-                    _ => (Word::CreateAgain, "create-env", "--recreate"),
+                    OperatorCommand::Delete => (word, "delete-env", "-n"),
+                    OperatorCommand::Repair => (word, "cloud-check", "--auto"),
+                    _ => (OperatorCommand::CreateAgain, "create-env", "--recreate"),
                 };
                 let mut command = self.hello.builtin_command(&[name], &[more]);
                 command.env("HOME", self.hello.world.path("home-b"));
-                self.look_elsewhere(word, command, Script::speaking(Speaks::Local));
+                self.look_elsewhere(word, command, Script::speaking(Dialect::Local));
             }
             Mistake::NoCpi => self.name_no_cpi(),
             Mistake::RemovedVm if self.deployed.is_some() => {
@@ -48,7 +54,7 @@ impl Life {
                 self.command(word, &Trouble::None);
             }
             Mistake::RemovedDisk if self.deployed.is_some() => {
-                (self.may_go, self.may_reset) = (Licence::ALL, true);
+                (self.may_go, self.may_reset) = (DeletePermission::ALL, true);
                 self.remove("vm-");
                 self.remove("disk-");
                 self.command(word, &Trouble::None);
@@ -70,8 +76,8 @@ impl Life {
     }
 
     /// Runs a command while the VM of another environment has the address.
-    fn occupy_address(&mut self, word: Word) {
-        self.hello.script(Script::speaking(Speaks::Local));
+    fn occupy_address(&mut self, word: OperatorCommand) {
+        self.hello.script(Script::speaking(Dialect::Local));
         let bystanders = &self.inventory.bystanders;
         let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
@@ -84,8 +90,8 @@ impl Life {
     }
 
     /// Runs a command while the state has a second name, which must change nothing.
-    fn link_state(&mut self, word: Word) {
-        self.hello.script(Script::speaking(Speaks::Local));
+    fn link_state(&mut self, word: OperatorCommand) {
+        self.hello.script(Script::speaking(Dialect::Local));
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
@@ -97,9 +103,9 @@ impl Life {
     }
 
     /// Returns an attempt that deletes nothing and is interrupted soon.
-    fn harmless(&self, word: Word) -> Attempt {
+    fn harmless(&self, word: OperatorCommand) -> Attempt {
         let attempt = self.attempt(word);
-        Attempt { licence: Licence::default(), undisturbed: false, limit: DOUBT, ..attempt }
+        Attempt { licence: DeletePermission::default(), undisturbed: false, limit: DOUBT, ..attempt }
     }
 
     /// Deletes the VMs or disks of the environment in the IaaS.
@@ -111,11 +117,11 @@ impl Life {
         }
     }
 
-    fn at_call(&mut self, call: usize, word: Word, hold: &Hold) {
-        self.hello.script(Script::at(call, When::Hold));
+    fn at_call(&mut self, call: usize, word: OperatorCommand, hold: &Hold) {
+        self.hello.script(Script::at(call, Interruption::Hold));
         let mut attempt = Attempt { undisturbed: false, ..self.attempt(word) };
         if matches!(hold, Hold::RemoveLock) {
-            attempt.licence = attempt.licence.or(self.licence(Word::Create));
+            attempt.licence = attempt.licence.or(self.licence(OperatorCommand::Create));
             attempt.later = attempt.licence;
         }
         self.run(self.prepared(word, &[]), &attempt, hold);
@@ -123,19 +129,20 @@ impl Life {
 
     /// Runs a create-env without its vars store, which must change nothing.
     fn forget_store(&mut self) {
-        self.hello.script(Script::speaking(Speaks::Local));
-        let given = self.prepared(Word::Create, &[]);
+        self.hello.script(Script::speaking(Dialect::Local));
+        let given = self.prepared(OperatorCommand::Create, &[]);
         let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
         arguments.drain(at..at + 2);
-        let attempt = Attempt { licence: Licence::default(), ..self.harmless(Word::Create) };
+        let attempt =
+            Attempt { licence: DeletePermission::default(), ..self.harmless(OperatorCommand::Create) };
         let well = self.is_well();
         let run = self.run(self.hello.world.monopile(arguments), &attempt, &Hold::Nothing);
         self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
     }
 
     /// Runs a command whose CPI looks elsewhere. What is well must stay on record.
-    fn look_elsewhere(&mut self, word: Word, command: Command, script: Script) {
+    fn look_elsewhere(&mut self, word: OperatorCommand, command: Command, script: Script) {
         let well = self.is_well();
         self.hello.script(script);
         self.run(command, &self.harmless(word), &Hold::Nothing);
@@ -148,11 +155,15 @@ impl Life {
 
     /// Names a CPI that does not exist.
     fn name_no_cpi(&mut self) {
-        self.hello.script(Script::speaking(Speaks::Local));
+        self.hello.script(Script::speaking(Dialect::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
-        let attempt = self.harmless(Word::CreateAgain);
-        let run = self.run(self.prepared(Word::CreateAgain, &["-o", "no-cpi.yml"]), &attempt, &Hold::Nothing);
+        let attempt = self.harmless(OperatorCommand::CreateAgain);
+        let run = self.run(
+            self.prepared(OperatorCommand::CreateAgain, &["-o", "no-cpi.yml"]),
+            &attempt,
+            &Hold::Nothing,
+        );
         self.claim(run.code != 0, || "a CPI that does not exist is no error".to_owned());
     }
 
@@ -177,7 +188,7 @@ impl Life {
     /// Loses the state. A create-env must not make a second VM. Then the operator finds the state again, or
     /// imports the VM with the command of the message. The command does not record snapshots.
     fn lose_state(&mut self, imports: bool, names_disk: bool) {
-        self.hello.script(Script::speaking(Speaks::Local));
+        self.hello.script(Script::speaking(Dialect::Local));
         let state = self.hello.state();
         let lost = self.hello.world.path("lost");
         std::fs::create_dir_all(&lost).unwrap();
@@ -188,7 +199,7 @@ impl Life {
             std::fs::rename(self.hello.world.path(name), lost.join(name)).unwrap();
         }
         let before = self.hello.cloud();
-        let run = self.hello.world.finish(self.prepared(Word::Create, &[]));
+        let run = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
         self.tell(&format!("create-env without the state ends with {}", run.code));
         let requests = self.inventory.hear(&self.hello, &run);
         let effect = requests.iter().any(|one| !QUESTIONS.iter().any(|method| one["method"] == *method));

@@ -56,8 +56,8 @@ mod inventory;
 mod life;
 mod misbehaviours;
 mod mistakes;
+mod recovery;
 mod schedule;
-mod way_out;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -149,7 +149,7 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
 }
 
 #[test]
-fn random_lives_lose_nothing() {
+fn random_sequences_lose_no_resource() {
     let sequence = AtomicU64::new(0);
     let position = || sequence.fetch_add(1, Ordering::SeqCst);
     match (number("MONOPILE_CHAOS_SEED"), number("MONOPILE_CHAOS")) {
@@ -168,7 +168,7 @@ fn random_lives_lose_nothing() {
 }
 
 #[test]
-fn the_table_lists_the_misbehaviours() {
+fn documentation_lists_the_misbehaviours() {
     let listed: Vec<&str> = include_str!("mod.rs")
         .lines()
         .filter_map(|line| line.strip_prefix("//! | ")?.split(" | ").next())

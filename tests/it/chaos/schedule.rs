@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::dice::Dice;
 use super::misbehaviours::{MISBEHAVIOURS, Misbehaviour};
-use crate::support::gate::Side;
-use crate::support::scripted::When;
+use crate::support::gate::Moment;
+use crate::support::scripted::Interruption;
 
 /// A command of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum OperatorCommand {
     Create,
     /// `create-env --recreate`.
     CreateAgain,
@@ -32,11 +32,11 @@ pub(super) enum Word {
     Show,
 }
 
-impl Word {
+impl OperatorCommand {
     /// Returns the CPI's methods that the command may call, the likely ones more than once.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Word::Create => &[
+            OperatorCommand::Create => &[
                 "create_stemcell",
                 "create_vm",
                 "create_vm",
@@ -51,7 +51,7 @@ impl Word {
                 "set_vm_metadata",
                 "info",
             ],
-            Word::CreateAgain | Word::Recreate => &[
+            OperatorCommand::CreateAgain | OperatorCommand::Recreate => &[
                 "delete_vm",
                 "delete_vm",
                 "create_vm",
@@ -63,7 +63,7 @@ impl Word {
                 "delete_stemcell",
                 "set_vm_metadata",
             ],
-            Word::Delete => &[
+            OperatorCommand::Delete => &[
                 "has_vm",
                 "delete_vm",
                 "delete_vm",
@@ -73,19 +73,27 @@ impl Word {
                 "delete_stemcell",
                 "info",
             ],
-            Word::Snapshot => &["snapshot_disk", "snapshot_disk", "snapshot_disk", "info"],
-            Word::DropSnapshot => &["delete_snapshot", "delete_snapshot", "delete_snapshot", "info"],
-            Word::Repair => {
+            OperatorCommand::Snapshot => &["snapshot_disk", "snapshot_disk", "snapshot_disk", "info"],
+            OperatorCommand::DropSnapshot => {
+                &["delete_snapshot", "delete_snapshot", "delete_snapshot", "info"]
+            }
+            OperatorCommand::Repair => {
                 &["has_vm", "has_disk", "get_disks", "get_disks", "reboot_vm", "delete_vm", "create_vm"]
             }
-            Word::Report | Word::Status | Word::Verify => &["has_vm", "has_disk", "get_disks", "info"],
-            Word::Restart | Word::Stop | Word::Start | Word::Plan | Word::Show => &[],
+            OperatorCommand::Report | OperatorCommand::Status | OperatorCommand::Verify => {
+                &["has_vm", "has_disk", "get_disks", "info"]
+            }
+            OperatorCommand::Restart
+            | OperatorCommand::Stop
+            | OperatorCommand::Start
+            | OperatorCommand::Plan
+            | OperatorCommand::Show => &[],
         }
     }
 
     /// Returns true if the command deploys the manifest.
     pub(super) fn deploys(self) -> bool {
-        matches!(self, Word::Create | Word::CreateAgain)
+        matches!(self, OperatorCommand::Create | OperatorCommand::CreateAgain)
     }
 }
 
@@ -104,7 +112,7 @@ pub(super) enum Change {
 
 /// An act on the machines at a held call or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum MachineAction {
     KillAgent,
     Reboot,
     SwitchOff,
@@ -141,16 +149,16 @@ pub(super) enum Mistake {
 
 /// A misbehaviour at some calls of a method.
 #[derive(Clone, Copy)]
-pub(super) struct Misdeed {
+pub(super) struct PlannedMisbehaviour {
     pub how: &'static Misbehaviour,
     pub method: &'static str,
     /// The first and last call, from 1.
     pub calls: (usize, usize),
 }
 
-impl fmt::Debug for Misdeed {
+impl fmt::Debug for PlannedMisbehaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Misdeed { how, method, calls: (first, last) } = self;
+        let PlannedMisbehaviour { how, method, calls: (first, last) } = self;
         let calls = match *last {
             usize::MAX => format!("from call {first} on"),
             last => format!("calls {first} to {last}"),
@@ -165,19 +173,19 @@ pub(super) enum Trouble {
     /// No trouble.
     None,
     /// The CPI misbehaves. A hanging call goes on after the command with `goes_on`, and is killed otherwise.
-    Cpi { misdeeds: Vec<Misdeed>, goes_on: bool },
+    Cpi { misdeeds: Vec<PlannedMisbehaviour>, goes_on: bool },
     /// Signals to the program while a call is made.
     Signal { call: usize, terminate: bool, times: usize },
     /// SIGKILL at a call.
-    Kill { call: usize, when: When },
+    Kill { call: usize, when: Interruption },
     /// SIGKILL at a message to the agent.
-    KillAtMessage { message: usize, side: Side },
+    KillAtMessage { message: usize, side: Moment },
     /// The connection to the agent stalls at a message, until the operator interrupts the command.
-    Stall { message: usize, side: Side },
+    Stall { message: usize, side: Moment },
     /// Something happens to the VM at a call.
-    AtCall { call: usize, act: Act },
+    AtCall { call: usize, act: MachineAction },
     /// Something happens to the VM at a message.
-    AtMessage { message: usize, act: Act },
+    AtMessage { message: usize, act: MachineAction },
     /// The VM is switched off before the command.
     Off,
     /// The operator makes a mistake.
@@ -188,7 +196,7 @@ pub(super) enum Trouble {
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub change: Option<Change>,
-    pub word: Word,
+    pub word: OperatorCommand,
     pub trouble: Trouble,
 }
 
@@ -196,8 +204,11 @@ pub(super) struct Step {
 pub(super) fn draw(seed: u64) -> Vec<Step> {
     let mut dice = Dice::new(seed);
     // The first command decides how the life begins, so it is a deploy.
-    let mut steps =
-        vec![Step { change: None, word: Word::Create, trouble: trouble(&mut dice, Word::Create) }];
+    let mut steps = vec![Step {
+        change: None,
+        word: OperatorCommand::Create,
+        trouble: trouble(&mut dice, OperatorCommand::Create),
+    }];
     for _ in 0..dice.between(3, 6) {
         steps.push(step(&mut dice));
     }
@@ -206,21 +217,21 @@ pub(super) fn draw(seed: u64) -> Vec<Step> {
 
 fn step(dice: &mut Dice) -> Step {
     let word = dice.weighted(&[
-        (40, Word::Create),
-        (14, Word::CreateAgain),
-        (12, Word::Delete),
-        (6, Word::Recreate),
-        (12, Word::Repair),
-        (2, Word::Report),
-        (3, Word::Restart),
-        (2, Word::Stop),
-        (2, Word::Start),
-        (6, Word::Snapshot),
-        (3, Word::DropSnapshot),
-        (2, Word::Plan),
-        (2, Word::Status),
-        (2, Word::Verify),
-        (1, Word::Show),
+        (40, OperatorCommand::Create),
+        (14, OperatorCommand::CreateAgain),
+        (12, OperatorCommand::Delete),
+        (6, OperatorCommand::Recreate),
+        (12, OperatorCommand::Repair),
+        (2, OperatorCommand::Report),
+        (3, OperatorCommand::Restart),
+        (2, OperatorCommand::Stop),
+        (2, OperatorCommand::Start),
+        (6, OperatorCommand::Snapshot),
+        (3, OperatorCommand::DropSnapshot),
+        (2, OperatorCommand::Plan),
+        (2, OperatorCommand::Status),
+        (2, OperatorCommand::Verify),
+        (1, OperatorCommand::Show),
     ]);
     let change = (word.deploys() && dice.chance(75)).then(|| {
         dice.weighted(&[
@@ -233,11 +244,15 @@ fn step(dice: &mut Dice) -> Step {
     Step { change, word, trouble: trouble(dice, word) }
 }
 
-fn trouble(dice: &mut Dice, word: Word) -> Trouble {
+fn trouble(dice: &mut Dice, word: OperatorCommand) -> Trouble {
     let call = dice.between(2, 9);
     let message = dice.between(1, 16);
-    let side = dice.pick(&[Side::Before, Side::After]);
-    let act = dice.weighted(&[(4, Act::KillAgent), (3, Act::Reboot), (2, Act::SwitchOff)]);
+    let side = dice.pick(&[Moment::Before, Moment::After]);
+    let act = dice.weighted(&[
+        (4, MachineAction::KillAgent),
+        (3, MachineAction::Reboot),
+        (2, MachineAction::SwitchOff),
+    ]);
     match dice.below(100) {
         0..15 => Trouble::None,
         15..62 if !word.methods().is_empty() => cpi(dice, word),
@@ -246,7 +261,13 @@ fn trouble(dice: &mut Dice, word: Word) -> Trouble {
             Trouble::Signal { call, terminate: dice.chance(40), times }
         }
         68..74 => {
-            let when = dice.pick(&[When::Before, When::During, When::After, When::Lost, When::Slow]);
+            let when = dice.pick(&[
+                Interruption::Before,
+                Interruption::During,
+                Interruption::After,
+                Interruption::Lost,
+                Interruption::Slow,
+            ]);
             Trouble::Kill { call, when }
         }
         74..76 => Trouble::KillAtMessage { message, side },
@@ -277,7 +298,7 @@ fn mistake(dice: &mut Dice) -> Mistake {
     ])
 }
 
-fn cpi(dice: &mut Dice, word: Word) -> Trouble {
+fn cpi(dice: &mut Dice, word: OperatorCommand) -> Trouble {
     let methods = word.methods();
     let count = if dice.chance(25) { 2 } else { 1 };
     let misdeeds = (0..count).map(|_| misdeed(dice, methods)).collect();
@@ -285,7 +306,7 @@ fn cpi(dice: &mut Dice, word: Word) -> Trouble {
 }
 
 /// Draws a misbehaviour first, so that each is equally likely, and then a method that it fits.
-fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> Misdeed {
+fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehaviour {
     loop {
         let how = &MISBEHAVIOURS[dice.below(MISBEHAVIOURS.len())];
         let fitting: Vec<&'static str> = methods.iter().copied().filter(|method| how.fits(method)).collect();
@@ -293,12 +314,12 @@ fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> Misdeed {
             continue;
         }
         let calls = dice.weighted(&[(6, (1, 1)), (3, (1, usize::MAX)), (1, (2, 2))]);
-        return Misdeed { how, method: dice.pick(&fitting), calls };
+        return PlannedMisbehaviour { how, method: dice.pick(&fitting), calls };
     }
 }
 
 #[test]
-fn every_misbehaviour_and_mistake_is_drawn() {
+fn every_misbehaviour_and_mistake_can_be_drawn() {
     let text: String = (0..500).map(|seed| format!("{:?}\n", draw(seed))).collect();
     for misbehaviour in &MISBEHAVIOURS {
         assert!(text.contains(misbehaviour.name), "{}", misbehaviour.name);

@@ -21,7 +21,7 @@ fn checked_in(file: &str) -> std::path::PathBuf {
 
 /// `MONOPILE_UPDATE=1 cargo test completions` writes them again.
 #[test]
-fn they_are_not_stale() {
+fn completions_are_up_to_date() {
     for (shell, file) in FILES {
         let printed = World::new().run(["completion", shell]).success().stdout;
         assert!(printed.contains("MONOPILE_COMPLETE"), "{shell}");
@@ -34,7 +34,7 @@ fn they_are_not_stale() {
 }
 
 #[test]
-fn there_are_no_others() {
+fn no_other_completions_are_checked_in() {
     let directory = checked_in("");
     let mut found: Vec<String> = std::fs::read_dir(directory)
         .unwrap()

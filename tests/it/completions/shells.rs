@@ -3,7 +3,7 @@
 //! A wrapper takes the program's place. It passes requests of the shell on, and records the arguments when
 //! the shell runs it. A test types a line with tabs and Enter, and checks the recorded arguments.
 
-use crate::support::process::{Ending, prepare};
+use crate::support::process::{WaitForEnd, prepare};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -242,23 +242,23 @@ fn completes(name: &str) {
 }
 
 #[test]
-fn bash() {
+fn bash_completes_words_and_values() {
     completes("bash");
 }
 
 #[test]
-fn zsh() {
+fn zsh_completes_words_and_values() {
     completes("zsh");
 }
 
 #[test]
-fn fish() {
+fn fish_completes_words_and_values() {
     completes("fish");
 }
 
 /// The answers to an empty word and to the beginning of an alias, as each shell gets them.
 #[test]
-fn an_empty_word_is_answered_with_full_names_alone() {
+fn empty_word_offers_full_names_only() {
     let world = World::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let answer = |word: &str| {

@@ -1,15 +1,15 @@
 //! The `log` of an answer: shown and logged for every call, bounded, and without secrets.
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
 
 /// A line with a secret that an escape sequence interrupts, as JSON and as it must be shown.
 const SECRET: &str = r#"password quite-\u001b[31ma-sec\u001b[0mret"#;
 const HIDDEN: &str = "password <redacted>";
 
 /// Returns a command that adds this JSON text to the answer's log.
-fn adding(log: &str) -> Deed {
-    Deed::After(format!(
+fn adding(log: &str) -> Reaction {
+    Reaction::After(format!(
         "echo 'on both' >&2; sed 's/\"log\":\"/\"log\":\"on both\\\\n{}\\\\n/'",
         log.replace('\\', r"\\").replace('[', r"\[")
     ))
@@ -22,7 +22,7 @@ fn run_logs(hello: &Hello) -> String {
 }
 
 #[test]
-fn the_log_of_every_answer_is_shown_and_logged() {
+fn log_of_every_answer_is_shown_and_logged() {
     let hello = Hello::new();
     let methods = [
         "info",
@@ -33,7 +33,7 @@ fn the_log_of_every_answer_is_shown_and_logged() {
         "attach_disk",
         "set_disk_metadata",
     ];
-    let script = methods.iter().fold(Script::speaking(Speaks::Local), |script, method| {
+    let script = methods.iter().fold(Script::speaking(Dialect::Local), |script, method| {
         script.first(method, 1, adding(&format!("of {method}, {SECRET}")))
     });
     hello.script(script.clone());
@@ -59,7 +59,7 @@ fn the_log_of_every_answer_is_shown_and_logged() {
 }
 
 #[test]
-fn the_error_of_a_call_shows_the_end_of_its_log() {
+fn error_of_a_call_shows_the_end_of_its_log() {
     let hello = Hello::new();
     let lines: String = (1..=20).map(|number| format!("step {number}\\n")).collect();
     let answer = |error: &str| {
@@ -69,11 +69,11 @@ fn the_error_of_a_call_shows_the_end_of_its_log() {
     for (error, at_fault, shown_again) in
         [(error, "`create_vm` failed", false), ("7", "no usable answer", true)]
     {
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         hello.world.write("answer.json", answer(error));
         let path = hello.world.path("answer.json").display().to_string();
-        let deed = Deed::Instead(format!("cat '{path}'"));
-        hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, deed));
+        let deed = Reaction::Instead(format!("cat '{path}'"));
+        hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, deed));
         let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
         assert!(
             run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),
@@ -91,10 +91,12 @@ fn the_error_of_a_call_shows_the_end_of_its_log() {
 }
 
 #[test]
-fn the_log_of_an_answer_to_a_killed_run_is_shown_by_the_next_one() {
+fn next_run_shows_the_answer_log_of_a_killed_one() {
     let hello = Hello::new();
     hello.script(
-        Script::speaking(Speaks::Local).first("create_stemcell", 1, adding(SECRET)).stopped_at(2, When::Slow),
+        Script::speaking(Dialect::Local)
+            .first("create_stemcell", 1, adding(SECRET))
+            .stopped_at(2, Interruption::Slow),
     );
     hello.create(&["-v", "some_password=quite-a-secret"]);
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::process::{answer, lines, next};
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 use crate::support::{Run, peak_kib};
 
 /// Name of the case, command that breaks the answer of `create_vm`, and text of the error.
@@ -86,25 +86,25 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ("the answer on stderr", "printf '{\"result\": \"vm\"}' >&2", "it wrote nothing"),
 ];
 
-fn told(run: &Run) -> String {
+fn output(run: &Run) -> String {
     run.stdout.clone() + &run.stderr
 }
 
 #[test]
-fn a_broken_answer_is_a_clear_error() {
+fn malformed_answer_is_a_clear_error() {
     assert!(BROKEN.len() >= 40);
     let workers: Vec<Vec<_>> = (0..4).map(|worker| BROKEN.iter().skip(worker).step_by(4).collect()).collect();
     in_parallel(&workers, |cases| {
         let hello = Hello::new();
         // The stemcell exists in each case.
-        hello.script(Script::speaking(Speaks::Local).fail("create_vm", 1, "X", false));
+        hello.script(Script::speaking(Dialect::Local).fail("create_vm", 1, "X", false));
         hello.create(&[]).failure(1);
         let before = hello.state();
         for (name, command, problem) in cases {
-            hello.script(Script::speaking(Speaks::Local).first(
+            hello.script(Script::speaking(Dialect::Local).first(
                 "create_vm",
                 1,
-                Deed::Instead((*command).to_owned()),
+                Reaction::Instead((*command).to_owned()),
             ));
             let run = hello.create(&["--forget-open-calls"]);
             assert_eq!(run.code, 1, "{name}: {}{}", run.stdout, run.stderr);
@@ -122,9 +122,9 @@ fn a_broken_answer_is_a_clear_error() {
             assert!(hello.world.exists("state.json.journal"), "{name}");
         }
         // Nothing is done until the operator settles the call.
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         let run = hello.create(&[]).failure(1);
-        assert!(told(&run).contains("is unknown"), "{}", run.stderr);
+        assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
         hello.create(&["--forget-open-calls"]).success();
         assert_eq!(hello.cloud(), hello.recorded());
@@ -134,10 +134,10 @@ fn a_broken_answer_is_a_clear_error() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_found_by_the_next_run() {
+fn late_answer_is_found_by_the_next_run() {
     let hello = Hello::new();
     let late = "answer=$(cat); (sleep 2; printf %s \"$answer\") 2>/dev/null & exit 0";
-    hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::After(late.to_owned())));
+    hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, Reaction::After(late.to_owned())));
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
     // The VM is on record and is replaced, because no job ever ran on it.
@@ -150,12 +150,12 @@ fn an_answer_that_comes_too_late_is_found_by_the_next_run() {
 }
 
 #[test]
-fn how_a_cpi_ends_does_not_matter_when_its_answer_is_good() {
+fn exit_status_of_the_cpi_is_ignored() {
     let hello = Hello::new();
     let after = |script: Script, method: &str, command: &str| {
-        script.first(method, 1, Deed::After(command.to_owned()))
+        script.first(method, 1, Reaction::After(command.to_owned()))
     };
-    let script = Script::speaking(Speaks::Local);
+    let script = Script::speaking(Dialect::Local);
     let script = after(script, "info", "cat; exit 1");
     let script = after(script, "create_stemcell", "cat; exec >&-; sleep 1");
     let script = after(script, "create_vm", "cat; kill -KILL $$");
@@ -170,16 +170,20 @@ fn how_a_cpi_ends_does_not_matter_when_its_answer_is_good() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.delete(&[]).success();
     hello.wait_until_idle();
 }
 
 #[test]
-fn an_endless_answer_takes_neither_memory_nor_disk() {
+fn endless_answer_is_limited_in_memory_and_on_disk() {
     let hello = Hello::new();
     let gigabyte = "head -c 1G /dev/zero | tr '\\0' x; sleep 0.3";
-    hello.script(Script::speaking(Speaks::Local).first("create_vm", 1, Deed::Instead(gigabyte.to_owned())));
+    hello.script(Script::speaking(Dialect::Local).first(
+        "create_vm",
+        1,
+        Reaction::Instead(gigabyte.to_owned()),
+    ));
     let (run, peak) = watched(hello.command("create-env", &[]));
     let run = run.failure(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
@@ -190,7 +194,7 @@ fn an_endless_answer_takes_neither_memory_nor_disk() {
         .sum();
     assert!(blocks * 512 < 1 << 20, "{} bytes are kept", blocks * 512);
     // The next run fails in the same way.
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
     hello.delete(&["--forget-open-calls"]).success();
@@ -198,11 +202,11 @@ fn an_endless_answer_takes_neither_memory_nor_disk() {
 }
 
 #[test]
-fn wrong_types_are_refused_method_by_method() {
+fn rejects_wrong_result_types_of_every_method() {
     let hello = Hello::new();
     let fails = |hello: &Hello, method: &str, result: &str, problem: &str, forget: bool| {
         let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
-        hello.script(Script::speaking(Speaks::Local).first(method, 1, Deed::Instead(command)));
+        hello.script(Script::speaking(Dialect::Local).first(method, 1, Reaction::Instead(command)));
         let flags: &[&str] = if forget { &["--forget-open-calls"] } else { &[] };
         let run = hello.create(flags).failure(1);
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
@@ -224,12 +228,12 @@ fn wrong_types_are_refused_method_by_method() {
     for result in ["7", "true", "[]"] {
         fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--forget-open-calls"]).success();
-    hello.script(Script::speaking(Speaks::Local).first(
+    hello.script(Script::speaking(Dialect::Local).first(
         "has_vm",
         1,
-        Deed::Instead("printf '{\"result\": \"true\"}'".into()),
+        Reaction::Instead("printf '{\"result\": \"true\"}'".into()),
     ));
     let run = hello.delete(&[]).failure(1);
     assert!(run.stderr.contains("`has_vm` must return true or false"), "{}", run.stderr);

@@ -1,10 +1,10 @@
 //! The handling of each type of error, and of missing methods.
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 #[test]
-fn each_type_of_error_says_what_to_do_and_is_not_retried() {
+fn every_error_type_has_a_hint_and_is_not_retried() {
     let hello = Hello::new();
     for (error_type, hint) in [
         ("Bosh::Clouds::VMNotFound", "create-env --recreate"),
@@ -18,7 +18,7 @@ fn each_type_of_error_says_what_to_do_and_is_not_retried() {
         ("My::Own::Error", "'My::Own::Error' is not an error type of the CPI API"),
         ("", "gave no error type"),
     ] {
-        hello.script(Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, error_type, false));
+        hello.script(Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, error_type, false));
         let run = hello.create(&[]).failure(1);
         assert!(
             run.stderr.contains("the CPI's `create_vm` failed (request "),
@@ -31,15 +31,15 @@ fn each_type_of_error_says_what_to_do_and_is_not_retried() {
         assert_eq!(hello.cloud(), hello.recorded(), "{error_type}");
         assert!(!hello.world.exists("state.json.journal"), "{error_type}");
     }
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
-fn a_missing_method_is_named_with_who_calls_it_unless_it_may_be_missing() {
+fn missing_required_method_is_named_with_its_caller() {
     let mut hello = Hello::new();
-    let local = || Script::speaking(Speaks::Local);
+    let local = || Script::speaking(Dialect::Local);
     let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
         let script = local().without(method, dialect);
         // A failed deletion does not stop the next one. The stemcell's deletion fails too, because a later
@@ -76,14 +76,14 @@ fn a_missing_method_is_named_with_who_calls_it_unless_it_may_be_missing() {
 }
 
 #[test]
-fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
+fn unknown_info_error_needs_cpi_api_version_1() {
     let hello = Hello::new();
     let fails = [
-        Deed::Fail { error_type: "X".into(), message: "unknown method info".into(), ok_to_retry: false },
-        Deed::Instead("echo 'cpi.rb:7: undefined method' >&2; exit 1".to_owned()),
+        Reaction::Fail { error_type: "X".into(), message: "unknown method info".into(), ok_to_retry: false },
+        Reaction::Instead("echo 'cpi.rb:7: undefined method' >&2; exit 1".to_owned()),
     ];
     for deed in fails {
-        hello.script(Script::speaking(Speaks::Version(1)).first("info", usize::MAX, deed.clone()));
+        hello.script(Script::speaking(Dialect::Version(1)).first("info", usize::MAX, deed.clone()));
         for flags in [&[][..], &["--cpi-api-version", "2"]] {
             let run = hello.create(flags).failure(1);
             assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
@@ -91,8 +91,8 @@ fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
         }
         hello.requests();
         let run = hello.create(&["--cpi-api-version", "1"]).success();
-        let told = format!("{}{}", run.stdout, run.stderr);
-        assert!(told.contains("continuing with API version 1 and contract v1"), "{told}");
+        let output = format!("{}{}", run.stdout, run.stderr);
+        assert!(output.contains("continuing with API version 1 and contract v1"), "{output}");
         let requests = hello.requests();
         let created = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
         assert_eq!(created["api_version"], 1);
@@ -111,7 +111,7 @@ fn an_info_that_fails_in_an_unknown_dialect_needs_a_flag() {
 }
 
 #[test]
-fn a_debug_property_caps_the_built_in_cpi() {
+fn debug_property_limits_the_built_in_cpi_version() {
     let mut hello = Hello::new();
     hello.ops(
         "debug.yml",

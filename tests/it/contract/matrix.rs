@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::proxy::{Exchange, Proxy};
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Dialect, Script};
 
-const CPIS: [Speaks; 8] = [
-    Speaks::Nothing,
-    Speaks::NotImplemented(0),
-    Speaks::NotImplemented(1),
-    Speaks::NotImplemented(2),
-    Speaks::Version(1),
-    Speaks::Version(2),
-    Speaks::Version(3),
-    Speaks::Version(99),
+const CPIS: [Dialect; 8] = [
+    Dialect::Nothing,
+    Dialect::NotImplemented(0),
+    Dialect::NotImplemented(1),
+    Dialect::NotImplemented(2),
+    Dialect::Version(1),
+    Dialect::Version(2),
+    Dialect::Version(3),
+    Dialect::Version(99),
 ];
 /// `api_version` in `stemcell.MF`.
 const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
@@ -27,7 +27,7 @@ const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 /// The table's entry for one combination, with requests up to a version.
 #[derive(Debug)]
 struct Expected {
-    cpi: Speaks,
+    cpi: Dialect,
     stemcell: Option<u32>,
     /// The flag `--cpi-api-version`.
     cap: Option<u32>,
@@ -52,20 +52,20 @@ impl Expected {
 }
 
 #[test]
-fn every_cpi_lives_with_every_stemcell() {
+fn every_cpi_works_with_every_stemcell() {
     let mut cells = Vec::new();
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     for cpi in CPIS {
         for stemcell in STEMCELLS {
             // After its answer to `info`, a CPI of another version is treated as one of 1 or 3. The default
             // run tries it with an old and a new stemcell.
-            if full || matches!(cpi, Speaks::Version(1..=3)) || matches!(stemcell, None | Some(3)) {
+            if full || matches!(cpi, Dialect::Version(1..=3)) || matches!(stemcell, None | Some(3)) {
                 cells.push(Expected { cpi, stemcell, cap: None });
             }
         }
     }
-    cells.push(Expected { cpi: Speaks::Version(3), stemcell: Some(3), cap: Some(2) });
-    cells.push(Expected { cpi: Speaks::Version(3), stemcell: Some(3), cap: Some(1) });
+    cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(2) });
+    cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(1) });
     let begun = Instant::now();
     in_parallel(&cells, live);
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), begun.elapsed().as_secs_f64());
@@ -202,7 +202,7 @@ fn check_state(cell: &Expected, hello: &Hello) {
 
 /// Checks the messages to the agent about disks. Hints are sent under contract v2 only.
 fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
-    let told: Vec<Exchange> =
+    let output: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
     let mut wanted = Vec::new();
     for what in expected {
@@ -214,8 +214,8 @@ fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
             other => panic!("{other}"),
         }
     }
-    assert_eq!(told.iter().map(Exchange::name).collect::<Vec<_>>(), wanted, "{cell:?}");
-    for exchange in &told {
+    assert_eq!(output.iter().map(Exchange::name).collect::<Vec<_>>(), wanted, "{cell:?}");
+    for exchange in &output {
         let arguments = exchange.message["arguments"].as_array().unwrap();
         match exchange.name().as_str() {
             "add_persistent_disk" => assert!(arguments[1]["path"].is_string(), "{cell:?}: {arguments:?}"),

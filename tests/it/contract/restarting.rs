@@ -5,14 +5,14 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::process::{Ending, lines, next};
-use crate::support::scripted::{Script, When};
+use crate::support::process::{WaitForEnd, lines, next};
+use crate::support::scripted::{Interruption, Script};
 
 #[test]
-fn the_wait_for_an_agent_whose_vm_restarts_for_a_disk_is_said() {
+fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     let hello = Hello::new();
     // The sixth call is `attach_disk`.
-    hello.script(Script::at(6, When::HoldDone));
+    hello.script(Script::at(6, Interruption::HoldDone));
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());

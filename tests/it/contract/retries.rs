@@ -1,17 +1,17 @@
 //! `ok_to_retry`: a retryable call is repeated a few times with growing delays; any other call is not.
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, until};
+use crate::support::scripted::{Dialect, Script, until};
 
 const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
 
 #[test]
-fn each_method_is_tried_again_when_the_cpi_says_so() {
+fn every_method_is_retried_on_ok_to_retry() {
     let hello = Hello::new();
     let created = [
         "info",
@@ -23,18 +23,23 @@ fn each_method_is_tried_again_when_the_cpi_says_so() {
         "set_disk_metadata",
     ];
     let flaky = |methods: &[&str]| {
-        let script = Script::speaking(Speaks::Local);
+        let script = Script::speaking(Dialect::Local);
         methods.iter().fold(script, |script, method| script.fail(method, 1, "Bosh::Clouds::CloudError", true))
     };
     hello.script(flaky(&created));
     let run = hello.create(&[]).success();
     for method in created {
         assert_eq!(hello.calls(method), 2, "{method}");
-        let told = format!(
+        let shown = format!(
             "the CPI's `{method}` failed, and a retry may help: {method} failed as the script says; \
              attempt 2 of 4 in 1 s"
         );
-        assert!((run.stdout.clone() + &run.stderr).contains(&told), "{method}: {}{}", run.stdout, run.stderr);
+        assert!(
+            (run.stdout.clone() + &run.stderr).contains(&shown),
+            "{method}: {}{}",
+            run.stdout,
+            run.stderr
+        );
     }
     assert_eq!(hello.cloud(), hello.recorded());
 
@@ -48,18 +53,18 @@ fn each_method_is_tried_again_when_the_cpi_says_so() {
 }
 
 #[test]
-fn retries_end_and_wait_longer_each_time() {
+fn retries_are_limited_and_back_off() {
     let hello = Hello::new();
-    hello.script(Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, FAILED, true));
+    hello.script(Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, FAILED, true));
     let begun = Instant::now();
     let run = hello.create(&[]).failure(1);
     assert!(begun.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", begun.elapsed());
     assert_eq!(hello.calls("create_vm"), 4);
-    let told = run.stdout.clone() + &run.stderr;
+    let shown = run.stdout.clone() + &run.stderr;
     for wait in ["attempt 2 of 4 in 1 s", "attempt 3 of 4 in 2 s", "attempt 4 of 4 in 4 s"] {
-        assert!(told.contains(wait), "{told}");
+        assert!(shown.contains(wait), "{shown}");
     }
-    assert!(told.contains("run the same command again in a few minutes"), "{told}");
+    assert!(shown.contains("run the same command again in a few minutes"), "{shown}");
 
     // Each retry has the same arguments and a request ID of its own, as with a director.
     let requests = hello.requests();
@@ -72,12 +77,12 @@ fn retries_end_and_wait_longer_each_time() {
     assert!(!hello.world.exists("state.json.journal"));
 
     // A failure that is not retryable ends the retries at once.
-    let once = Script::speaking(Speaks::Local).fail("create_vm", 1, FAILED, true);
+    let once = Script::speaking(Dialect::Local).fail("create_vm", 1, FAILED, true);
     hello.script(once.fail("create_vm", 2, FAILED, false));
     hello.create(&[]).failure(1);
     assert_eq!(hello.calls("create_vm"), 2);
 
-    hello.script(Script::speaking(Speaks::Local).fail("create_vm", 2, FAILED, true));
+    hello.script(Script::speaking(Dialect::Local).fail("create_vm", 2, FAILED, true));
     hello.create(&[]).success();
     assert_eq!(hello.calls("create_vm"), 3);
     hello.delete(&[]).success();
@@ -85,9 +90,9 @@ fn retries_end_and_wait_longer_each_time() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_the_next_attempt() {
+fn signal_ends_the_wait_for_the_next_attempt() {
     let hello = Hello::new();
-    let script = Script::speaking(Speaks::Local).fail("create_vm", usize::MAX, FAILED, true);
+    let script = Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, FAILED, true);
     hello.script(script.fail("has_vm", usize::MAX, FAILED, true));
     let mut command = hello.command("create-env", &[]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -100,7 +105,7 @@ fn a_signal_ends_the_wait_for_the_next_attempt() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

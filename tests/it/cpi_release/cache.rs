@@ -2,7 +2,7 @@
 //! directory.
 
 use super::setup::{Env, Machine, files};
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 
 #[test]
 fn two_environments_compile_the_cpi_once() {
@@ -18,7 +18,7 @@ fn two_environments_compile_the_cpi_once() {
 }
 
 #[test]
-fn environments_at_the_same_time_compile_it_once_too() {
+fn concurrent_environments_compile_the_cpi_once() {
     let machine = Machine::new();
     let mut release = machine.release();
     // Compilation is slow enough for the other runs to arrive meanwhile.
@@ -37,7 +37,7 @@ fn environments_at_the_same_time_compile_it_once_too() {
 }
 
 #[test]
-fn what_changed_and_what_needs_it_is_compiled_again() {
+fn changed_package_and_its_dependents_are_recompiled() {
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
@@ -71,7 +71,7 @@ fn packages_of_one_fingerprint_and_other_content_share_nothing() {
 }
 
 #[test]
-fn what_is_used_is_not_pruned() {
+fn packages_in_use_are_not_pruned() {
     use std::time::{Duration, SystemTime};
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());
@@ -102,7 +102,7 @@ fn what_is_used_is_not_pruned() {
 }
 
 #[test]
-fn what_was_removed_from_the_cache_is_compiled_again() {
+fn removed_packages_are_recompiled() {
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
@@ -116,7 +116,7 @@ fn what_was_removed_from_the_cache_is_compiled_again() {
 }
 
 #[test]
-fn a_compilation_that_was_killed_is_begun_again() {
+fn killed_compilation_is_restarted() {
     let machine = Machine::new();
     let mut release = machine.release();
     let stop = machine.path("stop");
@@ -150,7 +150,7 @@ fn a_compilation_that_was_killed_is_begun_again() {
 }
 
 #[test]
-fn a_compiled_release_is_used_as_it_is() {
+fn compiled_release_is_used_without_compiling() {
     let machine = Machine::new();
     let source = Env::new(&machine, &machine.release());
     source.create(&[]).success();
@@ -184,7 +184,7 @@ fn a_compiled_release_is_used_as_it_is() {
 }
 
 #[test]
-fn package_dir_holds_the_packages_themselves() {
+fn package_dir_contains_the_packages() {
     let machine = Machine::new();
     let directory = machine.path("packages");
     let mut env = Env::new(&machine, &machine.release());

@@ -1,6 +1,6 @@
 //! Defects of a CPI release are found and reported before anything is created.
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::os::unix::fs::symlink;
 
 use super::setup::{Env, Machine, cpi_job, files};
@@ -13,7 +13,7 @@ fn untouched(env: &Env) {
 }
 
 #[test]
-fn a_packaging_script_that_fails() {
+fn failing_packaging_script_is_shown() {
     let machine = Machine::new();
     let mut release = machine.release();
     release.packages[0].files[0].1.push_str("for i in {1..40}; do echo line $i; done\nexit 7\n");
@@ -49,7 +49,7 @@ fn a_packaging_script_that_fails() {
 }
 
 #[test]
-fn a_tool_that_is_missing() {
+fn missing_tool_is_named() {
     let machine = Machine::new();
     let mut release = machine.release();
     for (package, script) in
@@ -81,7 +81,7 @@ fn a_tool_that_is_missing() {
 }
 
 #[test]
-fn no_cpi_among_the_jobs() {
+fn rejects_jobs_without_a_cpi() {
     let machine = Machine::new();
     let mut release = machine.release();
     release.jobs[0].templates.remove(0);
@@ -94,7 +94,7 @@ fn no_cpi_among_the_jobs() {
 }
 
 #[test]
-fn two_cpis_among_the_jobs() {
+fn rejects_jobs_with_two_cpis() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release().job(cpi_job("other_cpi")));
     env.templates("[{name: other_cpi, release: test-cpi}, {name: test_cpi, release: test-cpi}]");
@@ -110,7 +110,7 @@ fn two_cpis_among_the_jobs() {
 }
 
 #[test]
-fn a_job_that_is_not_there_or_there_twice() {
+fn rejects_missing_and_duplicate_jobs() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());
     env.templates("[{name: tset_cpi, release: test-cpi}]");
@@ -132,7 +132,7 @@ fn a_job_that_is_not_there_or_there_twice() {
 }
 
 #[test]
-fn two_packages_of_one_name_in_package_dir() {
+fn rejects_two_packages_of_one_name_in_package_dir() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());
     let job = JobTarball::new("plug_in").spec("packages: [base]\n").template("a", "config/a", "a");
@@ -147,7 +147,7 @@ fn two_packages_of_one_name_in_package_dir() {
 }
 
 #[test]
-fn an_interrupted_compilation_takes_its_script_with_it() {
+fn interrupting_a_compilation_ends_its_script() {
     let machine = Machine::new();
     let mut release = machine.release();
     release.packages[0].files[0].1.push_str("sleep 300 &\nsleep 300\n");

@@ -4,7 +4,7 @@ use super::setup::{Env, Machine};
 use crate::support::hello::Hello;
 
 #[test]
-fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
+fn cpi_is_compiled_once_from_create_to_delete() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());
 
@@ -74,7 +74,7 @@ fn an_environment_lives_with_a_cpi_that_is_compiled_once() {
 }
 
 #[test]
-fn a_plug_in_is_installed_beside_the_cpi() {
+fn plugin_is_installed_next_to_the_cpi() {
     use crate::support::tarballs::{JobTarball, ReleaseTarball};
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());

@@ -57,7 +57,7 @@ macro_rules! snapshot {
 }
 
 #[test]
-fn created_changed_recreated_and_deleted() {
+fn conversation_of_create_change_recreate_and_delete() {
     let mut stage = Stage::new();
     let said = stage.create(&[]);
     snapshot!("created", stage, said);
@@ -86,7 +86,7 @@ fn created_changed_recreated_and_deleted() {
 }
 
 #[test]
-fn disks_that_change_are_migrated() {
+fn conversation_of_disk_changes() {
     let mut stage = Stage::new();
     stage.create(&[]);
     assert_eq!(stage.counter(), 1);
@@ -106,7 +106,7 @@ fn disks_that_change_are_migrated() {
 }
 
 #[test]
-fn stopped_and_started() {
+fn conversation_of_stop_and_start() {
     let stage = Stage::new();
     stage.create(&[]);
     stage.run("stop-env", &[]).success();
@@ -119,7 +119,7 @@ fn stopped_and_started() {
 }
 
 #[test]
-fn drained() {
+fn conversation_of_a_drain() {
     let stage = Stage::new();
     stage.drain("echo 1");
     stage.create(&[]);
@@ -174,14 +174,14 @@ fn agent_that_never_answers(fault: &str) -> String {
 }
 
 #[test]
-fn an_agent_that_never_answers() {
+fn conversation_with_a_silent_agent() {
     for (name, what) in [("dns", "dns"), ("tcp", "tcp"), ("tls", "tls"), ("unauthorized", "401")] {
         insta::assert_snapshot!(format!("agent_{name}"), agent_that_never_answers(what));
     }
 }
 
 #[test]
-fn jobs_that_never_run() {
+fn conversation_with_jobs_that_never_run() {
     let mut stage = Stage::new();
     stage
         .env

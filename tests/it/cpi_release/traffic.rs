@@ -13,12 +13,12 @@ use crate::support::proxy::{Exchange, Proxy};
 
 /// Records an environment's traffic.
 pub(super) struct Traffic {
-    log: Arc<Mutex<Vec<Said>>>,
+    log: Arc<Mutex<Vec<Message>>>,
     cpi: PathBuf,
     _proxy: Proxy,
 }
 
-enum Said {
+enum Message {
     Cpi(Value),
     Agent(Exchange),
 }
@@ -27,7 +27,7 @@ impl Traffic {
     /// Starts a proxy between program and agent of this environment.
     pub(super) fn of(env: &mut Env) -> Traffic {
         let cpi = env.hello.world.path("requests.jsonl.calls");
-        let log = Arc::<Mutex<Vec<Said>>>::default();
+        let log = Arc::<Mutex<Vec<Message>>>::default();
         let proxy = env.hello.listen_with({
             let (log, cpi) = (log.clone(), cpi.clone());
             move |exchange: Exchange| {
@@ -35,7 +35,7 @@ impl Traffic {
                 // Calls of the CPI came before this message, because the program talks to one of them at a
                 // time.
                 log.extend(calls(&cpi));
-                log.push(Said::Agent(exchange));
+                log.push(Message::Agent(exchange));
             }
         });
         Traffic { log, cpi, _proxy: proxy }
@@ -50,19 +50,19 @@ impl Traffic {
 }
 
 /// Reads and removes the recorded calls of the CPI.
-fn calls(path: &PathBuf) -> Vec<Said> {
+fn calls(path: &PathBuf) -> Vec<Message> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
     std::fs::remove_file(path).unwrap();
-    text.lines().map(|line| Said::Cpi(serde_json::from_str(line).unwrap())).collect()
+    text.lines().map(|line| Message::Cpi(serde_json::from_str(line).unwrap())).collect()
 }
 
 /// The traffic of one run.
-pub(super) struct Conversation(Vec<Said>);
+pub(super) struct Conversation(Vec<Message>);
 
 impl Conversation {
     /// Counts the messages of this method to the agent.
     pub(super) fn count(&self, message: &str) -> usize {
-        let sent = |said: &&Said| matches!(said, Said::Agent(exchange) if exchange.name() == message);
+        let sent = |said: &&Message| matches!(said, Message::Agent(exchange) if exchange.name() == message);
         self.0.iter().filter(sent).count()
     }
 
@@ -73,19 +73,19 @@ impl Conversation {
         let (mut put, mut got) = (0, 0);
         for said in &self.0 {
             let (question, answer) = match said {
-                Said::Cpi(call) => cpi_line(call),
-                Said::Agent(exchange) if exchange.message.is_null() => {
+                Message::Cpi(call) => cpi_line(call),
+                Message::Agent(exchange) if exchange.message.is_null() => {
                     put += usize::from(exchange.verb == "PUT");
                     got += usize::from(exchange.verb == "GET");
                     continue;
                 }
-                Said::Agent(exchange) if exchange.name() == "get_task" => {
+                Message::Agent(exchange) if exchange.name() == "get_task" => {
                     if let Some((_, answer)) = lines.last_mut() {
                         *answer = agent_answer(exchange);
                     }
                     continue;
                 }
-                Said::Agent(exchange) => (
+                Message::Agent(exchange) => (
                     format!("agent {} {}", exchange.name(), exchange.message["arguments"]),
                     agent_answer(exchange),
                 ),

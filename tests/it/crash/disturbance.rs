@@ -8,18 +8,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::life::Life;
 use crate::support::Run;
-use crate::support::gate::Side;
+use crate::support::gate::Moment;
 use crate::support::machine;
-use crate::support::process::{Ending, PATIENCE, prepare};
-use crate::support::scripted::When;
+use crate::support::process::{PATIENCE, WaitForEnd, prepare};
+use crate::support::scripted::Interruption;
 
 /// One disturbance of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Disturbance {
     /// No disturbance.
     Never,
-    /// At a call of the CPI, counted from 1; see [`When`].
-    Call(usize, When),
+    /// At a call of the CPI, counted from 1; see [`Interruption`].
+    Call(usize, Interruption),
     /// A kill before this system call of the main thread, counted from 1.
     Syscall(&'static str, usize),
     /// A kill after this many milliseconds.
@@ -29,21 +29,21 @@ pub(super) enum Disturbance {
     /// This signal, sent `times` times while a call of the CPI, counted from 1, is held.
     Signal { call: usize, signal: Signal, times: usize },
     /// An act at a point of the conversation.
-    At(ConversationPoint, Act),
+    At(ConversationPoint, MachineAction),
 }
 
 /// A point in the conversation with CPI and agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConversationPoint {
     /// A call of the CPI, counted from 1.
-    Call(usize, Side),
+    Call(usize, Moment),
     /// A message to the agent, counted from 1. Repeated queries count once.
-    Message(usize, Side),
+    Message(usize, Moment),
 }
 
 /// An act at a point of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum MachineAction {
     /// Kills the program.
     Kill,
     /// Kills the agent, which its VM starts again.
@@ -60,12 +60,12 @@ pub(super) enum Act {
 impl Disturbance {
     /// Returns true if the VM may be off afterwards.
     pub(super) fn switches_off(&self) -> bool {
-        matches!(self, Disturbance::At(_, Act::SwitchOff | Act::Restart { .. }))
+        matches!(self, Disturbance::At(_, MachineAction::SwitchOff | MachineAction::Restart { .. }))
     }
 
     /// Returns true if the CPI's process is deliberately left running afterwards.
     pub(super) fn leaves_a_call(&self) -> bool {
-        matches!(self, Disturbance::Call(_, When::Slow))
+        matches!(self, Disturbance::Call(_, Interruption::Slow))
     }
 }
 
@@ -79,7 +79,10 @@ impl Life<'_> {
             Disturbance::Call(number, when) => {
                 self.hello.script(self.script().stopped_at(*number, *when));
                 let run = self.hello.world.finish(command);
-                let dies = matches!(when, When::DieBefore | When::DieDuring | When::DieAfter);
+                let dies = matches!(
+                    when,
+                    Interruption::DieBefore | Interruption::DieDuring | Interruption::DieAfter
+                );
                 // A deploy succeeds even if it cannot delete what it replaced.
                 let kept = run.stderr.contains("the next run tries again");
                 (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
@@ -115,7 +118,7 @@ impl Life<'_> {
                     command.args(["--agent-timeout", "5s"]);
                 }
                 let run = self.held(command, *place, *act);
-                let killed = matches!(act, Act::Kill | Act::Restart { .. });
+                let killed = matches!(act, MachineAction::Kill | MachineAction::Restart { .. });
                 self.check_code(&run, (0..=5).contains(&run.code) || (killed && run.code == -1));
                 (run.code != 0 || disturbance.switches_off(), run)
             }
@@ -132,7 +135,7 @@ impl Life<'_> {
 
     /// Runs the command and signals it while a call is held.
     fn signalled(&self, command: Command, call: usize, signal: Signal, times: usize) -> Run {
-        self.hello.script(self.script().stopped_at(call, When::Hold));
+        self.hello.script(self.script().stopped_at(call, Interruption::Hold));
         let mut child = self.start(command);
         self.hello.wait_until_held();
         let pid = Pid::from_child(&child);
@@ -160,10 +163,10 @@ impl Life<'_> {
     }
 
     /// Runs the command, and acts when it reaches a point.
-    fn held(&mut self, command: Command, place: ConversationPoint, act: Act) -> Run {
+    fn held(&mut self, command: Command, place: ConversationPoint, act: MachineAction) -> Run {
         match place {
             ConversationPoint::Call(number, side) => {
-                let when = if side == Side::Before { When::Hold } else { When::HoldDone };
+                let when = if side == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
                 self.hello.script(self.script().stopped_at(number, when));
             }
             ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
@@ -173,11 +176,11 @@ impl Life<'_> {
         let status = loop {
             if !acted && self.hello.world.exists("held") {
                 match act {
-                    Act::Kill => child.kill().unwrap(),
-                    Act::KillAgent => machine::kill_agent(&self.hello),
-                    Act::Reboot => machine::reboot(&self.hello),
-                    Act::SwitchOff => self.hello.kill_vm(),
-                    Act::Restart { booted } => {
+                    MachineAction::Kill => child.kill().unwrap(),
+                    MachineAction::KillAgent => machine::kill_agent(&self.hello),
+                    MachineAction::Reboot => machine::reboot(&self.hello),
+                    MachineAction::SwitchOff => self.hello.kill_vm(),
+                    MachineAction::Restart { booted } => {
                         self.bystanders.push(machine::restart(&self.hello, &mut child, booted));
                     }
                 }

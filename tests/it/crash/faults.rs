@@ -24,7 +24,7 @@ const FAULTS: [(&str, &str, bool); 17] = [
 ];
 
 #[test]
-fn failing_system_calls_lose_nothing() {
+fn failing_system_calls_lose_no_resource() {
     let mut sweep = Sweep::new("failing system calls");
     let reference = reference(Contract::V2);
     sweep.add(Contract::V2, 4, |stage| {

@@ -72,7 +72,7 @@ fn live((pages, long): (u64, bool)) -> bool {
 }
 
 #[test]
-fn a_full_disk_tears_nothing() {
+fn full_disk_corrupts_no_file() {
     let short = |pages: u64| (pages, false);
     let long = |pages: u64| (pages, true);
     let disks: Vec<(u64, bool)> = match super::full() {

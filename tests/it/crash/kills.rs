@@ -1,15 +1,21 @@
 //! Kills the program at every point of its life.
 
-use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, chosen, reference};
-use crate::support::scripted::When;
+use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
+use crate::support::scripted::Interruption;
 
 #[test]
-fn killed_at_a_cpi_call_nothing_is_lost() {
+fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
     for (contract, sample) in chosen([(Contract::V2, 2), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
-            let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
+            let whens = [
+                Interruption::Before,
+                Interruption::Slow,
+                Interruption::During,
+                Interruption::After,
+                Interruption::Lost,
+            ];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
         });
@@ -18,14 +24,14 @@ fn killed_at_a_cpi_call_nothing_is_lost() {
 }
 
 #[test]
-fn killed_at_a_message_to_the_agent_nothing_is_lost() {
+fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
     let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 1)];
     for (contract, sample) in chosen(samples) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let messages = 1..=reference.messages[stage];
-            let sides = [Side::Before, Side::During, Side::After];
+            let sides = [Moment::Before, Moment::During, Moment::After];
             let places = messages.flat_map(|message| sides.map(|side| (message, side)));
             // Messages are nearly the same under v1, so each is tried at one moment only.
             let taken = places
@@ -33,7 +39,7 @@ fn killed_at_a_message_to_the_agent_nothing_is_lost() {
                 .filter(|(at, _)| contract == Contract::V2 || (at / 3 + contract as usize) % 3 == at % 3);
             taken
                 .map(|(_, (message, side))| {
-                    Disturbance::At(ConversationPoint::Message(message, side), Act::Kill)
+                    Disturbance::At(ConversationPoint::Message(message, side), MachineAction::Kill)
                 })
                 .collect()
         });
@@ -42,7 +48,7 @@ fn killed_at_a_message_to_the_agent_nothing_is_lost() {
 }
 
 #[test]
-fn killed_at_a_durable_write_nothing_is_lost() {
+fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
     // The same code writes under v1, so a third of its writes is enough.
     for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0)]) {
@@ -59,7 +65,7 @@ fn killed_at_a_durable_write_nothing_is_lost() {
 }
 
 #[test]
-fn killed_at_any_instant_nothing_is_lost() {
+fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
     let samples = [(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)];
     for (contract, sample) in chosen(samples) {

@@ -11,11 +11,11 @@ use super::disturbance::Disturbance;
 use super::sweep::{Tally, full};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
-use crate::support::gate::{Ear, Gate};
+use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine::Bystander;
 use crate::support::proxy::Proxy;
-use crate::support::scripted::{Script, Speaks, until};
+use crate::support::scripted::{Dialect, Script, until};
 
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] = ["create", "redeploy", "disk migration", "recreate", "delete"];
@@ -53,11 +53,11 @@ impl Contract {
     }
 
     /// Returns the CPI's dialect.
-    fn speaks(self) -> Speaks {
+    fn speaks(self) -> Dialect {
         match self {
-            Contract::V2 | Contract::Shared => Speaks::Local,
-            Contract::OldCpi | Contract::SharedOldCpi => Speaks::Version(1),
-            Contract::OldStemcell => Speaks::Version(2),
+            Contract::V2 | Contract::Shared => Dialect::Local,
+            Contract::OldCpi | Contract::SharedOldCpi => Dialect::Version(1),
+            Contract::OldStemcell => Dialect::Version(2),
         }
     }
 }
@@ -104,7 +104,7 @@ impl<'t> Life<'t> {
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
-        let proxy = hello.listen_with(Ear(gate.clone()));
+        let proxy = hello.listen_with(GateListener(gate.clone()));
         let (place, bystanders, removed) = (String::new(), Vec::new(), BTreeSet::new());
         Life { hello, contract, gate, place, bystanders, _proxy: proxy, tally, removed, lock_may_stay: false }
     }
@@ -212,13 +212,13 @@ impl<'t> Life<'t> {
             self.hello.change_machine();
         }
         let mut run = self.hello.world.finish(self.command(stage));
-        let told = run.stdout.clone() + &run.stderr;
-        if run.code == 1 && told.contains("--forget-open-calls") {
+        let output = run.stdout.clone() + &run.stderr;
+        if run.code == 1 && output.contains("--forget-open-calls") {
             // A creating call without an answer: the run stops and names what to look for.
             let machine_gone = self.contract.is_shared() && disturbance.switches_off();
             let who = if machine_gone { "the call was made by `" } else { "" };
             for needed in ["is unknown", "look in the IaaS for", who] {
-                assert!(told.contains(needed), "{}: {needed} is not in {told}", self.place);
+                assert!(output.contains(needed), "{}: {needed} is not in {output}", self.place);
             }
             self.remove_what_is_unknown();
             let mut command = self.command(stage);

@@ -1,16 +1,18 @@
 //! Failures outside the program: the CPI's process, the agent, the VM, the whole machine.
 
-use super::{Act, Contract, ConversationPoint, Disturbance, Reference, Side, Sweep, chosen, reference};
-use crate::support::scripted::When;
+use super::{
+    Contract, ConversationPoint, Disturbance, MachineAction, Moment, Reference, Sweep, chosen, reference,
+};
+use crate::support::scripted::Interruption;
 
 /// Returns the points of a stage: before and after every call, and before or during every message. Several
 /// acts take turns.
-fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance> {
-    let sides = [Side::Before, Side::After];
+fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Disturbance> {
+    let sides = [Moment::Before, Moment::After];
     let calls =
         (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
     let messages = (1..=reference.messages[stage]).map(|message| {
-        let side = if (message + stage).is_multiple_of(2) { Side::Before } else { Side::During };
+        let side = if (message + stage).is_multiple_of(2) { Moment::Before } else { Moment::During };
         ConversationPoint::Message(message, side)
     });
     let places = calls.chain(messages).enumerate();
@@ -18,12 +20,12 @@ fn points(reference: &Reference, stage: usize, acts: &[Act]) -> Vec<Disturbance>
 }
 
 #[test]
-fn a_cpi_that_is_killed_loses_nothing() {
+fn killing_the_cpi_loses_no_resource() {
     let mut sweep = Sweep::new("killed CPI processes");
     for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 1)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
-            let whens = [When::DieBefore, When::DieDuring, When::DieAfter];
+            let whens = [Interruption::DieBefore, Interruption::DieDuring, Interruption::DieAfter];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
         });
@@ -32,9 +34,9 @@ fn a_cpi_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn an_agent_that_is_killed_or_started_again_with_its_vm_loses_nothing() {
+fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
     let mut sweep = Sweep::new("killed agents and rebooted VMs");
-    let acts = [Act::KillAgent, Act::Reboot];
+    let acts = [MachineAction::KillAgent, MachineAction::Reboot];
     for act in acts {
         sweep.add(Contract::V2, 1, |stage| points(reference(Contract::V2), stage, &[act]));
     }
@@ -45,9 +47,13 @@ fn an_agent_that_is_killed_or_started_again_with_its_vm_loses_nothing() {
 }
 
 #[test]
-fn a_machine_that_restarts_loses_nothing() {
+fn restarting_the_machine_loses_no_resource() {
     let mut sweep = Sweep::new("machine restarts and VMs switched off");
-    let acts = [Act::Restart { booted: true }, Act::SwitchOff, Act::Restart { booted: false }];
+    let acts = [
+        MachineAction::Restart { booted: true },
+        MachineAction::SwitchOff,
+        MachineAction::Restart { booted: false },
+    ];
     for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0)]) {
         sweep.add(contract, sample, |stage| points(reference(contract), stage, &acts));
     }

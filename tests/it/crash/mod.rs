@@ -22,7 +22,7 @@ mod shared;
 mod signals;
 mod sweep;
 
-use crate::support::gate::Side;
-use disturbance::{Act, ConversationPoint, Disturbance};
+use crate::support::gate::Moment;
+use disturbance::{ConversationPoint, Disturbance, MachineAction};
 use life::Contract;
 use sweep::{Reference, Sweep, chosen, full, reference};

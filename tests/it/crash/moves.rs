@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::full;
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 /// Returns an environment with two CPIs, each with a cloud and an availability zone.
 fn hello() -> Hello {
@@ -38,20 +38,20 @@ const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 
 /// Creates in `a`, is killed while it moves to `b`, repeats the command, and deletes. Returns whether the
 /// kill happened, and the number of CPI calls of an undisturbed move.
-fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
+fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     run(&hello, "create-env", &["-v", "az=za"]).success();
     assert_eq!(hello.ask().1, 1, "{place}");
     hello.script(
-        disturbance.map_or_else(|| Script::speaking(Speaks::Local), |(call, when)| Script::at(call, when)),
+        disturbance.map_or_else(|| Script::speaking(Dialect::Local), |(call, when)| Script::at(call, when)),
     );
     let moved = run(&hello, "create-env", &MOVE);
     let calls = hello.calls("");
     let met = moved.code == -1;
     if met {
-        if !matches!(disturbance, Some((_, When::Slow))) {
+        if !matches!(disturbance, Some((_, Interruption::Slow))) {
             hello.wait_until_idle();
             let known = hello.known();
             for cid in hello.cloud() {
@@ -61,9 +61,9 @@ fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
                 );
             }
         }
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         let mut again = run(&hello, "create-env", &MOVE);
-        if matches!(disturbance, Some((_, When::Lost))) && again.code == 1 {
+        if matches!(disturbance, Some((_, Interruption::Lost))) && again.code == 1 {
             again = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
         }
         again.success();
@@ -73,7 +73,7 @@ fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
     assert_eq!(hello.cloud(), hello.recorded(), "{place}");
     assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
     assert_eq!(hello.ask().1, 1, "{place}: the disk is a new one");
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     run(&hello, "delete-env", &["-v", "az=zb"]).success();
     let (made, deleted) = hello.effects();
     let distinct = |cids: &[String]| cids.iter().cloned().collect::<BTreeSet<_>>();
@@ -84,12 +84,19 @@ fn live(disturbance: Option<(usize, When)>) -> (bool, usize) {
 }
 
 #[test]
-fn killed_while_it_moves_nothing_is_lost() {
+fn kill_during_a_move_loses_no_resource() {
     let calls = live(None).1;
-    let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
+    let whens = [
+        Interruption::Before,
+        Interruption::Slow,
+        Interruption::During,
+        Interruption::After,
+        Interruption::Lost,
+    ];
     let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
     // The sample is spread over the move, with each kind of kill.
-    let points: Vec<(usize, When)> = if full() { every.collect() } else { every.step_by(17).collect() };
+    let points: Vec<(usize, Interruption)> =
+        if full() { every.collect() } else { every.step_by(17).collect() };
     let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
     eprintln!(
         "kill sweep of a move: {} points, of which {met} kept the run from its end; no leaks",

@@ -1,15 +1,21 @@
 //! Two machines that share only a bucket and the cloud: a run is killed on one, and the other continues.
 
-use super::{Act, Contract, ConversationPoint, Disturbance, Side, Sweep, chosen, reference};
-use crate::support::scripted::When;
+use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
+use crate::support::scripted::Interruption;
 
 #[test]
-fn killed_at_a_cpi_call_another_machine_goes_on() {
+fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
     for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 1)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
-            let whens = [When::Before, When::Slow, When::During, When::After, When::Lost];
+            let whens = [
+                Interruption::Before,
+                Interruption::Slow,
+                Interruption::During,
+                Interruption::After,
+                Interruption::Lost,
+            ];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
         });
@@ -18,7 +24,7 @@ fn killed_at_a_cpi_call_another_machine_goes_on() {
 }
 
 #[test]
-fn killed_at_a_request_to_the_bucket_another_machine_goes_on() {
+fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
     let mut sweep = Sweep::new("kill sweep at requests to the bucket, two machines");
     for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 0)]) {
         let step = if contract == Contract::Shared { 1 } else { 3 };
@@ -32,14 +38,14 @@ fn killed_at_a_request_to_the_bucket_another_machine_goes_on() {
 }
 
 #[test]
-fn killed_at_a_message_or_any_instant_another_machine_goes_on() {
+fn another_machine_resumes_after_a_kill_at_any_instant() {
     let mut sweep = Sweep::new("kill sweep at messages and random instants, two machines");
     let reference = reference(Contract::Shared);
     sweep.add(Contract::Shared, 1, |stage| {
         let messages = 1..=reference.messages[stage];
-        let sides = [Side::Before, Side::During, Side::After];
+        let sides = [Moment::Before, Moment::During, Moment::After];
         let places = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
-        places.map(|place| Disturbance::At(place, Act::Kill)).collect()
+        places.map(|place| Disturbance::At(place, MachineAction::Kill)).collect()
     });
     sweep.add(Contract::Shared, 1, |stage| {
         let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
@@ -50,14 +56,14 @@ fn killed_at_a_message_or_any_instant_another_machine_goes_on() {
 }
 
 #[test]
-fn a_machine_that_is_no_more_leaves_nothing_that_another_does_not_find() {
+fn another_machine_resumes_after_the_first_is_lost() {
     let mut sweep = Sweep::new("machines that are no more, another goes on");
     let reference = reference(Contract::Shared);
     sweep.add(Contract::Shared, 1, |stage| {
-        let sides = [Side::Before, Side::After];
+        let sides = [Moment::Before, Moment::After];
         let calls = (1..=reference.calls[stage])
             .flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
-        calls.map(|place| Disturbance::At(place, Act::Restart { booted: true })).collect()
+        calls.map(|place| Disturbance::At(place, MachineAction::Restart { booted: true })).collect()
     });
     sweep.run();
 }

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use super::{Contract, Disturbance, Sweep, chosen, reference};
 
 #[test]
-fn told_to_stop_nothing_is_lost() {
+fn signals_at_a_cpi_call_lose_no_resource() {
     let mut sweep = Sweep::new("signals");
     for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
         let reference = reference(contract);

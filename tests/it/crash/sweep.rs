@@ -1,6 +1,6 @@
 //! Runs many lives at once and collects their results.
 
-use crate::support::process::{Outcome, prepare, waiting};
+use crate::support::process::{RunToEnd, prepare, waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use monopile::cli::{DURATIONS, Notes, reference};
+use monopile::cli::{DURATIONS, HelpNotes, reference};
 
 /// The page with all exit codes, variables and files.
 const MAIN: &str = "monopile(1)";
@@ -35,7 +35,7 @@ fn sections(command: &Command) -> Roff {
     let mut page = Roff::new();
     let is_main = command.get_name() == "monopile";
     let is_group = !is_main && command.has_subcommands();
-    let notes = command.get::<Notes>();
+    let notes = command.get::<HelpNotes>();
     if !is_group {
         section(&mut page, "EXIT STATUS", &exit_status(command, is_main));
         section(&mut page, "ENVIRONMENT", &environment(command, is_main));
@@ -100,7 +100,7 @@ fn has(command: &Command, flag: &str) -> bool {
 
 /// Returns the exit codes of a command: its own, and those of the program that apply to its arguments.
 fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
-    let own = command.get::<Notes>().map_or(&[][..], |notes| notes.exit_codes);
+    let own = command.get::<HelpNotes>().map_or(&[][..], |notes| notes.exit_codes);
     let applies = |code: &str| match code {
         "4" | "130, 143" => has(command, "wait-for-lock"),
         "5" => has(command, "insecure-agent"),

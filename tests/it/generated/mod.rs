@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::updating;
-use monopile::cli::{DURATIONS, Notes, reference};
+use monopile::cli::{DURATIONS, HelpNotes, reference};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -29,7 +29,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_man_pages_are_not_stale() {
+fn man_pages_are_up_to_date() {
     let made: BTreeMap<String, String> = man::pages(monopile::cli::command()).into_iter().collect();
     let page = |name: &str| made.get(name).unwrap_or_else(|| panic!("{name}: {:?}", made.keys()));
     for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
@@ -56,7 +56,7 @@ fn the_man_pages_are_not_stale() {
 }
 
 #[test]
-fn the_reference_is_not_stale() {
+fn reference_is_up_to_date() {
     let mut grammar = monopile::cli::command();
     let mut text = String::from(
         "# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n## Everywhere\n\n",
@@ -122,14 +122,14 @@ fn describe(text: &mut String, command: &Command) {
             writeln!(text, "{details}\n").unwrap();
         }
         options(text, command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set()));
-        if let Some(notes) = command.get::<Notes>() {
+        if let Some(notes) = command.get::<HelpNotes>() {
             after(text, notes);
         }
     }
 }
 
 /// Adds remarks, exit codes and examples.
-fn after(text: &mut String, notes: &Notes) {
+fn after(text: &mut String, notes: &HelpNotes) {
     if let Some(remarks) = &notes.remarks {
         writeln!(text, "\n{remarks}").unwrap();
     }

@@ -1,6 +1,6 @@
 //! `monopile interpolate`: a table of manifests, variables and results.
 
-use crate::support::process::Outcome;
+use crate::support::process::RunToEnd;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -28,7 +28,7 @@ struct Case {
 }
 
 #[test]
-fn the_table_holds() {
+fn output_equals_that_of_bosh_in_all_cases() {
     let cases: Vec<Case> = serde_yaml::from_str(include_str!("cases.yml")).unwrap();
     let failures: Vec<String> = cases.iter().filter_map(|case| run(case).err()).collect();
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
@@ -66,14 +66,14 @@ fn run(case: &Case) -> Result<(), String> {
 }
 
 #[test]
-fn int_is_the_same_command() {
+fn int_is_an_alias_of_interpolate() {
     let world = World::new();
     world.write("m.yml", "x: ((a))\n");
     assert_eq!(world.run(["int", "m.yml", "-v", "a=1"]).success().stdout, "x: 1\n");
 }
 
 #[test]
-fn a_manifest_may_come_from_standard_input() {
+fn manifest_may_come_from_stdin() {
     let world = World::new();
     world.write("m.yml", "x: ((a))\n");
     let mut command = world.monopile(["int", "-", "-v", "a=1"]);
@@ -83,7 +83,7 @@ fn a_manifest_may_come_from_standard_input() {
 }
 
 #[test]
-fn what_is_wrong_with_an_argument_is_no_reason_to_show_it() {
+fn errors_of_invalid_arguments_hide_their_values() {
     let world = World::new();
     world.write("m.yml", "x: 1\n");
     for args in [["-v", "s3cret"], ["-v", "=s3cret"], ["-v", "a=[s3cret"], ["--var-file", "s3cret"]] {
@@ -94,7 +94,7 @@ fn what_is_wrong_with_an_argument_is_no_reason_to_show_it() {
 }
 
 #[test]
-fn a_document_cannot_be_blown_up() {
+fn size_of_the_interpolated_document_is_limited() {
     let world = World::new();
     let items = "- ((a))\n".repeat(4000);
     world.write("m.yml", items);

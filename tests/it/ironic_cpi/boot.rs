@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::Metal;
-use crate::support::process::{Ending, pieces, prepare};
+use crate::support::process::{WaitForEnd, pieces, prepare};
 
 /// The time allowed for booting: every instruction is emulated, on a machine that may be compiling.
 const BOOT: Duration = Duration::from_secs(180);
@@ -83,7 +83,7 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_machine_boots_from_the_root_volume() {
+fn machine_boots_from_the_root_volume() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let port = metal.tgtd.portal.split_once(':').unwrap().1;
@@ -106,18 +106,18 @@ fn a_machine_boots_from_the_root_volume() {
 }
 
 #[test]
-fn names_that_the_firmware_has_no_room_for_are_told() {
+fn warns_about_target_names_too_long_for_bios() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();
-    let told = || {
+    let output = || {
         let answer = metal.answer("create_vm", metal.create_vm(&stemcell, &node));
         metal.call("delete_vm", json!([answer["result"][0]]));
         answer["log"].as_str().unwrap().contains("will not boot with BIOS")
     };
-    assert!(!told());
+    assert!(!output());
     metal.reconfigure(|config| {
         config["storage"]["iqn"] = json!(format!("iqn.2026-11.test.{}", "x".repeat(60)))
     });
-    assert!(told());
+    assert!(output());
 }

@@ -2,7 +2,7 @@
 //! drive. Logging in to storage needs a real machine's kernel. Here, a volume that tgtd exports is a
 //! directory at the path at which udev would put its device.
 
-use crate::support::process::{Ending, Outcome, prepare};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -170,7 +170,7 @@ fn created(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
 }
 
 #[test]
-fn an_environment_is_created_updated_and_deleted() {
+fn environment_is_created_updated_and_deleted() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let hello = hello_on(&metal, &node);
@@ -225,7 +225,7 @@ fn cpis(hello: &Hello) -> Vec<Pid> {
 }
 
 #[test]
-fn a_run_that_is_killed_while_its_vm_is_made_leaks_nothing() {
+fn kill_during_create_vm_leaks_nothing() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let hello = hello_on(&metal, &node);
@@ -258,7 +258,7 @@ fn a_run_that_is_killed_while_its_vm_is_made_leaks_nothing() {
 }
 
 #[test]
-fn the_cpi_passes_the_conformance_run() {
+fn ironic_cpi_passes_cpi_check() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let hello = hello_on(&metal, &node);

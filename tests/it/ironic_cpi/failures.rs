@@ -19,7 +19,7 @@ fn fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: 
 }
 
 #[test]
-fn a_node_that_does_not_fit() {
+fn node_that_does_not_fit_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let path = format!("/v1/nodes/{}", node.uuid);
@@ -42,7 +42,7 @@ fn a_node_that_does_not_fit() {
 }
 
 #[test]
-fn no_node_that_is_wanted() {
+fn missing_node_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();
@@ -69,7 +69,7 @@ fn no_node_that_is_wanted() {
 }
 
 #[test]
-fn a_target_that_was_made_by_other_means() {
+fn foreign_volume_target_is_kept() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let foreign = json!({
@@ -83,7 +83,7 @@ fn a_target_that_was_made_by_other_means() {
 }
 
 #[test]
-fn a_deployment_that_fails() {
+fn failed_deployment_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     // Another file is in the place of this node's boot script.
@@ -92,7 +92,7 @@ fn a_deployment_that_fails() {
 }
 
 #[test]
-fn a_storage_that_does_not_answer() {
+fn unreachable_storage_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();

@@ -212,7 +212,7 @@ fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Faul
 }
 
 #[test]
-fn a_vm_that_cannot_be_made_leaves_nothing() {
+fn failed_create_vm_leaves_nothing() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
@@ -241,8 +241,8 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
     assert_eq!(faulty.disturbed(last, "create_vm", create()), None);
     let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
-    let told = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
-    assert!(message.contains(&told), "{message}");
+    let output = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
+    assert!(message.contains(&output), "{message}");
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&left]);
     // A resource without a known CID is removed when something else is deleted.
@@ -253,7 +253,7 @@ fn a_vm_that_cannot_be_made_leaves_nothing() {
 }
 
 #[test]
-fn an_ironic_that_fails_for_a_while_is_waited_for_and_what_is_left_is_told_and_found_again() {
+fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
@@ -291,7 +291,7 @@ fn an_ironic_that_fails_for_a_while_is_waited_for_and_what_is_left_is_told_and_f
 }
 
 #[test]
-fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
+fn repeated_delete_vm_completes_a_failed_one() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
@@ -315,7 +315,7 @@ fn a_vm_that_cannot_be_deleted_is_deleted_by_the_same_call_again() {
 }
 
 #[test]
-fn disks_are_attached_and_detached_by_the_same_call_again() {
+fn repeated_attach_and_detach_complete_failed_ones() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
@@ -358,7 +358,7 @@ fn disks_are_attached_and_detached_by_the_same_call_again() {
 }
 
 #[test]
-fn a_stemcell_that_cannot_be_imported_leaves_nothing() {
+fn failed_create_stemcell_leaves_nothing() {
     let faulty = Faulty::new();
     let metal = &faulty.metal;
     let create = || json!([metal.world.path("image"), {}]);

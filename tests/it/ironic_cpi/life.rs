@@ -1,13 +1,13 @@
 //! Every CPI method in the order of a life.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 
 use serde_json::{Value, json};
 
 use super::{IQN, Metal, short};
 
 #[test]
-fn a_vm_boots_from_its_volume_and_leaves_nothing() {
+fn vm_boots_from_its_volume_and_leaves_nothing() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let info = metal.call("info", json!([]));
@@ -99,7 +99,7 @@ fn a_vm_boots_from_its_volume_and_leaves_nothing() {
 }
 
 #[test]
-fn disks_come_and_go_while_the_machine_is_on_and_off() {
+fn disks_attach_and_detach_with_power_on_and_off() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();
@@ -180,7 +180,7 @@ fn disks_come_and_go_while_the_machine_is_on_and_off() {
 }
 
 #[test]
-fn there_may_be_several_ways_to_a_volume() {
+fn volume_may_have_several_portals() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let second = metal.tgtd.add_portal("127.0.0.2");
@@ -229,7 +229,7 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
 }
 
 #[test]
-fn a_disk_belongs_to_one_machine() {
+fn disk_can_be_attached_to_one_machine_only() {
     let metal = Metal::new();
     let (one, two) = (metal.ironic.node(), metal.ironic.node());
     let stemcell = metal.stemcell();
@@ -247,7 +247,7 @@ fn a_disk_belongs_to_one_machine() {
 }
 
 #[test]
-fn a_program_of_the_operator_s_may_keep_the_volumes() {
+fn volumes_can_be_managed_by_a_custom_program() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();
@@ -275,7 +275,7 @@ fn a_program_of_the_operator_s_may_keep_the_volumes() {
 }
 
 #[test]
-fn an_ironic_without_allocations_is_enough() {
+fn works_without_the_allocation_api() {
     let metal = Metal::new();
     metal.configure(&json!({"api_version": "1.51"}));
     let node = metal.ironic.node();
@@ -288,7 +288,7 @@ fn an_ironic_without_allocations_is_enough() {
 }
 
 #[test]
-fn an_image_may_be_in_an_archive_and_must_be_raw() {
+fn image_may_be_archived_but_must_be_raw() {
     let metal = Metal::new();
     metal.world.write("root.img", b"raw image");
     let mut tar = prepare("tar");
@@ -307,7 +307,7 @@ fn an_image_may_be_in_an_archive_and_must_be_raw() {
 }
 
 #[test]
-fn a_machine_may_boot_over_fibre_channel() {
+fn machine_can_boot_over_fibre_channel() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
     // Ironic lets it boot from its own disk, which fake hardware cannot do.

@@ -83,7 +83,7 @@ impl Island {
 }
 
 #[test]
-fn volumes_are_thin_and_the_kernel_shows_them() {
+fn volumes_are_thin_and_exported_by_the_kernel() {
     let island = Island::new();
     let node = island.metal.ironic.node();
     let image = island.metal.world.path("image");
@@ -159,7 +159,7 @@ fn volumes_are_thin_and_the_kernel_shows_them() {
 }
 
 #[test]
-fn what_cannot_be_shown_leaves_nothing() {
+fn failed_export_leaves_nothing() {
     let island = Island::new();
     let node = island.metal.ironic.node();
     let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));

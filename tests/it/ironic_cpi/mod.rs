@@ -9,7 +9,7 @@ mod faults;
 mod life;
 mod lvm;
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};

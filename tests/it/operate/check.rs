@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{document, run};
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Dialect, Script};
 
 fn cid(hello: &Hello) -> (Value, Value) {
     let state = hello.state();
@@ -19,13 +19,13 @@ fn kinds(problems: &Value) -> Vec<&str> {
 const QUICK: [&str; 2] = ["--agent-timeout", "500ms"];
 
 #[test]
-fn where_nothing_is_wrong_nothing_is_done() {
+fn healthy_environment_needs_no_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.requests();
     let before = hello.state();
-    let told = run(&hello, "cck", &["--auto"]).success();
-    assert_eq!(told.stdout, "No problem found with VM, agent and disks.\n");
+    let output = run(&hello, "cck", &["--auto"]).success();
+    assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), before);
     hello.delete(&[]).success();
@@ -33,15 +33,15 @@ fn where_nothing_is_wrong_nothing_is_done() {
 }
 
 #[test]
-fn a_disk_that_the_agent_has_mounted_is_attached_whatever_the_cpi_says() {
+fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let before = hello.state();
     // Some CPIs never implemented `get_disks`.
     hello.answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
     hello.requests();
-    let told = run(&hello, "cck", &["--auto"]).success();
-    assert_eq!(told.stdout, "No problem found with VM, agent and disks.\n");
+    let output = run(&hello, "cck", &["--auto"]).success();
+    assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
 
     // The CPI denies the disk, too. Its record stays, and no repair is offered.
@@ -57,7 +57,7 @@ fn a_disk_that_the_agent_has_mounted_is_attached_whatever_the_cpi_says() {
 }
 
 #[test]
-fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
+fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -67,14 +67,14 @@ fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
     hello.requests();
 
     // Without a terminal nothing is done unless flags ask for it.
-    let told = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
-    let findings = document(&told);
+    let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
+    let findings = document(&output);
     let drifted = findings.as_array().unwrap().iter().find(|one| one["status"] == "drifted").unwrap();
     assert_eq!((&drifted["what"], &drifted["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drifted["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for more in [&["--json"][..], &["-n", "--json"]] {
-        let told = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
-        let problems = document(&told);
+        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
+        let problems = document(&output);
         assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
         assert_eq!(problems[0]["repairs"], json!(["reboot_vm", "recreate_vm"]));
         assert_eq!(problems[0]["solved"], false);
@@ -82,8 +82,8 @@ fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
     let changes = ["reboot_vm", "create_vm", "attach_disk", "delete_vm"];
     assert!(!Hello::methods(&hello.requests()).iter().any(|method| changes.contains(method)));
 
-    let told = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
-    let problems = document(&told);
+    let output = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
+    let problems = document(&output);
     assert_eq!(kinds(&problems), ["unresponsive_agent", "detached_disk"]);
     for problem in problems.as_array().unwrap() {
         assert_eq!(problem["solved"], true, "{problem}");
@@ -97,26 +97,26 @@ fn a_dead_vm_is_rebooted_and_its_disk_attached_again() {
 }
 
 #[test]
-fn a_reboot_that_fails_is_followed_by_a_new_vm() {
+fn failed_reboot_is_followed_by_a_new_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
     let before = cid(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
-    hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, unable, false));
-    let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
-    assert!(told.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", told.stdout);
-    assert!(told.stderr.contains("repair 'reboot_vm' failed: "), "{}", told.stderr);
+    hello.script(Script::speaking(Dialect::Local).fail("reboot_vm", 9, unable, false));
+    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
+    assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
+    assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
     assert_ne!(cid(&hello).0, before.0);
     assert_eq!(hello.ask().1, 2);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
-fn a_lost_disk_is_forgotten_only_when_that_is_said() {
+fn lost_disk_is_forgotten_only_on_request() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -126,15 +126,15 @@ fn a_lost_disk_is_forgotten_only_when_that_is_said() {
     let before = hello.state();
 
     // A new VM could not have the disk on record, so it is not created.
-    let told = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
-    let problems = document(&told);
+    let output = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
+    let problems = document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
     assert_eq!(hello.state(), before);
 
     let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
-    let told = run(&hello, "cloud-check", &more).success();
-    let problems = document(&told);
+    let output = run(&hello, "cloud-check", &more).success();
+    let problems = document(&output);
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask().1, 1, "the disk is a new one");
     hello.delete(&[]).success();
@@ -142,7 +142,7 @@ fn a_lost_disk_is_forgotten_only_when_that_is_said() {
 }
 
 #[test]
-fn at_a_terminal_each_repair_is_asked_for() {
+fn terminal_prompts_for_each_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
@@ -161,7 +161,7 @@ fn at_a_terminal_each_repair_is_asked_for() {
 }
 
 #[test]
-fn lost_directories_of_the_built_in_cpi_are_reported_and_replaced() {
+fn lost_directories_of_the_local_cpi_are_reported() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -182,19 +182,19 @@ fn lost_directories_of_the_built_in_cpi_are_reported_and_replaced() {
 }
 
 #[test]
-fn a_new_vm_that_cannot_be_made_is_no_repair() {
+fn failed_new_vm_is_reported_as_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::speaking(Speaks::Local).fail("reboot_vm", 9, "Busy", false).fail(
+    hello.script(Script::speaking(Dialect::Local).fail("reboot_vm", 9, "Busy", false).fail(
         "create_vm",
         9,
         "Bosh::Clouds::VMCreationFailed",
         false,
     ));
-    let told = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).failure(6);
-    assert!(told.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", told.stdout);
-    hello.script(Script::speaking(Speaks::Local));
+    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).failure(6);
+    assert!(output.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", output.stdout);
+    hello.script(Script::speaking(Dialect::Local));
     hello.forget_suspects();
     hello.create(&[]).success();
     hello.delete(&[]).success();

@@ -2,10 +2,10 @@
 
 use super::{document, run};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 #[test]
-fn each_run_is_on_record_with_its_end_or_without() {
+fn history_records_every_run_and_its_outcome() {
     let hello = Hello::new();
     assert_eq!(run(&hello, "history", &[]).failure(2).stdout, "", "variables are no business of it");
     let history = |more: &[&str]| {
@@ -17,19 +17,19 @@ fn each_run_is_on_record_with_its_end_or_without() {
     };
     assert_eq!(history(&[]).stdout, none("state.json"));
 
-    hello.script(Script::at(4, When::After));
+    hello.script(Script::at(4, Interruption::After));
     assert_eq!(hello.create(&[]).code, -1);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&[]).success();
     run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).failure(5);
     let runs = document(&history(&["--json"]));
-    let told: Vec<(&str, &str)> = runs
+    let output: Vec<(&str, &str)> = runs
         .as_array()
         .unwrap()
         .iter()
         .map(|run| (run["command"].as_str().unwrap(), run["result"].as_str().unwrap()))
         .collect();
-    assert_eq!(told, [("stop-env", "failed"), ("create-env", "succeeded"), ("create-env", "killed")]);
+    assert_eq!(output, [("stop-env", "failed"), ("create-env", "succeeded"), ("create-env", "killed")]);
     let good = &runs[1]["end"];
     assert!(good["elapsed_ms"].as_u64().unwrap() > 0 && good["exit_code"] == 0);
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
@@ -49,7 +49,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
     assert!(std::path::Path::new(runs[1]["log"].as_str().unwrap()).exists());
 
     let text = history(&["--steps"]).stdout;
-    let told = [
+    let output = [
         "killed",
         "failed (5)",
         "    Creating VM",
@@ -57,7 +57,7 @@ fn each_run_is_on_record_with_its_end_or_without() {
         "    1. Upload the stemcell",
         "  Log: /",
     ];
-    assert!(told.iter().all(|told| text.contains(told)), "{text}");
+    assert!(output.iter().all(|output| text.contains(output)), "{text}");
     assert_eq!(history(&["--limit", "1"]).stdout.lines().count(), 1);
     let secret: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Running, document, run};
 use crate::support::hello::Hello;
-use crate::support::process::{Ending, prepare};
+use crate::support::process::{WaitForEnd, prepare};
 use crate::support::proxy::Exchange;
 
 /// The memory in KiB that is enough for a log of any size.
@@ -25,7 +25,7 @@ fn append(hello: &Hello, name: &str, line: &str) {
 }
 
 #[test]
-fn logs_of_each_kind_are_printed_and_saved() {
+fn logs_of_every_kind_are_printed_and_saved() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
@@ -88,7 +88,7 @@ fn logs_of_each_kind_are_printed_and_saved() {
 }
 
 #[test]
-fn a_line_of_any_length_takes_little_memory() {
+fn line_of_any_length_takes_little_memory() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let found = hello.find("work/cloud", "hello.stdout.log");
@@ -112,7 +112,7 @@ fn a_line_of_any_length_takes_little_memory() {
 }
 
 #[test]
-fn logs_are_followed_until_a_signal_comes() {
+fn follow_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let following = Running::start(hello.command("logs", &["--follow", "--filter", "hello/hello.*.log"]));
@@ -128,7 +128,7 @@ fn logs_are_followed_until_a_signal_comes() {
 }
 
 #[test]
-fn logs_that_are_not_what_the_agent_packed_are_not_used() {
+fn rejects_log_archives_with_a_wrong_digest() {
     let mut hello = Hello::new();
     let cloud = hello.world.path("cloud");
     // The blob changes between the agent's answer and its delivery.

@@ -9,7 +9,7 @@ mod logs;
 mod ssh;
 mod status;
 
-use crate::support::process::{Ending, lines, next};
+use crate::support::process::{WaitForEnd, lines, next};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
@@ -73,7 +73,7 @@ fn make_it_a_stranger(hello: &Hello) -> String {
 }
 
 #[test]
-fn nothing_but_its_state_is_asked_of_another_vms_agent() {
+fn foreign_agent_is_only_asked_for_its_state() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
@@ -103,7 +103,7 @@ fn nothing_but_its_state_is_asked_of_another_vms_agent() {
 }
 
 #[test]
-fn what_needs_an_environment_says_that_there_is_none() {
+fn commands_report_a_missing_environment() {
     let hello = Hello::new();
     for (command, more) in [
         ("status", &[][..]),
@@ -129,7 +129,7 @@ fn what_needs_an_environment_says_that_there_is_none() {
 }
 
 #[test]
-fn a_restart_stops_and_starts_without_the_cpi() {
+fn restart_does_not_call_the_cpi() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -151,7 +151,7 @@ fn pid(hello: &Hello) -> String {
 }
 
 #[test]
-fn a_recreate_makes_a_new_vm_for_what_is_deployed_and_nothing_else() {
+fn recreate_changes_only_the_vm() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);

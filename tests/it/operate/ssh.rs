@@ -69,7 +69,7 @@ fn needs_root() {
 }
 
 #[test]
-fn a_session_has_a_user_of_its_own_and_the_exit_code_of_its_command() {
+fn session_has_its_own_user_and_returns_the_exit_code() {
     needs_root();
     let mut hello = Hello::new();
     with_sshd(&mut hello);
@@ -117,7 +117,7 @@ fn a_session_has_a_user_of_its_own_and_the_exit_code_of_its_command() {
 }
 
 #[test]
-fn an_interrupted_session_takes_its_user_with_it() {
+fn interrupted_session_removes_its_user() {
     needs_root();
     let mut hello = Hello::new();
     with_sshd(&mut hello);
@@ -136,7 +136,7 @@ fn an_interrupted_session_takes_its_user_with_it() {
 }
 
 #[test]
-fn the_way_leads_through_jump_hosts_and_proxies() {
+fn sessions_go_through_jump_hosts_and_proxies() {
     needs_root();
     let subnet = far_subnet();
     let mut hello = Hello::at(&subnet);

@@ -9,36 +9,36 @@ use crate::support::MONOPILE;
 use crate::support::hello::Hello;
 
 #[test]
-fn an_environment_that_is_well() {
+fn status_of_a_healthy_environment() {
     let hello = Hello::without_vars_store();
     hello.create(&[]).success();
     hello.requests();
     let (state, before) = (hello.state(), hello.world.read("state.json"));
 
-    let told = document(&run(&hello, "status", &["--json"]).success());
-    assert_eq!(told["vm"]["cid"], state["current_vm_cid"]);
-    assert_eq!((&told["vm"]["exists"], &told["agent"]["answers"]), (&json!("yes"), &json!("yes")));
-    assert_eq!(told["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
-    assert_eq!((&told["job_state"], &told["jobs"]), (&json!("running"), &json!(["hello"])));
-    let process = &told["processes"][0];
+    let output = document(&run(&hello, "status", &["--json"]).success());
+    assert_eq!(output["vm"]["cid"], state["current_vm_cid"]);
+    assert_eq!((&output["vm"]["exists"], &output["agent"]["answers"]), (&json!("yes"), &json!("yes")));
+    assert_eq!(output["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
+    assert_eq!((&output["job_state"], &output["jobs"]), (&json!("running"), &json!(["hello"])));
+    let process = &output["processes"][0];
     assert_eq!((&process["name"], &process["state"]), (&json!("hello"), &json!("running")));
     assert!(process["memory_kb"].as_u64().unwrap() > 100, "{process}");
-    assert!(told["vitals"]["mem"]["percent"].is_string());
-    let disk = &told["disks"][0];
+    assert!(output["vitals"]["mem"]["percent"].is_string());
+    let disk = &output["disks"][0];
     assert_eq!(
         (&disk["cid"], &disk["mounted"], &disk["exists"]),
         (&state["disks"][0]["cid"], &json!(true), &json!("yes"))
     );
-    assert_eq!(told["networks"][0]["ip"], hello.ip());
+    assert_eq!(output["networks"][0]["ip"], hello.ip());
     let names: Vec<&str> =
-        told["certificates"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+        output["certificates"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(names, ["default_ca.ca", "mbus_bootstrap_ssl.certificate"]);
-    assert_eq!(told["runs"][0]["command"], "create-env");
+    assert_eq!(output["runs"][0]["command"], "create-env");
     assert_eq!(
-        (&told["record"]["stemcells"][0]["in_use"], &told["networks"][0]["name"]),
+        (&output["record"]["stemcells"][0]["in_use"], &output["networks"][0]["name"]),
         (&json!(true), &json!("default"))
     );
-    assert!(told["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{told}");
+    assert!(output["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{output}");
     assert!(disk["hint"]["path"].is_string() && disk["used_percent"].is_string(), "{disk}");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
 
@@ -58,12 +58,15 @@ fn an_environment_that_is_well() {
     // The state alone tells less, and neither agent nor CPI is contacted.
     let alone = hello.world.run(["status", "state.json", "--json"]).success();
     let alone = document(&alone);
-    assert_eq!((&alone["vm"]["cid"], &alone["agent"]["answers"]), (&told["vm"]["cid"], &json!("not_asked")));
+    assert_eq!(
+        (&alone["vm"]["cid"], &alone["agent"]["answers"]),
+        (&output["vm"]["cid"], &json!("not_asked"))
+    );
     assert!(hello.requests().is_empty());
 
     let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
-    assert!(!told.to_string().contains(password) && !text.contains(password));
+    assert!(!output.to_string().contains(password) && !text.contains(password));
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
     run(&hello, "stop-env", &[]).success();
@@ -80,7 +83,7 @@ fn an_environment_that_is_well() {
 }
 
 #[test]
-fn a_dead_agent_and_a_vm_that_is_gone_are_told_with_all_else() {
+fn status_shows_dead_agents_and_missing_vms() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
@@ -98,7 +101,7 @@ fn a_dead_agent_and_a_vm_that_is_gone_are_told_with_all_else() {
 }
 
 #[test]
-fn it_goes_on_until_a_signal_comes() {
+fn watch_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.requests();
@@ -114,7 +117,7 @@ fn it_goes_on_until_a_signal_comes() {
 }
 
 #[test]
-fn on_a_terminal_it_is_drawn_in_place_at_any_size() {
+fn watch_redraws_in_place_at_any_terminal_size() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let command = hello.command("status", &["--watch", "--interval", "100ms", "--no-cpi"]);

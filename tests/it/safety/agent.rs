@@ -3,7 +3,7 @@
 use crate::support::hello::Hello;
 
 #[test]
-fn a_dead_environment_is_never_called_unchanged() {
+fn dead_environment_is_not_reported_unchanged() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
@@ -69,7 +69,7 @@ fn a_dead_environment_is_never_called_unchanged() {
 }
 
 #[test]
-fn an_agent_without_a_ca_is_used_only_on_request() {
+fn agent_without_a_ca_needs_insecure_agent() {
     let mut hello = Hello::new();
     hello.ops("no-ca.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
     hello.ops("cert.yml", "[]\n");

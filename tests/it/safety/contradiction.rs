@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::process::Ending;
-use crate::support::scripted::{Script, Speaks};
+use crate::support::process::WaitForEnd;
+use crate::support::scripted::{Dialect, Script};
 
 /// The answer of a CPI to a question about something that it does not find.
 fn no() -> String {
@@ -33,11 +33,11 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
     let words: Vec<String> = words.iter().map(vm_or_word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = hello.world.finish(hello.command(words[0], &words[1..])).failure(code);
-    let told = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
+    let shown = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
     let forget = format!("monopile state forget --vm {vm}");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in ["the CPI probably looks in the wrong place", &told, &forget] {
+    for text in ["the CPI probably looks in the wrong place", &shown, &forget] {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
     let requests = hello.requests();
@@ -54,7 +54,7 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
 }
 
 #[test]
-fn what_the_agent_shows_outweighs_the_cpi() {
+fn agent_is_believed_over_the_cpi() {
     let all: [(&[&str], i32); 5] = [
         (&["delete-env", "-n"], 1),
         (&["create-env", "--recreate", "-n"], 1),
@@ -81,7 +81,7 @@ fn what_the_agent_shows_outweighs_the_cpi() {
 }
 
 #[test]
-fn the_message_names_the_properties_that_changed() {
+fn message_names_the_changed_properties() {
     let mut hello = Hello::new();
     let property = |key: &str, value: &str| {
         format!("- {{type: replace, path: /cloud_provider/properties?/{key}?, value: {value}}}\n")
@@ -93,8 +93,8 @@ fn the_message_names_the_properties_that_changed() {
     hello.ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).failure(1);
-    let told = "these of its properties have changed since the VM was created: cloud/region\n";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let shown = "these of its properties have changed since the VM was created: cloud/region\n";
+    assert!(run.stderr.contains(shown), "{}", run.stderr);
 
     // Without the record, as in a state of an older version, the run stops all the same. Giving the VM up is
     // the way out.
@@ -112,7 +112,7 @@ fn the_message_names_the_properties_that_changed() {
 }
 
 #[test]
-fn another_home_of_the_built_in_cpi_is_noticed() {
+fn changed_root_of_the_local_cpi_is_noticed() {
     let hello = Hello::new();
     hello.world.finish(hello.builtin_command(&["create-env"], &[])).success();
     let before = hello.world.read("state.json");
@@ -139,7 +139,7 @@ fn another_home_of_the_built_in_cpi_is_noticed() {
 }
 
 #[test]
-fn a_vm_that_is_being_deleted_may_answer_for_a_while() {
+fn vm_may_answer_for_a_while_during_deletion() {
     let hello = Hello::new();
     hello.create(&[]).success();
     look_elsewhere(&hello);
@@ -157,11 +157,11 @@ fn a_vm_that_is_being_deleted_may_answer_for_a_while() {
 }
 
 #[test]
-fn a_cpi_that_denies_every_vm_gets_one_new_vm_at_most() {
+fn cpi_that_denies_every_vm_creates_one_at_most() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.answer("has_vm", "instead", &no());
     let more = ["--auto", "--agent-timeout", "500ms"];
     let run = hello.world.finish(hello.command("cloud-check", &more)).failure(6);

@@ -18,7 +18,7 @@ fn shown(hello: &Hello) -> String {
 }
 
 #[test]
-fn an_old_stemcell_that_cannot_be_deleted_does_not_fail_the_deploy() {
+fn undeletable_old_stemcell_does_not_fail_the_deploy() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let old = hello.state()["stemcells"][0]["cid"].clone();
@@ -58,7 +58,7 @@ fn an_old_stemcell_that_cannot_be_deleted_does_not_fail_the_deploy() {
 }
 
 #[test]
-fn an_untyped_not_found_is_confirmed_where_it_can_be() {
+fn untyped_not_found_is_confirmed_if_possible() {
     let hello = Hello::new();
     hello.create(&[]).success();
     // The deletion failed and the disk exists, so it stays on record.
@@ -84,7 +84,7 @@ fn an_untyped_not_found_is_confirmed_where_it_can_be() {
 }
 
 #[test]
-fn an_unconfirmed_not_found_stays_on_record_until_it_is_repeated() {
+fn unconfirmed_not_found_stays_on_record() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
@@ -107,7 +107,7 @@ fn an_unconfirmed_not_found_stays_on_record_until_it_is_repeated() {
 }
 
 #[test]
-fn a_vm_that_is_not_found_makes_way_and_is_looked_for_again() {
+fn vm_not_found_is_replaced_and_searched_again() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let old = hello.state()["current_vm_cid"].clone();
@@ -131,7 +131,7 @@ fn a_vm_that_is_not_found_makes_way_and_is_looked_for_again() {
 }
 
 #[test]
-fn a_vm_that_cannot_be_deleted_is_never_replaced() {
+fn undeletable_vm_is_not_replaced() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let before = hello.state();

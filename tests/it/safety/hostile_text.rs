@@ -220,7 +220,7 @@ fn harmful(text: &str, styled: bool) -> Option<char> {
 }
 
 #[test]
-fn no_command_passes_hostile_bytes_on() {
+fn no_command_prints_hostile_bytes() {
     let named: Vec<String> =
         COMMANDS.iter().chain(BAREMETAL).map(|args| format!("{} ", args.join(" "))).collect();
     for command in leaves(&monopile::cli::command(), &[]) {
@@ -250,7 +250,7 @@ fn no_command_passes_hostile_bytes_on() {
 }
 
 #[test]
-fn an_ironic_passes_no_hostile_bytes_on() {
+fn hostile_bytes_from_ironic_are_not_printed() {
     let (world, ironic) = (World::new(), ironic());
     let (endpoint, mut shown) = (ironic.url(""), 0);
     for args in BAREMETAL {
@@ -278,7 +278,7 @@ fn an_ironic_passes_no_hostile_bytes_on() {
 }
 
 #[test]
-fn a_terminal_gets_no_hostile_bytes() {
+fn terminal_gets_no_hostile_bytes() {
     let world = world();
     for args in [
         &["interpolate", "bosh.yml", "--path", "/name"][..],

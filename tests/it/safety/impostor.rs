@@ -3,7 +3,7 @@
 
 use crate::support::hello::Hello;
 use crate::support::proxy::Proxy;
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
@@ -30,18 +30,18 @@ fn harmless(proxy: &Proxy) {
 }
 
 #[test]
-fn at_every_command_it_is_left_alone() {
+fn foreign_agent_gets_no_commands() {
     let mut hello = Hello::new();
     let proxy = disguised(&mut hello);
     for id in [OTHER, ""] {
         hello.world.write(FILE, id);
-        let told = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
+        let output = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
 
         // Two runs create a new VM. The second deletes the first one's VM without any other message to the
         // foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).failure(5);
-            for text in ["is not the agent of VM", told.as_str(), "delete it in the IaaS"] {
+            for text in ["is not the agent of VM", output.as_str(), "delete it in the IaaS"] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
             harmless(&proxy);
@@ -54,30 +54,38 @@ fn at_every_command_it_is_left_alone() {
         for command in ["stop-env", "start-env", "create-env"] {
             let run = hello.world.finish(hello.command(command, &[])).failure(5);
             assert!(
-                run.stderr.contains("is not the agent of VM") && run.stderr.contains(&told),
+                run.stderr.contains("is not the agent of VM") && run.stderr.contains(&output),
                 "{}",
                 run.stderr
             );
             harmless(&proxy);
         }
         let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
-        assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&output), "{}", run.stdout);
         harmless(&proxy);
 
         let before = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&["--recreate"]).failure(5);
-        assert!(run.stdout.contains("another VM answers (") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(
+            run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
+            "{}",
+            run.stdout
+        );
         assert_ne!(hello.state()["current_vm_cid"], before);
         harmless(&proxy);
         let run = hello.delete(&[]).success();
-        assert!(run.stdout.contains("another VM answers (") && run.stdout.contains(&told), "{}", run.stdout);
+        assert!(
+            run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
+            "{}",
+            run.stdout
+        );
         harmless(&proxy);
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
 }
 
 #[test]
-fn at_every_step_of_a_deploy_it_is_left_alone() {
+fn foreign_agent_gets_no_commands_during_a_deploy() {
     let mut hello = Hello::new();
     let proxy = disguised(&mut hello);
     let larger = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
@@ -99,7 +107,7 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
         for (method, nth) in methods {
             // The foreign agent appears during a CPI call. Earlier messages do not count.
             let arrives = format!("printf %s {OTHER} > {FILE}; cat");
-            let script = Script::speaking(Speaks::Local).on(method, (nth, nth), Deed::After(arrives));
+            let script = Script::speaking(Dialect::Local).on(method, (nth, nth), Reaction::After(arrives));
             hello.script(script);
             proxy.take();
             let run = hello.create(&[]).failure(5);
@@ -112,7 +120,7 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();
         }
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         hello.create(&[]).success();
         assert_eq!(hello.cloud(), hello.recorded());
     }
@@ -121,7 +129,7 @@ fn at_every_step_of_a_deploy_it_is_left_alone() {
 }
 
 #[test]
-fn an_update_in_place_is_not_for_it() {
+fn foreign_agent_is_not_updated_in_place() {
     let mut hello = Hello::new();
     let proxy = disguised(&mut hello);
     hello.create(&[]).success();
@@ -130,7 +138,7 @@ fn an_update_in_place_is_not_for_it() {
 
     // The foreign agent appears after the VM's own agent has answered.
     let arrives = format!("printf %s {OTHER} > {FILE}; cat");
-    hello.script(Script::speaking(Speaks::Local).first("info", 1, Deed::After(arrives)));
+    hello.script(Script::speaking(Dialect::Local).first("info", 1, Reaction::After(arrives)));
     proxy.take();
     let run = hello.create(&[]).failure(5);
     assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
@@ -142,7 +150,7 @@ fn an_update_in_place_is_not_for_it() {
 
     // The next run notices it at once: there is nothing to update, and a new VM meets the same agent at its
     // address.
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
     harmless(&proxy);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::process::{Ending, answer};
+use crate::support::process::{WaitForEnd, answer};
 use crate::support::{World, peak_kib};
 
 /// The memory limit in KiB: a file of the largest size, its text, and the program itself.
@@ -29,7 +29,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_file_that_never_ends_is_refused() {
+fn rejects_endless_files() {
     let world = world();
     for args in [
         &["int", "/dev/zero"][..],
@@ -67,7 +67,7 @@ fn a_file_that_never_ends_is_refused() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_a_pipe() {
+fn signal_ends_the_wait_for_a_pipe() {
     let world = world();
     let mut mkfifo = crate::support::process::prepare("mkfifo");
     mkfifo.arg(world.path("pipe"));
@@ -98,7 +98,7 @@ fn a_signal_ends_the_wait_for_a_pipe() {
 }
 
 #[test]
-fn paths_that_are_not_utf8_work_or_are_refused_with_an_error() {
+fn paths_that_are_not_utf8_work_or_are_rejected() {
     let world = world();
     let odd = std::ffi::OsString::from_vec(b"w\xff\xfe".to_vec());
     let home = world.root().join(&odd);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use crate::support::pty::Pty;
 use crate::support::scripted::until;
 
@@ -31,7 +31,7 @@ fn interrupt(mut child: Child) {
 }
 
 #[test]
-fn a_signal_ends_a_template_that_ruby_renders() {
+fn signal_ends_a_template_that_ruby_renders() {
     let hello = Hello::new();
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
     // Only Ruby renders it, and nothing but SIGKILL ends it.
@@ -54,7 +54,7 @@ fn a_signal_ends_a_template_that_ruby_renders() {
 }
 
 #[test]
-fn a_signal_ends_the_start_of_ruby() {
+fn signal_ends_the_start_of_ruby() {
     let hello = Hello::new();
     let program = hello.world.write("bin/ruby", "#!/bin/sh\nexec sleep 300\n");
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -90,7 +90,7 @@ fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_signal_at_a_prompt_waits_for_no_call() {
+fn signal_at_a_prompt_waits_for_no_call() {
     let hello = Hello::new();
     hello.create(&["-n"]).success();
     let cloud = hello.cloud();

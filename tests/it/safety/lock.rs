@@ -1,17 +1,17 @@
 //! Two runs at once: one works, and the other names it or waits. Also a CPI that does not end.
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 #[test]
-fn of_two_runs_one_runs_and_the_other_names_it() {
+fn second_run_fails_and_names_the_first() {
     let hello = Hello::new();
     // The third call is `create_vm`.
-    hello.script(Script::at(3, When::Hold));
+    hello.script(Script::at(3, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -61,10 +61,10 @@ fn of_two_runs_one_runs_and_the_other_names_it() {
 }
 
 #[test]
-fn a_run_whose_lock_file_was_deleted_makes_no_further_call() {
+fn run_without_its_lock_file_makes_no_further_call() {
     let hello = Hello::new();
     for second in [false, true] {
-        hello.script(Script::at(3, When::Hold));
+        hello.script(Script::at(3, Interruption::Hold));
         let mut command = hello.command("create-env", &[]);
         let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         hello.wait_until_held();
@@ -79,14 +79,14 @@ fn a_run_whose_lock_file_was_deleted_makes_no_further_call() {
         });
         hello.go();
         let first = first.end_with_output();
-        let told = String::from_utf8_lossy(&first.stderr).into_owned();
-        assert_eq!(first.status.code(), Some(4), "{told}");
-        assert!(told.contains("was removed during this run"), "{told}");
+        let output = String::from_utf8_lossy(&first.stderr).into_owned();
+        assert_eq!(first.status.code(), Some(4), "{output}");
+        assert!(output.contains("was removed during this run"), "{output}");
         match other {
             Some(mut other) => assert!(other.end().success()),
             None => {
                 assert_eq!(hello.calls(""), 3, "no call after `create_vm`");
-                hello.script(Script::speaking(Speaks::Local));
+                hello.script(Script::speaking(Dialect::Local));
                 hello.create(&[]).success();
             }
         }
@@ -98,7 +98,7 @@ fn a_run_whose_lock_file_was_deleted_makes_no_further_call() {
 }
 
 #[test]
-fn a_state_that_is_hard_linked_from_elsewhere_is_refused() {
+fn rejects_a_hard_linked_state() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.create(&["--recreate"]).success();
@@ -118,9 +118,9 @@ fn a_state_that_is_hard_linked_from_elsewhere_is_refused() {
 }
 
 #[test]
-fn a_wait_for_the_lock_can_be_interrupted() {
+fn wait_for_the_lock_can_be_interrupted() {
     let hello = Hello::new();
-    hello.script(Script::at(2, When::Hold));
+    hello.script(Script::at(2, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -136,9 +136,9 @@ fn a_wait_for_the_lock_can_be_interrupted() {
 }
 
 #[test]
-fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
+fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
-    hello.script(Script::at(3, When::Hold));
+    hello.script(Script::at(3, Interruption::Hold));
     let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
     for text in ["`create_vm`", "--cpi-timeout", "run the same command again", "state.json.journal"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
@@ -160,7 +160,7 @@ fn a_cpi_that_hangs_is_left_at_work_and_found_by_the_next_run() {
 
     hello.go();
     hello.wait_until_idle();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();

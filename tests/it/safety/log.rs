@@ -14,7 +14,7 @@ fn logs(hello: &Hello) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_run_leaves_its_log_and_says_where_when_it_fails() {
+fn failed_run_names_its_log() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let found = logs(&hello);
@@ -52,7 +52,7 @@ fn a_run_leaves_its_log_and_says_where_when_it_fails() {
 }
 
 #[test]
-fn twenty_logs_are_kept() {
+fn newest_twenty_logs_are_kept() {
     let hello = Hello::new();
     let runs = 23;
     let seen: Vec<PathBuf> = (0..runs)
@@ -65,7 +65,7 @@ fn twenty_logs_are_kept() {
 }
 
 #[test]
-fn without_a_place_for_a_log_the_run_goes_on() {
+fn run_continues_if_the_log_cannot_be_written() {
     let hello = Hello::new();
     let mut command = hello.command("delete-env", &["-n", "--allow-missing"]);
     hello.world.write("file", "");
@@ -75,7 +75,7 @@ fn without_a_place_for_a_log_the_run_goes_on() {
 }
 
 #[test]
-fn a_state_that_is_not_there_is_a_success_only_on_request() {
+fn missing_state_succeeds_only_on_request() {
     let hello = Hello::new();
     let run = hello.delete(&[]).failure(3);
     assert!(

@@ -24,7 +24,7 @@ fn open_to_others(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_open_to_others_with_an_umask_of_zero() {
+fn all_files_are_private_with_umask_zero() {
     let hello = Hello::new();
     std::fs::remove_dir(hello.world.root().join("tmp")).unwrap();
     let before: Vec<String> = open_to_others(&hello.world.path(""));
@@ -57,8 +57,8 @@ fn nothing_is_open_to_others_with_an_umask_of_zero() {
 }
 
 #[test]
-fn the_scratch_space_of_a_killed_run_goes_with_the_next_run() {
-    use crate::support::process::{Ending, until};
+fn next_run_removes_scratch_files_of_a_killed_one() {
+    use crate::support::process::{WaitForEnd, until};
     let hello = Hello::new();
     let scratch = || {
         let entries = std::fs::read_dir(hello.world.root().join("tmp")).unwrap();

@@ -21,7 +21,7 @@ fn listed(hello: &Hello) -> Vec<Value> {
 }
 
 #[test]
-fn shown_and_verified() {
+fn state_show_and_verify_cover_all_records() {
     let hello = Hello::new();
     state(&hello, &["show"]).failure(3);
     hello.create(&[]).success();
@@ -96,7 +96,7 @@ fn shown_and_verified() {
 }
 
 #[test]
-fn a_lost_state_is_made_from_cids() {
+fn import_rebuilds_a_lost_state_from_cids() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -146,7 +146,7 @@ fn a_lost_state_is_made_from_cids() {
 }
 
 #[test]
-fn a_vm_whose_agent_is_silent_is_imported_without_its_id() {
+fn vm_with_silent_agent_is_imported_without_agent_id() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
@@ -164,7 +164,7 @@ fn a_vm_whose_agent_is_silent_is_imported_without_its_id() {
 }
 
 #[test]
-fn versions_are_kept_and_gone_back_to() {
+fn versions_are_kept_and_can_be_restored() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let first = hello.state();
@@ -213,7 +213,7 @@ fn versions_are_kept_and_gone_back_to() {
 }
 
 #[test]
-fn a_record_is_dropped_only_when_agreed() {
+fn forget_needs_confirmation() {
     let hello = Hello::new();
     state(&hello, &["forget", "--vm", "x", "--yes"]).failure(3);
     hello.create(&[]).success();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::{Ending as _, next};
+use crate::support::process::{WaitForEnd as _, next};
 use crate::support::stall::Point;
 
 /// A deployed environment, and a run of this command while its agent stalls, which a signal ends.
@@ -33,25 +33,25 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_an_agent_that_does_not_answer() {
+fn signal_ends_the_wait_for_a_silent_agent() {
     for (point, signal) in Point::MESSAGE.into_iter().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
         ends_at_a_signal(point, "stop-env", &["--agent-timeout", "10m"], signal);
     }
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_a_task() {
+fn signal_ends_the_wait_for_a_task() {
     ends_at_a_signal(Point::Task, "stop-env", &[], Signal::INT);
 }
 
 #[test]
-fn a_signal_ends_a_transfer() {
+fn signal_ends_a_transfer() {
     ends_at_a_signal(Point::Download, "logs", &[], Signal::INT);
     ends_at_a_signal(Point::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
 }
 
 #[test]
-fn an_agent_that_never_answers_a_message_fails_the_run() {
+fn unanswered_agent_message_fails_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     let _reached = hello.stall_at(Point::Body);

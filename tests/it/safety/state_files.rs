@@ -3,7 +3,7 @@
 use crate::support::hello::Hello;
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_line() {
+fn rejects_invalid_states_and_names_the_line() {
     let disk =
         |fields: &str| format!("{{\n  \"director_id\": \"d\",\n  \"disks\": [\n    {fields}\n  ]\n}}\n");
     let stemcell =

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 fn after(method: &str, kind: &str) -> Script {
     let error = Hello::error(kind, "timed out");
-    Script::speaking(Speaks::Local).first(method, 1, Deed::After(format!("printf '%s' '{error}'")))
+    Script::speaking(Dialect::Local).first(method, 1, Reaction::After(format!("printf '%s' '{error}'")))
 }
 
 fn suspects(hello: &Hello) -> Vec<Value> {
@@ -22,11 +22,11 @@ fn state(hello: &Hello, words: &[&str]) -> Run {
 }
 
 #[test]
-fn a_vm_without_a_known_cid_is_found_by_its_agent() {
+fn vm_without_a_known_cid_is_found_by_its_agent() {
     let hello = Hello::new();
     hello.script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
     hello.create(&[]).failure(1);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let suspects = suspects(&hello);
     let [suspect] = suspects.as_slice() else { panic!("{suspects:?}") };
     assert_eq!((&suspect["what"], &suspect["said"]), (&json!("vm"), &json!("timed out")));
@@ -37,19 +37,19 @@ fn a_vm_without_a_known_cid_is_found_by_its_agent() {
     });
     assert_eq!(hello.calls(""), 0, "it went on");
 
-    let told = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
+    let output = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
     let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
-    assert!(told(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
+    assert!(output(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     let shown = state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
     // Everything else is deleted, and the suspect stays on record.
     let run = hello.delete(&[]).failure(1);
-    assert!(told(&run), "{}", run.stderr);
+    assert!(output(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
 
     hello.call("delete_vm", json!([vm]));
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("the state was kept") && told(&run), "{}", run.stdout);
+    assert!(run.stdout.contains("the state was kept") && output(&run), "{}", run.stdout);
     let run = state(&hello, &["forget", "-n", "--call", ids[0]]).failure(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
     let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).failure(3);
@@ -61,13 +61,13 @@ fn a_vm_without_a_known_cid_is_found_by_its_agent() {
 }
 
 #[test]
-fn a_failed_call_stops_no_run_and_stays_visible() {
+fn failed_calls_stay_visible_but_stop_no_run() {
     let hello = Hello::new();
     for method in ["create_stemcell", "create_vm", "create_disk"] {
-        hello.script(Script::speaking(Speaks::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
+        hello.script(Script::speaking(Dialect::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
         hello.create(&[]).failure(1);
     }
-    hello.script(Script::speaking(Speaks::Local).fail("create_disk", 1, "Bosh::Clouds::NoDiskSpace", true));
+    hello.script(Script::speaking(Dialect::Local).fail("create_disk", 1, "Bosh::Clouds::NoDiskSpace", true));
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("3 calls of earlier runs failed"), "{}", run.stderr);
     let kinds: Vec<Value> = suspects(&hello).iter().map(|one| one["what"].clone()).collect();
@@ -94,14 +94,14 @@ fn a_failed_call_stops_no_run_and_stays_visible() {
 }
 
 #[test]
-fn delete_env_asks_once_about_an_environment_with_nothing_but_suspects() {
+fn delete_env_prompts_once_if_only_suspects_are_left() {
     let hello = Hello::new();
     for _ in 0..2 {
-        let script = Script::speaking(Speaks::Local);
+        let script = Script::speaking(Dialect::Local);
         hello.script(script.fail("create_stemcell", 1, "Bosh::Clouds::CloudError", false));
         hello.create(&[]).failure(1);
     }
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
     assert!(
@@ -122,7 +122,7 @@ fn delete_env_asks_once_about_an_environment_with_nothing_but_suspects() {
 }
 
 #[test]
-fn an_error_after_the_deed_leaves_a_suspect_whatever_its_type() {
+fn error_after_creation_leaves_a_suspect() {
     for kind in ["Bosh::Clouds::NotSupported", "Bosh::Clouds::NotImplemented"] {
         let hello = Hello::new();
         hello.script(after("create_vm", kind));
@@ -130,7 +130,7 @@ fn an_error_after_the_deed_leaves_a_suspect_whatever_its_type() {
         let found = suspects(&hello);
         let [suspect] = found.as_slice() else { panic!("{kind}: {found:?}") };
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         crate::support::scripted::until("its agent answers", || {
             hello.create(&[]).stderr.contains("an untracked VM answers at")
         });
@@ -144,14 +144,14 @@ fn an_error_after_the_deed_leaves_a_suspect_whatever_its_type() {
 }
 
 #[test]
-fn only_a_built_in_cpi_is_believed_that_it_made_nothing() {
+fn made_nothing_is_trusted_from_built_in_cpis_only() {
     let hello = Hello::new();
     let error = json!({"type": "X", "message": "no", "ok_to_retry": false, "made_nothing": true});
     let answer = json!({"result": null, "error": error, "log": ""});
-    hello.script(Script::speaking(Speaks::Local).first(
+    hello.script(Script::speaking(Dialect::Local).first(
         "create_stemcell",
         1,
-        Deed::Instead(format!("printf '%s' '{answer}'")),
+        Reaction::Instead(format!("printf '%s' '{answer}'")),
     ));
     hello.create(&[]).failure(1);
     assert_eq!(suspects(&hello).len(), 1);
@@ -168,10 +168,10 @@ fn only_a_built_in_cpi_is_believed_that_it_made_nothing() {
 }
 
 #[test]
-fn an_optional_method_that_is_known_to_be_absent_leaves_no_suspect() {
+fn missing_optional_method_leaves_no_suspect() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.script(Script::speaking(Speaks::Local).without("snapshot_disk", 1));
+    hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 1));
     let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
     assert!(run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello).len(), 1);
@@ -180,7 +180,7 @@ fn an_optional_method_that_is_known_to_be_absent_leaves_no_suspect() {
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     // Another error may come after the deed.
-    hello.script(Script::speaking(Speaks::Local).fail(
+    hello.script(Script::speaking(Dialect::Local).fail(
         "snapshot_disk",
         1,
         "Bosh::Clouds::NotSupported",

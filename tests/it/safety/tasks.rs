@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use crate::support::proxy::{Exchange, Listener};
 use crate::support::scripted::until;
 
@@ -52,7 +52,7 @@ impl Listener for Slow {
 }
 
 #[test]
-fn the_next_run_waits_for_a_task_that_is_still_at_work() {
+fn next_run_waits_for_a_running_task() {
     let mut hello = Hello::new();
     let slow = Slow::default();
     let _proxy = hello.listen_with(slow.clone());
@@ -91,7 +91,7 @@ fn the_next_run_waits_for_a_task_that_is_still_at_work() {
 }
 
 #[test]
-fn an_update_in_place_waits_for_the_end_of_what_it_stopped() {
+fn in_place_update_waits_for_stopped_jobs() {
     let mut hello = Hello::new();
     let slow = Slow::default();
     let _proxy = hello.listen_with(slow.clone());

@@ -34,7 +34,7 @@ fn stops(hello: &Hello, texts: &[&str]) -> String {
 }
 
 #[test]
-fn a_vm_that_answers_is_not_made_a_second_time() {
+fn no_second_vm_while_an_untracked_one_answers() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -62,7 +62,7 @@ fn a_vm_that_answers_is_not_made_a_second_time() {
 }
 
 #[test]
-fn a_listener_with_another_certificate_is_not_ignored() {
+fn listener_with_another_certificate_stops_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
@@ -110,7 +110,7 @@ fn a_listener_with_another_certificate_is_not_ignored() {
 }
 
 #[test]
-fn a_listener_that_says_nothing_is_waited_for_briefly() {
+fn silent_listener_is_awaited_briefly() {
     let hello = Hello::new();
     let _silent = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
     let begun = Instant::now();
@@ -122,7 +122,7 @@ fn a_listener_that_says_nothing_is_waited_for_briefly() {
 }
 
 #[test]
-fn import_takes_the_disk_of_the_vm_on_record() {
+fn import_adopts_the_disk_of_the_recorded_vm() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -169,7 +169,7 @@ fn import_takes_the_disk_of_the_vm_on_record() {
 }
 
 #[test]
-fn a_mounted_disk_that_is_not_on_record_is_reported() {
+fn untracked_mounted_disk_is_reported() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);

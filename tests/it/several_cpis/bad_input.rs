@@ -1,7 +1,7 @@
 //! Invalid combinations are rejected before anything happens in any cloud.
 
 use super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 /// Runs plan and create-env, which must both fail with this exit code, and checks that nothing happened.
 #[track_caller]
@@ -24,7 +24,7 @@ fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 }
 
 #[test]
-fn configs_that_cannot_be_meant() {
+fn rejects_invalid_configs() {
     let clouds = Clouds::new();
     let good = clouds.hello.world.read("cpis.yml");
     both_refuse(&clouds, "z-eats", 3, &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"]);
@@ -66,7 +66,7 @@ fn configs_that_cannot_be_meant() {
 }
 
 #[test]
-fn a_zone_without_its_config() {
+fn rejects_a_zone_without_its_config() {
     let mut clouds = Clouds::new();
     let run = clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).failure(3);
     assert_said(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
@@ -85,7 +85,7 @@ fn a_zone_without_its_config() {
 }
 
 #[test]
-fn both_places_at_once() {
+fn rejects_configs_given_twice() {
     let mut clouds = Clouds::new();
     clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).failure(3);
@@ -95,11 +95,11 @@ fn both_places_at_once() {
 }
 
 #[test]
-fn a_cpi_that_fails_info() {
+fn failing_info_of_a_cpi_stops_the_run() {
     let clouds = Clouds::new();
     let message = format!("cannot log in with {SECRET}");
-    let deed = Deed::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
-    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("info", 9, deed));
+    let deed = Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
+    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("info", 9, deed));
     refused(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
     // A CPI that is not needed is not called.
     clouds.create("z-east", &[]).success();
@@ -107,7 +107,7 @@ fn a_cpi_that_fails_info() {
 }
 
 #[test]
-fn a_stemcell_that_no_cloud_takes() {
+fn rejects_a_stemcell_of_an_unsupported_format() {
     let clouds = Clouds::new();
     clouds.formats("local-directory");
     refused(
@@ -116,7 +116,7 @@ fn a_stemcell_that_no_cloud_takes() {
         3,
         &["CPI 'west' accepts the stemcell formats local, but this stemcell has local-directory"],
     );
-    clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
+    clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();
     assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     clouds.delete("z-foreign").success();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Clouds, assert_said, said};
 
 #[test]
-fn zones_of_a_cloud_config_decide_what_is_deployed() {
+fn cloud_config_zones_select_cpi_and_properties() {
     let mut clouds = Clouds::new();
     clouds.hello.ops("elsewhere-zones.yml", "- {type: remove, path: /azs}\n");
     let config = |zone: &str, other: &str| {
@@ -30,7 +30,7 @@ fn zones_of_a_cloud_config_decide_what_is_deployed() {
 }
 
 #[test]
-fn cloud_properties_of_a_zone_lie_below_those_of_vm_disk_and_network() {
+fn zone_cloud_properties_are_defaults_for_vm_disk_and_network() {
     let mut clouds = Clouds::new();
     clouds.hello.ops(
         "zone.yml",
@@ -59,7 +59,7 @@ fn cloud_properties_of_a_zone_lie_below_those_of_vm_disk_and_network() {
 }
 
 #[test]
-fn templates_know_their_zone() {
+fn templates_see_their_zone() {
     let clouds = Clouds::new();
     let path = "hello/release/jobs/hello/templates/pre-start.erb";
     let text = clouds.hello.world.read(path);
@@ -76,7 +76,7 @@ fn templates_know_their_zone() {
 }
 
 #[test]
-fn cpis_in_the_manifest_and_a_look_at_one_of_them() {
+fn cpis_of_the_manifest_can_be_listed_and_called() {
     let mut clouds = Clouds::new();
     let entries = clouds.hello.world.read("cpis.yml");
     let entries =
@@ -110,7 +110,7 @@ fn cpis_in_the_manifest_and_a_look_at_one_of_them() {
 }
 
 #[test]
-fn a_lost_state_is_made_anew_with_the_cpi_of_the_zone() {
+fn import_uses_the_cpi_of_the_zone() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let state = clouds.hello.state();

@@ -2,7 +2,6 @@
 //! foreign one of version 1, and the default CPI of `cloud_provider`. Their clouds are directories, so tests
 //! can count the effects of each.
 
-mod answering;
 mod bad_input;
 mod commands;
 mod configs;
@@ -10,6 +9,7 @@ mod moving;
 mod names;
 mod operating;
 mod releases;
+mod routing;
 
 use crate::support::process::prepare;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Dialect, Script};
 
 /// A secret in the CPI config.
 const SECRET: &str = "s3cret-of-a-cpi";
@@ -59,7 +59,7 @@ impl Clouds {
             ),
         );
         let clouds = Clouds { hello };
-        clouds.hello.script(Script::speaking(Speaks::Version(1)));
+        clouds.hello.script(Script::speaking(Dialect::Version(1)));
         // Both kinds of cloud accept it. A test that needs another one replaces it.
         clouds.formats("local-directory, local");
         clouds

@@ -2,10 +2,10 @@
 
 use super::{Clouds, assert_said, said};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 #[test]
-fn there_and_back_with_a_disk() {
+fn moves_to_another_cpi_and_back_with_a_disk() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
@@ -38,7 +38,7 @@ fn there_and_back_with_a_disk() {
 
 /// The new VM uses contract v2 and needs no registry, but the CPI that deletes the old VM does.
 #[test]
-fn the_registry_is_there_for_the_old_cpi() {
+fn old_cpi_gets_its_registry_during_a_move() {
     let mut clouds = Clouds::new();
     let ip = clouds.hello.ip().to_owned();
     clouds.hello.ops(
@@ -53,7 +53,7 @@ fn the_registry_is_there_for_the_old_cpi() {
     assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
     let reached = clouds.hello.world.path("reached");
     let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
-    clouds.hello.script(Script::speaking(Speaks::Version(1)).first("delete_vm", 1, Deed::After(look)));
+    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("delete_vm", 1, Reaction::After(look)));
     let run = clouds.create("z-east", &[]).success();
     assert!(reached.exists(), "{}", said(&run));
     assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
@@ -62,7 +62,7 @@ fn the_registry_is_there_for_the_old_cpi() {
 }
 
 #[test]
-fn without_a_disk_nothing_is_asked() {
+fn move_without_a_disk_needs_no_flag() {
     let mut clouds = Clouds::new();
     clouds
         .hello
@@ -74,7 +74,7 @@ fn without_a_disk_nothing_is_asked() {
 }
 
 #[test]
-fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
+fn terminal_prompts_before_a_disk_is_left_behind() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
@@ -86,7 +86,7 @@ fn at_a_terminal_the_loss_of_a_disk_is_asked_about() {
 }
 
 #[test]
-fn the_example_moves_from_one_cloud_to_the_other() {
+fn two_clouds_example_moves_between_clouds() {
     // Its directory is beside that of the example, whose release and stemcell it uses, and it has an address
     // of its own.
     let hello = Hello::new();

@@ -3,7 +3,7 @@
 use super::{Clouds, SECRET, assert_said, said};
 
 #[test]
-fn a_renamed_cpi_keeps_its_resources() {
+fn renamed_cpi_keeps_its_resources() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let before = clouds.hello.state();
@@ -29,7 +29,7 @@ fn a_renamed_cpi_keeps_its_resources() {
 }
 
 #[test]
-fn the_default_cpi_gets_a_name() {
+fn default_cpi_gets_a_name() {
     let clouds = Clouds::new();
     clouds.create("z-default", &[]).success();
     let root = clouds.hello.world.path("default").display().to_string();
@@ -48,7 +48,7 @@ fn the_default_cpi_gets_a_name() {
 }
 
 #[test]
-fn a_cpi_that_is_on_record_cannot_go() {
+fn recorded_cpi_cannot_be_removed_from_the_config() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let before = clouds.hello.world.read("state.json");
@@ -70,7 +70,7 @@ fn a_cpi_that_is_on_record_cannot_go() {
 }
 
 #[test]
-fn credentials_change_without_a_deploy() {
+fn changed_credentials_need_no_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-foreign", &[]).success();
     clouds.hello.requests();

@@ -14,22 +14,22 @@ fn document(run: &Run) -> Value {
 }
 
 #[test]
-fn the_cpi_on_record_is_the_one_that_is_asked() {
+fn commands_use_the_cpi_on_record() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
-    let told = document(&run(&clouds, "status", "z-east", &["--json"]).success());
-    for seen in [&told["vm"], &told["disks"][0]] {
+    let output = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    for seen in [&output["vm"], &output["disks"][0]] {
         assert_eq!((&seen["cpi"], &seen["exists"]), (&json!("east"), &json!("yes")), "{seen}");
     }
-    assert_eq!(told["disks"][0]["mounted"], true);
+    assert_eq!(output["disks"][0]["mounted"], true);
 
     // The renamed CPI counts as the same, and reading records nothing.
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let before = clouds.hello.state();
-    let told = document(&run(&clouds, "status", "z-east", &["--json"]).success());
-    assert_eq!((&told["vm"]["cpi"], &told["vm"]["exists"]), (&json!("east"), &json!("yes")));
+    let output = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    assert_eq!((&output["vm"]["cpi"], &output["vm"]["exists"]), (&json!("east"), &json!("yes")));
     assert_eq!(clouds.hello.state(), before);
     run(&clouds, "restart", "z-east", &[]).success();
     run(&clouds, "recreate", "z-east", &[]).success();
@@ -50,7 +50,7 @@ fn the_cpi_on_record_is_the_one_that_is_asked() {
 }
 
 #[test]
-fn nothing_moves_to_another_cpi_by_the_way() {
+fn recreate_does_not_move_to_another_cpi() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     // The manifest's zone is unchanged but belongs to another CPI, which is not a change of the manifest.

@@ -37,7 +37,7 @@ fn vms(env: &Env, cloud: &str) -> usize {
 }
 
 #[test]
-fn cpis_of_one_release_share_their_packages_and_have_jobs_of_their_own() {
+fn cpis_of_one_release_share_packages_but_not_jobs() {
     let machine = Machine::new();
     let mut env = env(&machine);
     // The release provides both types; the first is the default CPI.
@@ -63,7 +63,7 @@ fn cpis_of_one_release_share_their_packages_and_have_jobs_of_their_own() {
 }
 
 #[test]
-fn a_directory_for_packages_has_room_for_all_of_them() {
+fn package_dir_holds_packages_of_all_cpis() {
     let machine = Machine::new();
     let env = env(&machine);
     let packages = env.hello.world.path("packages").display().to_string();
@@ -76,7 +76,7 @@ fn a_directory_for_packages_has_room_for_all_of_them() {
 }
 
 #[test]
-fn a_type_whose_job_cannot_be_rendered_costs_nothing() {
+fn unrenderable_cpi_job_fails_before_any_effect() {
     let machine = Machine::new();
     let mut env = env(&machine);
     env.hello.ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");

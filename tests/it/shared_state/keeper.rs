@@ -1,6 +1,6 @@
 //! The state keeper, which stays behind when a run is killed.
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use super::{LOCK, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::scripted::{Dialect, Interruption, Script, until};
 
 #[test]
-fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
+fn answer_survives_removal_of_the_home_directory() {
     let mut hello = Hello::new();
     let bucket = hello.share();
-    let mut child = in_create_vm(&hello, When::Hold);
+    let mut child = in_create_vm(&hello, Interruption::Hold);
     child.kill().unwrap();
     child.end();
     until("something goes on with the lease", || {
@@ -28,7 +28,7 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -37,7 +37,7 @@ fn a_home_that_is_removed_with_its_job_does_not_take_the_answer_with_it() {
 }
 
 #[test]
-fn it_does_not_wait_for_a_bucket_that_is_no_more() {
+fn keeper_gives_up_on_a_deleted_bucket() {
     let mut hello = Hello::new();
     let bucket = Bucket { lease: "3s", ..Bucket::new() };
     let port = bucket.port();
@@ -48,7 +48,7 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket });
-    let mut child = in_create_vm(&hello, When::HoldDone);
+    let mut child = in_create_vm(&hello, Interruption::HoldDone);
     gone.store(true, Ordering::SeqCst);
     child.kill().unwrap();
     child.end();
@@ -59,7 +59,7 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
     hello.wait_until_idle();
     // The answer is on this machine all the same.
     gone.store(false, Ordering::SeqCst);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -67,11 +67,11 @@ fn it_does_not_wait_for_a_bucket_that_is_no_more() {
 }
 
 #[test]
-fn a_run_that_is_killed_before_it_calls_anything_gives_its_lease_back() {
+fn run_killed_before_any_call_returns_its_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `info`.
-    let mut child = in_call(&hello, 1, When::Hold);
+    let mut child = in_call(&hello, 1, Interruption::Hold);
     assert!(bucket.keys().contains(&LOCK.to_owned()));
     child.kill().unwrap();
     child.end();

@@ -12,16 +12,16 @@ use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
-use crate::support::process::Ending;
-use crate::support::scripted::{Script, Speaks, When, until};
+use crate::support::process::WaitForEnd;
+use crate::support::scripted::{Dialect, Interruption, Script, until};
 
 const LEASE: &str = "6s";
 
 #[test]
-fn while_one_run_is_on_another_is_told_who_and_may_wait() {
+fn second_run_names_the_holder_and_may_wait() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, When::Hold);
+    let child = in_create_vm(&hello, Interruption::Hold);
     let held = lock(&bucket);
     assert_eq!(
         (held["pid"].as_u64().unwrap(), held["lasts_seconds"].as_u64().unwrap()),
@@ -67,7 +67,7 @@ fn while_one_run_is_on_another_is_told_who_and_may_wait() {
 }
 
 #[test]
-fn while_the_agent_is_at_work_the_lease_is_renewed() {
+fn lease_is_renewed_during_agent_tasks() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
@@ -85,10 +85,10 @@ fn while_the_agent_is_at_work_the_lease_is_renewed() {
 }
 
 #[test]
-fn a_call_that_takes_longer_than_the_lease_keeps_it() {
+fn lease_is_kept_during_calls_longer_than_it() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "4s", ..Bucket::new() });
-    let mut child = in_create_vm(&hello, When::Hold);
+    let mut child = in_create_vm(&hello, Interruption::Hold);
     hello.change_machine();
     // The lease is renewed at every third of its length, and lapses two seconds after its end.
     let outlasts = |what: &str| {
@@ -112,7 +112,7 @@ fn a_call_that_takes_longer_than_the_lease_keeps_it() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -121,7 +121,7 @@ fn a_call_that_takes_longer_than_the_lease_keeps_it() {
 }
 
 #[test]
-fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
+fn run_waiting_at_a_prompt_returns_its_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     hello.create(&["-n"]).success();
@@ -146,10 +146,10 @@ fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
         assert!(!run.stdout.contains("run out"), "it was given back: {}", run.stdout);
         asked.join().unwrap()
     });
-    let told = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        told.contains("this run gave it back, because a question was not answered within 30 s"),
-        "{told}"
+        output.contains("this run gave it back, because a question was not answered within 30 s"),
+        "{output}"
     );
     assert_eq!(run.code, 4);
     assert_eq!(hello.ask().0, "Ahoy");
@@ -158,10 +158,10 @@ fn a_run_that_waits_at_a_prompt_gives_its_lease_back() {
 }
 
 #[test]
-fn a_run_that_loses_its_lease_does_nothing_more() {
+fn run_that_lost_its_lease_stops() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, When::HoldDone);
+    let child = in_create_vm(&hello, Interruption::HoldDone);
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(3600).as_bytes());
     // The lease would have been renewed in this time.
@@ -183,14 +183,14 @@ fn a_run_that_loses_its_lease_does_nothing_more() {
 
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
 }
 
 #[test]
-fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
+fn lease_expired_by_server_time_is_taken_over() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
@@ -202,8 +202,9 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
-    let told = "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let output =
+        "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
+    assert!(run.stderr.contains(output), "{}", run.stderr);
     // The former holder cannot overwrite the state if it comes back.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());
@@ -218,10 +219,10 @@ fn a_lease_that_ran_out_by_the_servers_clock_is_taken_over() {
 }
 
 #[test]
-fn what_writes_without_a_lease_is_noticed() {
+fn writers_without_a_lease_are_noticed() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, When::HoldDone);
+    let child = in_create_vm(&hello, Interruption::HoldDone);
     let changed =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
     bucket.put("state.json", changed.as_bytes());
@@ -230,17 +231,17 @@ fn what_writes_without_a_lease_is_noticed() {
     assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--wait-for-lock", "20s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
 }
 
 #[test]
-fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
+fn suspended_run_that_wakes_too_late_changes_nothing() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
-    let child = in_create_vm(&hello, When::Hold);
+    let child = in_create_vm(&hello, Interruption::Hold);
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     hello.change_machine();
     let held = lock(&bucket);
@@ -270,7 +271,7 @@ fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
     hello.wait_until_idle();
     hello.wait_for_keeper();
     // The outcome of its call is known now.
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -279,7 +280,7 @@ fn a_run_that_was_suspended_and_wakes_up_too_late_does_no_harm() {
 }
 
 #[test]
-fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
+fn run_without_the_bucket_stops_before_its_lease_expires() {
     let mut hello = Hello::new();
     let bucket = Bucket { lease: "3s", ..Bucket::new() };
     let (port, cut_off) = (bucket.port(), Arc::new(AtomicBool::new(false)));
@@ -289,7 +290,7 @@ fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket.clone() });
-    let child = in_create_vm(&hello, When::HoldDone);
+    let child = in_create_vm(&hello, Interruption::HoldDone);
     cut_off.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_secs(3));
     hello.requests();
@@ -300,7 +301,7 @@ fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
     cut_off.store(false, Ordering::SeqCst);
     hello.wait_for_keeper();
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -308,7 +309,7 @@ fn a_run_that_is_cut_off_from_the_bucket_stops_before_its_lease_runs_out() {
 }
 
 #[test]
-fn of_several_that_find_a_lease_run_out_one_gets_it() {
+fn one_of_several_runs_gets_an_expired_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
@@ -316,7 +317,7 @@ fn of_several_that_find_a_lease_run_out_one_gets_it() {
     // Waits until it has run out and the server's clock has moved on by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
-    hello.script(Script::at(3, When::Hold));
+    hello.script(Script::at(3, Interruption::Hold));
     let commands: Vec<Command> =
         (0..4).map(|_| hello.command("create-env", &["--recreate", "--agent-timeout", "20s"])).collect();
     let codes = std::thread::scope(|scope| {
@@ -330,19 +331,19 @@ fn of_several_that_find_a_lease_run_out_one_gets_it() {
         codes
     });
     assert_eq!(codes, [0, 4, 4, 4]);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
 
 #[test]
-fn who_takes_away_the_lock_by_hand_is_noticed_before_the_next_effect() {
+fn stolen_lock_is_noticed_before_the_next_effect() {
     let mut hello = Hello::new();
     // It is not renewed during this test.
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `create_stemcell`.
-    let child = in_call(&hello, 2, When::HoldDone);
+    let child = in_call(&hello, 2, Interruption::HoldDone);
     bucket.delete(LOCK);
     bucket.put(LOCK, foreign(3600).as_bytes());
     hello.requests();
@@ -354,7 +355,7 @@ fn who_takes_away_the_lock_by_hand_is_noticed_before_the_next_effect() {
     hello.wait_for_keeper();
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();

@@ -3,11 +3,11 @@
 
 mod keeper;
 mod lease;
-mod place;
+mod server_errors;
 mod services;
-mod trouble;
+mod storage;
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, When};
+use crate::support::scripted::{Interruption, Script};
 
 const LOCK: &str = "state.json.lock";
 
 /// Starts a run on the current machine that is held in a call, counted from 1.
-fn in_call(hello: &Hello, number: usize, when: When) -> Child {
+fn in_call(hello: &Hello, number: usize, when: Interruption) -> Child {
     hello.script(Script::at(number, when));
     let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
     let mut command = hello.command("create-env", &[]);
@@ -30,7 +30,7 @@ fn in_call(hello: &Hello, number: usize, when: When) -> Child {
 }
 
 /// Starts a run that is held in `create_vm`, before or after its effect.
-fn in_create_vm(hello: &Hello, when: When) -> Child {
+fn in_create_vm(hello: &Hello, when: Interruption) -> Child {
     // The third call is `create_vm`, after `info` and `create_stemcell`.
     in_call(hello, 3, when)
 }

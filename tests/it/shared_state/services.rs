@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::{LOCK, end_of, foreign, in_call};
 use crate::support::bucket::{Bucket, SECRET, Service};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 #[test]
-fn azure_keeps_a_state() {
+fn azure_stores_a_state() {
     live(Service::Azure);
 }
 
 #[test]
-fn google_keeps_a_state() {
+fn google_stores_a_state() {
     live(Service::Google);
 }
 
@@ -23,13 +23,13 @@ fn live(service: Service) {
     let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
 
     // The run is killed on one machine and finished on the other.
-    hello.script(Script::at(3, When::After));
+    hello.script(Script::at(3, Interruption::After));
     hello.create(&[]).failure(-1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
     assert!(bucket.keys().iter().any(|key| key.ends_with(".answer")), "{:?}", bucket.keys());
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -58,7 +58,7 @@ fn live(service: Service) {
     assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
-    hello.script(Script::at(3, When::HoldDone));
+    hello.script(Script::at(3, Interruption::HoldDone));
     let changed = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
     let run = std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn live(service: Service) {
     assert!(refused.stderr.contains("another run or program writes there"), "{}", refused.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.wait_for_keeper();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.change_machine();
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
@@ -84,11 +84,11 @@ fn live(service: Service) {
 }
 
 #[test]
-fn a_lock_that_is_stolen_stops_a_run_there_as_well() {
+fn stolen_lock_stops_a_run_on_every_service() {
     for service in [Service::Azure, Service::Google] {
         let mut hello = Hello::new();
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
-        let child = in_call(&hello, 2, When::HoldDone);
+        let child = in_call(&hello, 2, Interruption::HoldDone);
         bucket.put(LOCK, foreign(3600).as_bytes());
         hello.requests();
         hello.go();
@@ -97,7 +97,7 @@ fn a_lock_that_is_stolen_stops_a_run_there_as_well() {
         assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
         bucket.delete(LOCK);
         hello.wait_for_keeper();
-        hello.script(Script::speaking(Speaks::Local));
+        hello.script(Script::speaking(Dialect::Local));
         hello.change_machine();
         hello.create(&[]).success();
         hello.delete(&[]).success();
@@ -105,7 +105,7 @@ fn a_lock_that_is_stolen_stops_a_run_there_as_well() {
 }
 
 #[test]
-fn azures_credentials_are_needed_and_never_shown() {
+fn azure_credentials_are_required_and_never_shown() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket::of(Service::Azure));
     let show = |name: &str, value: &str| {
@@ -129,9 +129,9 @@ fn azures_credentials_are_needed_and_never_shown() {
     let refused = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).failure(1);
     assert!(refused.stderr.contains("access is denied"), "{}", refused.stderr);
     for run in [&shown, &refused] {
-        let told = run.stdout.clone() + &run.stderr;
+        let output = run.stdout.clone() + &run.stderr;
         for secret in [SECRET, "Y2FuYXJ5LXNpZ25hdHVyZQ", "sig="] {
-            assert!(!told.contains(secret), "{secret}: {told}");
+            assert!(!output.contains(secret), "{secret}: {output}");
         }
     }
     let missing = Bucket { name: "no-such-container".into(), ..bucket.clone() };

@@ -8,7 +8,7 @@ use super::proxy::{Exchange, Listener};
 
 /// A moment relative to a call or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum Moment {
     /// Before the other side has received it.
     Before,
     /// While the other side is working on it.
@@ -21,12 +21,12 @@ pub(crate) enum Side {
 /// `go`.
 pub(crate) struct Gate {
     directory: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<GateState>,
 }
 
 #[derive(Default)]
-struct Seen {
-    point: Option<(usize, Side)>,
+struct GateState {
+    point: Option<(usize, Moment)>,
     count: usize,
     last: String,
 }
@@ -38,8 +38,8 @@ impl Gate {
     }
 
     /// Restarts the count, and sets the message to hold, if any.
-    pub(crate) fn set(&self, point: Option<(usize, Side)>) {
-        *self.seen.lock().unwrap() = Seen { point, ..Seen::default() };
+    pub(crate) fn set(&self, point: Option<(usize, Moment)>) {
+        *self.seen.lock().unwrap() = GateState { point, ..GateState::default() };
     }
 
     /// Returns the number of messages.
@@ -61,9 +61,9 @@ impl Gate {
 }
 
 /// The gate's listener for the proxy.
-pub(crate) struct Ear(pub std::sync::Arc<Gate>);
+pub(crate) struct GateListener(pub std::sync::Arc<Gate>);
 
-impl Listener for Ear {
+impl Listener for GateListener {
     fn asked(&self, name: &str) -> usize {
         let (number, side) = {
             let mut seen = self.0.seen.lock().unwrap();
@@ -77,16 +77,16 @@ impl Listener for Ear {
             (seen.count, seen.point.filter(|(point, _)| *point == seen.count).map(|(_, side)| side))
         };
         match side {
-            Some(Side::Before) => self.0.hold(),
-            Some(Side::During) => self.0.tell(),
-            Some(Side::After) | None => {}
+            Some(Moment::Before) => self.0.hold(),
+            Some(Moment::During) => self.0.tell(),
+            Some(Moment::After) | None => {}
         }
         number
     }
 
     fn heard(&self, asked: usize, _exchange: Exchange) {
         let point = self.0.seen.lock().unwrap().point;
-        if asked > 0 && point == Some((asked, Side::After)) {
+        if asked > 0 && point == Some((asked, Moment::After)) {
             self.0.hold();
         }
     }

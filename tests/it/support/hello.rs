@@ -1,6 +1,6 @@
 //! The hello environment of `examples/` at an address of its own, with the scripted CPI.
 
-use super::process::Outcome;
+use super::process::RunToEnd;
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

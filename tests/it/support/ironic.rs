@@ -3,7 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
-use super::process::{Ending, Outcome, PATIENCE, prepare, waiting};
+use super::process::{PATIENCE, RunToEnd, WaitForEnd, prepare, waiting};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -3,7 +3,7 @@
 //!
 //! It needs root. Tests that use it fail without root and report that.
 
-use super::process::{Ending, Outcome, prepare};
+use super::process::{RunToEnd, WaitForEnd, prepare};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};

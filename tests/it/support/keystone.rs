@@ -1,7 +1,7 @@
 //! A real Keystone on loopback, for an Ironic that authenticates users with it. It ends on drop, and with the
 //! test process. `tests/run` installs it beside Ironic.
 
-use super::process::Ending;
+use super::process::WaitForEnd;
 use std::process::Child;
 use std::time::{Duration, Instant};
 

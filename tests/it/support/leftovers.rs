@@ -43,8 +43,8 @@ fn processes(root: &Path) -> Vec<String> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_and_a_file_are_found() {
-    use super::process::{Ending as _, prepare};
+fn finds_processes_and_files() {
+    use super::process::{WaitForEnd as _, prepare};
     let world = super::World::new();
     std::fs::write(world.root().join("tmp/forgotten"), "").unwrap();
     let mut sleep = prepare("sleep");

@@ -1,6 +1,6 @@
 //! Events of a machine: processes die, VMs are switched off or rebooted, and all of that at once.
 
-use super::process::{Ending, prepare};
+use super::process::{WaitForEnd, prepare};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 

@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use process::{Outcome, prepare};
+use process::{RunToEnd, prepare};
 
 /// The program under test.
 pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");

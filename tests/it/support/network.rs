@@ -3,7 +3,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use super::process::{Ending, lines, next, prepare};
+use super::process::{WaitForEnd, lines, next, prepare};
 
 /// A network namespace that ends on drop.
 pub(crate) struct Network(Child);

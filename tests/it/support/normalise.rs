@@ -32,7 +32,7 @@ pub(super) fn normalise(text: &str, root: &Path) -> String {
 }
 
 #[test]
-fn what_differs_is_replaced() {
+fn volatile_values_are_replaced() {
     let text = "2026-01-02T03:04:05Z done in 1.2 s: /tmp/mp-x/work/a.yml 127.0.0.1:4711 \
                 01234567-89ab-cdef-0123-456789abcdef";
     assert_eq!(

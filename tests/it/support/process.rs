@@ -279,7 +279,7 @@ impl Written {
 }
 
 /// Waits for processes to end.
-pub(crate) trait Ending {
+pub(crate) trait WaitForEnd {
     /// Waits for the process to end.
     fn end(&mut self) -> ExitStatus;
 
@@ -317,7 +317,7 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     }
 }
 
-impl Ending for Child {
+impl WaitForEnd for Child {
     #[track_caller]
     fn end(&mut self) -> ExitStatus {
         end_or(self, String::new)
@@ -352,7 +352,7 @@ impl Ending for Child {
 }
 
 /// Runs programs to their end.
-pub(crate) trait Outcome {
+pub(crate) trait RunToEnd {
     /// Runs the command to its end, without input unless one is set.
     fn outcome(&mut self) -> Output;
 
@@ -360,7 +360,7 @@ pub(crate) trait Outcome {
     fn outcome_of(&mut self, input: &[u8]) -> Output;
 }
 
-impl Outcome for Command {
+impl RunToEnd for Command {
     #[track_caller]
     fn outcome(&mut self) -> Output {
         started(self.stdout(Stdio::piped()).stderr(Stdio::piped())).end_with_output()
@@ -385,7 +385,7 @@ fn started(command: &mut Command) -> Child {
 
 /// Direct use of the standard library would start a program with inherited state, or wait without a deadline.
 #[test]
-fn programs_start_and_waits_end_here() {
+fn only_this_module_starts_programs_and_waits() {
     let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(tests).into_iter().flatten() {
@@ -407,7 +407,7 @@ fn programs_start_and_waits_end_here() {
 }
 
 #[test]
-fn a_wait_that_is_too_long_says_what_it_waits_for() {
+fn overlong_wait_names_what_it_waits_for() {
     let world = super::World::new();
     let waited = std::panic::catch_unwind(|| answer_within(Duration::ZERO, "the moon rises", || None::<()>));
     let said = waited.unwrap_err().downcast::<String>().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Like most terminals, the emulator wraps long lines, and wraps all lines again when it is resized.
 
-use super::process::Ending;
+use super::process::WaitForEnd;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! A real iSCSI target (tgtd) on loopback, in a directory of the test. It ends on drop, and with the test
 //! process.
 
-use super::process::{Ending, Outcome, prepare};
+use super::process::{RunToEnd, WaitForEnd, prepare};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};

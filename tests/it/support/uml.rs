@@ -4,7 +4,7 @@
 //! It sees the machine's files, reaches its loopback as 10.0.2.2, and has a volume group `vg` with a thin
 //! pool `pool`. It ends on drop, and with the test process.
 
-use super::process::{Ending, lines, next, prepare};
+use super::process::{WaitForEnd, lines, next, prepare};
 use std::cell::Cell;
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -62,7 +62,7 @@ fn start(world: &World) -> Child {
 }
 
 #[test]
-fn a_template_that_needs_too_much_ends_with_an_error() {
+fn oversized_template_work_is_an_error() {
     for source in hungry() {
         let world = world(&source);
         let shown: String = source.chars().take(80).collect();

@@ -1,6 +1,6 @@
 //! Certificates made by openssl, read natively and by Ruby's OpenSSL.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use std::path::Path;
 
 use erb::{Context, Renderer, native::NativeRenderer};
@@ -42,7 +42,7 @@ fn certificate(directory: &Path, key: &[&str], subject: &str, extensions: &[&str
 }
 
 #[test]
-fn certificates_read_as_ruby_reads_them() {
+fn certificates_are_parsed_like_in_ruby() {
     let directory = crate::support::directory();
     let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
     let rsa = ["-newkey", "rsa:2048"];

@@ -17,7 +17,7 @@ use erb::native::{Limits, NativeRenderer};
 use erb::{Context, RenderError, Renderer};
 use serde_json::{Value, json};
 
-use crate::support::process::{Ending, joined, prepare};
+use crate::support::process::{WaitForEnd, joined, prepare};
 use generator::Generator;
 
 /// The number of expressions that one Ruby process evaluates.
@@ -31,7 +31,7 @@ const REGRESSIONS: &str = include_str!("differential/regressions.txt");
 type Outcome = Result<String, String>;
 
 #[test]
-fn expressions_that_once_differed_have_the_values_of_ruby() {
+fn regression_expressions_match_ruby() {
     let lines: Vec<&str> =
         REGRESSIONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let sources: Vec<&str> =
@@ -52,7 +52,7 @@ fn expressions_that_once_differed_have_the_values_of_ruby() {
 }
 
 #[test]
-fn generated_expressions_have_the_values_of_ruby() {
+fn generated_expressions_match_ruby() {
     let number = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number")))

@@ -349,7 +349,7 @@ fn template() -> String {
 }
 
 #[test]
-fn generated_properties_render_as_ruby_renders_them() {
+fn generated_properties_render_the_same_as_in_ruby() {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     let mut runner = if full { TestRunner::default() } else { TestRunner::deterministic() };
     let sets = if full { 5000 } else { 250 };

@@ -39,7 +39,7 @@ fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
 }
 
 #[test]
-fn plain_scalars() {
+fn plain_scalars_resolve_like_yaml_1_1() {
     check(scalars::PLAIN.iter().map(|(source, expected)| {
         let emitted = yaml::emit(&load(&format!("- {source}\n")));
         (*source, emitted.trim_start_matches("- ").trim_end_matches('\n').to_owned(), *expected)
@@ -47,7 +47,7 @@ fn plain_scalars() {
 }
 
 #[test]
-fn strings_are_written_so_that_they_stay_strings() {
+fn emitted_strings_stay_strings() {
     check(scalars::STRINGS.iter().map(|(text, expected)| {
         let map = Mapping::from_iter([(Node::string("k"), Node::string(*text))]);
         let emitted = yaml::emit(&Data::Map(map).into());
@@ -57,7 +57,7 @@ fn strings_are_written_so_that_they_stay_strings() {
 }
 
 #[test]
-fn documents() {
+fn documents_are_emitted_as_expected() {
     check(documents::CASES.iter().map(|case| (case.name, yaml::emit(&load(case.text)), case.emitted)));
 }
 
@@ -74,14 +74,14 @@ fn positions_count_from_one() {
 }
 
 #[test]
-fn positions_are_those_of_the_file_even_where_quoted_lines_were_moved() {
+fn positions_stay_exact_after_multiline_strings() {
     let root = load("a: \"x\ny\"\nb: [c]\n");
     let c = &root.get("b").unwrap().as_seq().unwrap()[0];
     assert_eq!((c.position.line, c.position.column), (3, 5));
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_name_position_and_problem() {
     let cases = [
         ("a: 1\nb: 2\na: 3\n", "test.yml:3:1: the key 'a' is already set at line 1, column 1"),
         ("a:\n  1: x\n  0x1: y\n", "test.yml:3:3: the key '1' is already set at line 2, column 3"),
@@ -102,7 +102,7 @@ fn errors_say_where_and_what() {
 }
 
 #[test]
-fn broken_documents_are_refused_with_a_place() {
+fn rejects_broken_documents_with_a_position() {
     for text in [
         "a: b: c\n",
         "a: [1\n",
@@ -119,7 +119,7 @@ fn broken_documents_are_refused_with_a_place() {
 }
 
 #[test]
-fn an_error_does_not_show_the_value() {
+fn errors_do_not_show_values() {
     for text in ["a: !!int hunter2\n", "a: hunter2: x\n", "password: 'hunter2\n", "a: 1\na: hunter2\n"] {
         assert!(!refused(text).contains("hunter2"), "{text:?}");
     }
@@ -240,14 +240,14 @@ fn tree() -> impl Strategy<Value = Node> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(tree in tree()) {
+    fn emitted_documents_parse_back(tree in tree()) {
         let text = yaml::emit(&tree);
         let again = yaml::load(&text, Path::new("test.yml"));
         prop_assert_eq!(again.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
     }
 
     #[test]
-    fn no_text_panics(text in yamlish()) {
+    fn parser_never_panics(text in yamlish()) {
         if let Ok(node) = yaml::load(&text, Path::new("test.yml")) {
             yaml::emit(&node);
         }

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typical_file_is_parsed() {
+    fn typical_file_is_parsed() {
         let text = r#"
             # the web server
             check process web
@@ -365,7 +365,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_parses_without_a_panic(text in "(check |process |pidfile |/x |start |program |if |then \
+        fn parser_never_panics(text in "(check |process |pidfile |/x |start |program |if |then \
             |else |exec |\"|'|uid |depends |timeout |\\PC|\n){0,40}") {
             let _ = parse(&text, "monit");
         }

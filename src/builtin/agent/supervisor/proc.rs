@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pid_files_have_no_process() {
+    fn malformed_pid_files_count_as_stopped() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         for text in ["", "x", "-1", "0", "99999999999", "4194999\n"] {

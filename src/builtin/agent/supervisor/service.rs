@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_restarted_and_later_restarts_are_delayed() {
+    fn process_is_restarted_and_later_restarts_are_delayed() {
         let dir = tempfile::tempdir().unwrap();
         let mut service = service(dir.path(), &format!("sleep 60 & echo $! > {}/pid", dir.path().display()));
         assert_eq!(service.status(), "starting");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_waits_for_dependencies_and_fails_if_it_cannot_start() {
+    fn service_waits_for_dependencies_and_may_fail_to_start() {
         let dir = tempfile::tempdir().unwrap();
         let mut broken = service(dir.path(), "exit 1");
         broken.tick(false);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_cyclic_dependencies_are_refused() {
+    fn missing_and_cyclic_dependencies_are_rejected() {
         let check = |text: &str| {
             let services: Vec<_> = parse::parse(text, "t").unwrap().into_iter().map(Service::new).collect();
             check_dependencies(&services).map_err(|error| error.to_string())

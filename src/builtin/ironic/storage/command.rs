@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::ironic::volume::Volume;
 
 /// The version of the request format.
@@ -58,7 +58,7 @@ impl Command {
             true => Ok(Command { settings }),
             false => {
                 let program = settings.program.display();
-                Err(Failure::cloud(format!("storage.program must be an absolute path, not '{program}'")))
+                Err(CpiFailure::cloud(format!("storage.program must be an absolute path, not '{program}'")))
             }
         }
     }
@@ -67,8 +67,9 @@ impl Command {
     /// keys.
     fn ask(&self, operation: &str, volume: &Volume, more: Value) -> Outcome<Value> {
         let program = self.settings.program.display();
-        let io =
-            |error| Failure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error);
+        let io = |error| {
+            CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
+        };
         let request = Request { version: VERSION, operation, volume: volume.to_string(), more };
         let mut child = std::process::Command::new(&self.settings.program)
             .args(&self.settings.arguments)
@@ -84,7 +85,7 @@ impl Command {
         }
         let output = child.wait_with_output().map_err(io)?;
         let failed = |problem: &str| {
-            Failure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
+            CpiFailure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
         };
         // The answer decides, not the exit status. The error does not quote it, because it may contain a
         // login.
@@ -123,7 +124,7 @@ impl Storage for Command {
             Value::Null => Ok(None),
             size => size.as_u64().map(Some).ok_or_else(|| {
                 let program = self.settings.program.display();
-                Failure::cloud(format!(
+                CpiFailure::cloud(format!(
                     "'{program}' failed to size volume '{volume}': the result must be a number of bytes, or \
                         null"
                 ))
@@ -138,7 +139,7 @@ impl Storage for Command {
     fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let malformed = |wanted: &str| {
             let program = self.settings.program.display();
-            Failure::cloud(format!(
+            CpiFailure::cloud(format!(
                 "'{program}' failed to export volume '{volume}': the result must be {wanted}"
             ))
         };
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_goes_to_standard_input() {
+    fn request_goes_to_standard_input() {
         let (dir, command) = tool(r#"{"result": 7}"#);
         let volume = Volume::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_for_a_malformed_answer_does_not_quote_it() {
+    fn error_for_a_malformed_answer_does_not_quote_it() {
         let volume = Volume::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "p".to_owned() };
         for answer in [

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::volume::Volume;
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use ironic::Object;
 
 /// A storage tool. `delete` and `unexport` succeed if the volume does not exist; all other methods fail.
@@ -80,8 +80,9 @@ impl Login {
     pub(super) fn new(volume: &Volume) -> Outcome<Login> {
         // 96 bits in 16 characters, the longest password that all CHAP implementations accept.
         let mut bytes = [0; 12];
-        rand::fill(&mut bytes)
-            .map_err(|_| Failure::cloud("generating a password failed: the system has no random numbers"))?;
+        rand::fill(&mut bytes).map_err(|_| {
+            CpiFailure::cloud("generating a password failed: the system has no random numbers")
+        })?;
         Ok(Login { user: volume.short(), password: URL_SAFE_NO_PAD.encode(bytes) })
     }
 }
@@ -111,11 +112,11 @@ impl Initiators {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
                 Ok(names)
             }
-            Initiators::Iscsi(_) => Err(Failure::cloud(format!(
+            Initiators::Iscsi(_) => Err(CpiFailure::cloud(format!(
                 "volume '{volume}' cannot be exported: the node's volume connectors of type 'iqn' must be \
                  iSCSI names such as iqn.2016-06.org.example:node"
             ))),
-            Initiators::FibreChannel(_) => Err(Failure::cloud(format!(
+            Initiators::FibreChannel(_) => Err(CpiFailure::cloud(format!(
                 "volume '{volume}' cannot be exported over fibre channel by this storage tool: use the \
                  storage tool 'command'"
             ))),
@@ -209,11 +210,11 @@ fn default_iqn() -> String {
 fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
     let invalid = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
     if portals.is_empty() || portals.iter().any(|portal| invalid(portal)) {
-        return Err(Failure::cloud("storage.portals must be a list of at least one 'address:port'"));
+        return Err(CpiFailure::cloud("storage.portals must be a list of at least one 'address:port'"));
     }
     if !iqn.starts_with("iqn.") || !is_iscsi_name(iqn) {
         let iqn = iqn.escape_debug();
-        return Err(Failure::cloud(format!(
+        return Err(CpiFailure::cloud(format!(
             "storage.iqn must look like iqn.2016-06.org.example, not '{iqn}'"
         )));
     }
@@ -243,13 +244,13 @@ fn run(command: &mut Command, what: &str) -> Outcome<String> {
     // Some programs print the reason first, and then where to read more.
     let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
     let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
-    Err(Failure::cloud(format!("{what} failed: {program}: {reason}")))
+    Err(CpiFailure::cloud(format!("{what} failed: {program}: {reason}")))
 }
 
 /// Runs a program and returns its output, whatever its exit status.
 fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
     command.stdin(stdin).output().map_err(|error| {
         let program = command.get_program().to_string_lossy();
-        Failure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
+        CpiFailure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
     })
 }

@@ -16,7 +16,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::Volume;
 use base::files::durable;
@@ -50,7 +50,7 @@ impl Tgt {
     pub(super) fn new(settings: TgtSettings) -> Outcome<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             let directory = settings.directory.display();
-            return Err(Failure::cloud(format!(
+            return Err(CpiFailure::cloud(format!(
                 "storage.directory must be an absolute path below '/', not '{directory}'"
             )));
         }
@@ -87,7 +87,7 @@ impl Tgt {
             }
             Ok(file)
         };
-        lock().map_err(|error| Failure::io(format_args!("locking '{}'", directory.display()), error))
+        lock().map_err(|error| CpiFailure::io(format_args!("locking '{}'", directory.display()), error))
     }
 
     /// Creates a volume: `fill` writes a `.partial` file, which gets the volume's name when it is complete.
@@ -99,7 +99,7 @@ impl Tgt {
                 .and_then(|file| file.sync_all())
                 .and_then(|()| fs::rename(&partial, &path))
                 .and_then(|()| durable::sync_parent(&path))
-                .map_err(|error| Failure::io(format_args!("writing volume '{volume}'"), error))
+                .map_err(|error| CpiFailure::io(format_args!("writing volume '{volume}'"), error))
         });
         if made.is_err() {
             // If this fails, the next call removes the file.
@@ -134,7 +134,7 @@ impl Tgt {
     /// Deletes the volume's target and login, now and for the next start of tgtd.
     fn hide(&self, volume: &Volume) -> Outcome<()> {
         let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
-        durable::remove_durably(&self.conf(volume)).map_err(|error| Failure::io(&what, error))?;
+        durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&what, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
             let number = number.to_string();
             // `--force` also ends the sessions of initiators.
@@ -172,7 +172,7 @@ impl Tgt {
         conf.extend(initiators.iter().map(|initiator| format!("    initiator-name {initiator}\n")));
         conf.push_str(&format!("    incominguser {} {}\n</target>\n", login.user, login.password));
         durable::write_atomically(&self.conf(volume), conf.as_bytes())
-            .map_err(|error| Failure::io(&what, error))
+            .map_err(|error| CpiFailure::io(&what, error))
     }
 }
 
@@ -186,7 +186,7 @@ impl Storage for Tgt {
         let _lock = self.lock()?;
         self.make(volume, |partial| {
             let create = || File::create_new(partial)?.set_len(bytes(mib)?);
-            create().map_err(|error| Failure::io(format_args!("creating volume '{volume}'"), error))
+            create().map_err(|error| CpiFailure::io(format_args!("creating volume '{volume}'"), error))
         })
     }
 
@@ -206,21 +206,21 @@ impl Storage for Tgt {
             file.set_len(bytes(mib)?.max(size))?;
             file.sync_all()
         };
-        grow().map_err(|error| Failure::io(format_args!("growing volume '{volume}'"), error))
+        grow().map_err(|error| CpiFailure::io(format_args!("growing volume '{volume}'"), error))
     }
 
     fn size(&self, volume: &Volume) -> Outcome<Option<u64>> {
         match fs::metadata(self.path(volume)) {
             Ok(metadata) => Ok(Some(metadata.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::io(format_args!("looking for volume '{volume}'"), error)),
+            Err(error) => Err(CpiFailure::io(format_args!("looking for volume '{volume}'"), error)),
         }
     }
 
     fn delete(&self, volume: &Volume) -> Outcome<()> {
         let _lock = self.lock()?;
         durable::remove_durably(&self.path(volume))
-            .map_err(|error| Failure::io(format_args!("deleting volume '{volume}'"), error))
+            .map_err(|error| CpiFailure::io(format_args!("deleting volume '{volume}'"), error))
     }
 
     fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {

@@ -35,7 +35,7 @@ pub(super) const USER_DATA: &str = "user_data.json";
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
     /// Init has started, with this identity.
-    Init(crate::cpi::process::Identity),
+    Init(crate::cpi::process::ProcessIdentity),
     /// A limitation of the VM, for the log.
     Note(String),
     /// Init and agent run.

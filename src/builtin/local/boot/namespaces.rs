@@ -11,7 +11,7 @@ use rustix::process::{getegid, geteuid, setsid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::Report;
-use crate::cpi::process::Identity;
+use crate::cpi::process::ProcessIdentity;
 
 /// Sysctls that can forbid user namespaces, with the value that forbids them.
 const SWITCHES: [(&str, &str); 3] = [
@@ -38,7 +38,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> R
     // This process does not reap init, so the pid stays valid until this process ends.
     let identity = i32::try_from(init.id())
         .map_err(io::Error::other)
-        .and_then(Identity::of)
+        .and_then(ProcessIdentity::of)
         .map_err(|error| format!("identifying init failed: {error}"))?;
     Report::Init(identity).send().map_err(|error| format!("reporting init failed: {error}"))
 }

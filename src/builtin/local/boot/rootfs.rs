@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_keeps_existing_files() {
+    fn copy_keeps_existing_files() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(from.path().join("d")).unwrap();
         fs::write(from.path().join("d/a"), "host").unwrap();

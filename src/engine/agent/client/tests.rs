@@ -10,7 +10,7 @@ use stall::Point;
 mod stall;
 
 /// Short, but long enough for a handshake on a busy machine.
-const SHORT: Limits = Limits {
+const SHORT: AgentTimeouts = AgentTimeouts {
     connect: Duration::from_millis(500),
     message: Duration::from_secs(1),
     digest: Duration::from_millis(1500),
@@ -29,7 +29,7 @@ struct Stalled {
     reached: std::sync::mpsc::Receiver<()>,
 }
 
-fn stalled_at(point: Point, limits: Limits) -> Stalled {
+fn stalled_at(point: Point, limits: AgentTimeouts) -> Stalled {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -44,7 +44,7 @@ fn stalled_at(point: Point, limits: Limits) -> Stalled {
     let reached = stall::serve(listener, Arc::new(tls), "some-agent", point);
     let redactor = Redactor::default();
     let mbus = Secret::new(format!("https://mbus:secret@{address}"), &redactor);
-    let endpoint = Endpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
+    let endpoint = AgentEndpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&interrupt);
     let interrupted = Arc::new(move || seen.load(Ordering::SeqCst).then_some(2));
@@ -71,7 +71,7 @@ fn points() -> impl Iterator<Item = Point> {
 }
 
 #[test]
-fn an_agent_that_stalls_is_left_at_the_limit() {
+fn request_to_a_stalled_agent_times_out() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
             let Stalled { agent, .. } = stalled_at(point, SHORT);
@@ -100,10 +100,10 @@ fn an_agent_that_stalls_is_left_at_the_limit() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_an_agent_that_stalls() {
+fn signal_ends_the_wait_for_a_stalled_agent() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
-            let Stalled { agent, interrupt, reached } = stalled_at(point, LIMITS);
+            let Stalled { agent, interrupt, reached } = stalled_at(point, AGENT_TIMEOUTS);
             let waiting = std::thread::spawn(move || reach(&agent, point));
             reached.recv_timeout(Duration::from_secs(60)).unwrap();
             let begun = Instant::now();
@@ -118,8 +118,9 @@ fn a_signal_ends_the_wait_for_an_agent_that_stalls() {
 }
 
 #[test]
-fn a_ping_takes_no_longer_than_the_agent_is_waited_for() {
-    let Stalled { agent, .. } = stalled_at(Point::Headers, Limits { message: LIMITS.message, ..SHORT });
+fn ping_is_limited_by_the_agent_timeout() {
+    let Stalled { agent, .. } =
+        stalled_at(Point::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
     let begun = Instant::now();
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
@@ -131,15 +132,15 @@ fn a_ping_takes_no_longer_than_the_agent_is_waited_for() {
 }
 
 #[test]
-fn clearing_up_goes_on_after_a_signal_but_not_for_long() {
-    let Stalled { agent, interrupt, .. } = stalled_at(Point::Upload, LIMITS);
+fn cleanup_continues_briefly_after_a_signal() {
+    let Stalled { agent, interrupt, .. } = stalled_at(Point::Upload, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
     assert!(matches!(agent.get_state().unwrap_err(), AgentError::Interrupted { .. }));
     agent.remove_blob("some-id").unwrap();
 
-    let Stalled { agent, interrupt, .. } = stalled_at(Point::Body, LIMITS);
+    let Stalled { agent, interrupt, .. } = stalled_at(Point::Body, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
     let begun = Instant::now();
     agent.remove_blob("some-id").unwrap_err();
-    assert!(begun.elapsed() < LIMITS.parting + SLACK, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < AGENT_TIMEOUTS.parting + SLACK, "{:?}", begun.elapsed());
 }

@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
-use super::needed::Needed;
-use super::package_store::{self, Lock, PackageStore, Slot};
-use super::{Halt, Workshop, script};
+use super::needed::NeededPackage;
+use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot};
+use super::{CompileSettings, StopCondition, script};
 use artifact::archive::{self, Links, Options};
 use base::Result;
 use base::events::{Stage, Unit};
 
 /// Provides a package in the cache, and returns the lock that keeps it there.
-pub(super) fn provide(
-    needed: &[Needed<'_>],
+pub(super) fn provide_in_cache(
+    needed: &[NeededPackage<'_>],
     index: usize,
-    package_store: &PackageStore,
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
+    package_store: &CpiPackageStore,
+    compile_settings: &CompileSettings<'_>,
+    stop_condition: &StopCondition<'_>,
     stage: &Stage,
-) -> Result<Option<Lock>> {
+) -> Result<Option<PackageLock>> {
     let Some(package) = needed.get(index) else { return Ok(None) };
-    halt.check()?;
+    stop_condition.check()?;
     let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
     let mut built = false;
     loop {
-        let lock = slot.lock_shared(halt, &own)?;
+        let lock = slot.lock_shared(stop_condition, &own)?;
         if slot.is_complete() {
             slot.touch();
             if built {
@@ -37,39 +37,58 @@ pub(super) fn provide(
         // A shared lock cannot become exclusive in one step, so another run may have compiled the package in
         // between.
         drop(lock);
-        let lock = slot.lock_exclusively(halt, &own)?;
+        let lock = slot.lock_exclusively(stop_condition, &own)?;
         if !slot.is_complete() {
-            Build { needed, package, slot: &slot, lock: &lock, package_store, workshop, halt, stage: &own }
-                .run()?;
+            Build {
+                needed,
+                package,
+                slot: &slot,
+                lock: &lock,
+                package_store,
+                compile_settings,
+                stop_condition,
+                stage: &own,
+            }
+            .run()?;
             built = true;
         }
     }
 }
 
 /// Provides a package in a directory that this run has locked.
-pub(super) fn provide_alone(
-    needed: &[Needed<'_>],
+pub(super) fn provide_in_directory(
+    needed: &[NeededPackage<'_>],
     index: usize,
-    package_store: &PackageStore,
-    lock: &Lock,
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
+    package_store: &CpiPackageStore,
+    lock: &PackageLock,
+    compile_settings: &CompileSettings<'_>,
+    stop_condition: &StopCondition<'_>,
     stage: &Stage,
 ) -> Result<()> {
     let Some(package) = needed.get(index) else { return Ok(()) };
-    halt.check()?;
+    stop_condition.check()?;
     let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
     if slot.is_complete() {
         own.skip("it is installed already");
         return Ok(());
     }
-    Build { needed, package, slot: &slot, lock, package_store, workshop, halt, stage: &own }.run()?;
+    Build {
+        needed,
+        package,
+        slot: &slot,
+        lock,
+        package_store,
+        compile_settings,
+        stop_condition,
+        stage: &own,
+    }
+    .run()?;
     own.finish();
     Ok(())
 }
 
-fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
+fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     let version = package.package.version.as_str();
     // The first digits are enough to tell fingerprints apart.
     let short = version.get(..12).unwrap_or(version);
@@ -80,19 +99,19 @@ fn begin_stage(package: &Needed<'_>, stage: &Stage) -> Stage {
 
 /// The work of building one package.
 struct Build<'a, 'r> {
-    needed: &'a [Needed<'r>],
-    package: &'a Needed<'r>,
-    slot: &'a Slot,
-    lock: &'a Lock,
-    package_store: &'a PackageStore,
-    workshop: &'a Workshop<'a>,
-    halt: &'a Halt<'a>,
+    needed: &'a [NeededPackage<'r>],
+    package: &'a NeededPackage<'r>,
+    slot: &'a PackageSlot,
+    lock: &'a PackageLock,
+    package_store: &'a CpiPackageStore,
+    compile_settings: &'a CompileSettings<'a>,
+    stop_condition: &'a StopCondition<'a>,
     stage: &'a Stage,
 }
 
 impl Build<'_, '_> {
     fn run(&self) -> Result<()> {
-        let dependencies: Vec<Slot> = self
+        let dependencies: Vec<PackageSlot> = self
             .package
             .dependencies
             .iter()
@@ -106,7 +125,7 @@ impl Build<'_, '_> {
             self.compile()
         };
         made.inspect_err(|_| {
-            if !self.workshop.keep_work {
+            if !self.compile_settings.keep_work {
                 self.slot.discard();
             }
         })?;
@@ -133,19 +152,19 @@ impl Build<'_, '_> {
         let (package, release) = (self.package.package, self.package.release);
         // The source has a parent directory of its own, because packaging scripts also use `..`.
         let short = self.package.key.get(..12).unwrap_or(&self.package.key);
-        let space = self.workshop.work.join("compile").join(format!("{}-{short}", package.name));
+        let space = self.compile_settings.work.join("compile").join(format!("{}-{short}", package.name));
         package_store::remove_tree(&space)?;
         package_store::make_directory(&space)?;
         package_store::make_directory(&self.slot.target)?;
         let source = space.join("source");
         self.unpack(&source, false)?;
-        let run = script::Run {
+        let run = script::ScriptRun {
             package,
             source: &source,
             slot: self.slot,
             lock: self.lock,
-            workshop: self.workshop,
-            halt: self.halt,
+            compile_settings: self.compile_settings,
+            stop_condition: self.stop_condition,
             stage: self.stage,
         };
         let outcome = run.packaging().map_err(|error| match error.kind() {
@@ -157,7 +176,8 @@ impl Build<'_, '_> {
         });
         match outcome {
             Err(error)
-                if self.workshop.keep_work && !matches!(error.kind(), base::ErrorKind::Interrupted(_)) =>
+                if self.compile_settings.keep_work
+                    && !matches!(error.kind(), base::ErrorKind::Interrupted(_)) =>
             {
                 Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
             }
@@ -165,7 +185,7 @@ impl Build<'_, '_> {
                 package_store::remove_tree(&space)?;
                 Err(error)
             }
-            Ok(()) if self.workshop.keep_work => Ok(()),
+            Ok(()) if self.compile_settings.keep_work => Ok(()),
             Ok(()) => package_store::remove_tree(&space),
         }
     }

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn every_input_of_a_compilation_changes_the_key() {
+    fn every_compilation_input_changes_the_key() {
         let root = Path::new("/cache");
         let usual = of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
         assert_eq!(usual, of(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));

@@ -25,8 +25,8 @@ use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use base::{events::Stage, redact::Redactor};
 
-use needed::Needed;
-use package_store::{Lock, PackageStore};
+use needed::NeededPackage;
+use package_store::{CpiPackageStore, PackageLock};
 
 /// A job of the CPI.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub struct CpiJob<'r> {
 }
 
 /// The settings for compiling packages.
-pub struct Workshop<'a> {
+pub struct CompileSettings<'a> {
     /// The user's cache, which has packages in its `cpi` directory.
     pub cache: &'a Path,
     /// `--package-dir`: the directory for packages instead of the cache.
@@ -59,20 +59,20 @@ pub struct Workshop<'a> {
 
 /// Installed packages. While this is held, no other run removes or replaces them.
 #[derive(Debug)]
-pub struct Installed {
+pub struct InstalledPackages {
     /// The directory with every package under its name.
     pub packages: PathBuf,
-    _locks: Vec<Lock>,
+    _locks: Vec<PackageLock>,
     _cache: Option<Cache>,
 }
 
 /// The reasons to stop or not to begin a package: a signal, or the failure of another package.
-struct Halt<'a> {
+struct StopCondition<'a> {
     interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     failed: AtomicBool,
 }
 
-impl Halt<'_> {
+impl StopCondition<'_> {
     fn check(&self) -> Result<()> {
         if let Some(signal) = (self.interrupted)() {
             return Err(Error::new(
@@ -89,79 +89,103 @@ impl Halt<'_> {
 }
 
 /// Installs every package that `jobs` need.
-pub fn install(jobs: &[CpiJob<'_>], workshop: &Workshop<'_>, stage: &Stage) -> Result<Installed> {
-    let halt = Halt { interrupted: workshop.interrupted, failed: AtomicBool::new(false) };
-    match workshop.package_dir {
-        Some(directory) => install_in_directory(jobs, directory, workshop, &halt, stage),
-        None => install_in_cache(jobs, workshop, &halt, stage),
+pub fn install(
+    jobs: &[CpiJob<'_>],
+    compile_settings: &CompileSettings<'_>,
+    stage: &Stage,
+) -> Result<InstalledPackages> {
+    let stop_condition =
+        StopCondition { interrupted: compile_settings.interrupted, failed: AtomicBool::new(false) };
+    match compile_settings.package_dir {
+        Some(directory) => install_in_directory(jobs, directory, compile_settings, &stop_condition, stage),
+        None => install_in_cache(jobs, compile_settings, &stop_condition, stage),
     }
 }
 
 fn install_in_cache(
     jobs: &[CpiJob<'_>],
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
+    compile_settings: &CompileSettings<'_>,
+    stop_condition: &StopCondition<'_>,
     stage: &Stage,
-) -> Result<Installed> {
+) -> Result<InstalledPackages> {
     // While this is held, no other run prunes the cache.
-    let cache = Cache::open(workshop.cache)?;
-    let package_store = PackageStore::cache(&workshop.cache.join("cpi"))?;
+    let cache = Cache::open(compile_settings.cache)?;
+    let package_store = CpiPackageStore::cache(&compile_settings.cache.join("cpi"))?;
     let needed = needed::find(jobs, package_store.root())?;
-    preflight::check(&needed, &package_store, workshop)?;
+    preflight::check(&needed, &package_store, compile_settings)?;
     let locks = parking_lot::Mutex::new(Vec::new());
-    task_graph::run(&tasks(&needed), workshop.parallel, &|index| {
-        let result = compile::provide(&needed, index, &package_store, workshop, halt, stage);
+    task_graph::run(&tasks(&needed), compile_settings.parallel, &|index| {
+        let result = compile::provide_in_cache(
+            &needed,
+            index,
+            &package_store,
+            compile_settings,
+            stop_condition,
+            stage,
+        );
         if result.is_err() {
-            halt.failed.store(true, Ordering::SeqCst);
+            stop_condition.failed.store(true, Ordering::SeqCst);
         }
         locks.lock().extend(result?);
         Ok(())
     })?;
-    let packages = workshop.work.join("packages");
+    let packages = compile_settings.work.join("packages");
     let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
     base::files::durable::create_private_directory(&packages).map_err(failed)?;
     for package in needed::visible(&needed)? {
         symlink(package_store.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
     }
     let locks = locks.into_inner();
-    Ok(Installed { packages, _locks: locks, _cache: Some(cache) })
+    Ok(InstalledPackages { packages, _locks: locks, _cache: Some(cache) })
 }
 
 /// `--package-dir` holds one package of each name, so runs that need different ones take turns.
 fn install_in_directory(
     jobs: &[CpiJob<'_>],
     directory: &Path,
-    workshop: &Workshop<'_>,
-    halt: &Halt<'_>,
+    compile_settings: &CompileSettings<'_>,
+    stop_condition: &StopCondition<'_>,
     stage: &Stage,
-) -> Result<Installed> {
-    let package_store = PackageStore::directory(directory)?;
+) -> Result<InstalledPackages> {
+    let package_store = CpiPackageStore::directory(directory)?;
     let needed = needed::find(jobs, package_store.root())?;
     needed::check_names(&needed)?;
     loop {
-        let lock = package_store.lock_exclusively(halt, stage)?;
+        let lock = package_store.lock_exclusively(stop_condition, stage)?;
         for package in &needed {
             package_store.slot(package).check_ours()?;
         }
-        preflight::check(&needed, &package_store, workshop)?;
-        task_graph::run(&tasks(&needed), workshop.parallel, &|index| {
-            let result = compile::provide_alone(&needed, index, &package_store, &lock, workshop, halt, stage);
+        preflight::check(&needed, &package_store, compile_settings)?;
+        task_graph::run(&tasks(&needed), compile_settings.parallel, &|index| {
+            let result = compile::provide_in_directory(
+                &needed,
+                index,
+                &package_store,
+                &lock,
+                compile_settings,
+                stop_condition,
+                stage,
+            );
             if result.is_err() {
-                halt.failed.store(true, Ordering::SeqCst);
+                stop_condition.failed.store(true, Ordering::SeqCst);
             }
             result
         })?;
         // Between releasing one lock and taking the other, another run may change the packages.
         drop(lock);
-        let lock = package_store.lock_shared(halt, stage)?;
+        let lock = package_store.lock_shared(stop_condition, stage)?;
         if needed.iter().all(|package| package_store.slot(package).is_complete()) {
-            return Ok(Installed { packages: directory.to_owned(), _locks: vec![lock], _cache: None });
+            return Ok(InstalledPackages {
+                packages: directory.to_owned(),
+                _locks: vec![lock],
+                _cache: None,
+            });
         }
     }
 }
 
 /// Returns the tasks. Packages with the most dependents go first.
-fn tasks(needed: &[Needed<'_>]) -> Vec<Task> {
+fn tasks(needed: &[NeededPackage<'_>]) -> Vec<Task> {
     let dependents =
         |index: usize| needed.iter().filter(|package| package.dependencies.contains(&index)).count();
     needed

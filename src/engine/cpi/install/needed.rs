@@ -9,7 +9,7 @@ use artifact::release::Package;
 use base::{Error, Result};
 
 /// A needed package.
-pub(super) struct Needed<'r> {
+pub(super) struct NeededPackage<'r> {
     /// Its release.
     pub(super) release: &'r Release,
     /// The package.
@@ -24,9 +24,9 @@ pub(super) struct Needed<'r> {
 
 /// Returns the packages of the jobs and their dependencies, each after its own dependencies. `root` is their
 /// future place, which compiled packages contain.
-pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r>>> {
+pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPackage<'r>>> {
     let platform = key::platform();
-    let mut needed: Vec<Needed<'r>> = Vec::new();
+    let mut needed: Vec<NeededPackage<'r>> = Vec::new();
     // Indexes by release and name. Two releases with the very same package share one.
     let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
@@ -50,7 +50,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r
             let key = key::of(package, &with, &platform, root);
             let dependencies = dependencies.into_iter().collect();
             let index = needed.iter().position(|known| known.key == key).unwrap_or_else(|| {
-                needed.push(Needed { release, package, key, dependencies, direct: false });
+                needed.push(NeededPackage { release, package, key, dependencies, direct: false });
                 needed.len() - 1
             });
             if let Some(known) = needed.get_mut(index) {
@@ -64,8 +64,8 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<Needed<'r
 
 /// Returns the packages that the CPI sees under their names. A package that a job names takes precedence over
 /// one of the same name that was only a dependency.
-pub(super) fn visible<'n, 'r>(needed: &'n [Needed<'r>]) -> Result<Vec<&'n Needed<'r>>> {
-    let mut visible: Vec<&Needed<'r>> = Vec::new();
+pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n NeededPackage<'r>>> {
+    let mut visible: Vec<&NeededPackage<'r>> = Vec::new();
     for package in needed.iter().filter(|package| package.direct) {
         if let Some(other) = visible.iter().find(|other| other.package.name == package.package.name) {
             return Err(same_name(other, package));
@@ -81,7 +81,7 @@ pub(super) fn visible<'n, 'r>(needed: &'n [Needed<'r>]) -> Result<Vec<&'n Needed
 }
 
 /// Fails if two packages have the same name, for a place that can hold only one of them.
-pub(super) fn check_names(needed: &[Needed<'_>]) -> Result<()> {
+pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
     for (index, package) in needed.iter().enumerate() {
         if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {
             return Err(same_name(other, package));
@@ -90,7 +90,7 @@ pub(super) fn check_names(needed: &[Needed<'_>]) -> Result<()> {
     Ok(())
 }
 
-fn same_name(one: &Needed<'_>, other: &Needed<'_>) -> Error {
+fn same_name(one: &NeededPackage<'_>, other: &NeededPackage<'_>) -> Error {
     Error::invalid(format!(
         "the CPI needs two different packages '{}': one of release '{}', one of release '{}'",
         one.package.name, one.release.name, other.release.name

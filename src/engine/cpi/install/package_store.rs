@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Halt;
-use super::needed::Needed;
+use super::StopCondition;
+use super::needed::NeededPackage;
 use base::events::Stage;
 use base::files::{JsonLayout, Locked, read_json, write_json};
 use base::{Error, Result, files};
@@ -33,13 +33,13 @@ const SHORT_KEY: usize = 16;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A place for compiled packages.
-pub(super) struct PackageStore {
+pub(super) struct CpiPackageStore {
     root: PathBuf,
     is_cache: bool,
 }
 
 /// The place of one package.
-pub(super) struct Slot {
+pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
     pub(super) packages: PathBuf,
     /// The package itself.
@@ -55,21 +55,21 @@ pub(super) struct Slot {
 
 /// A lock on a slot or a directory, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct PackageLock {
     file: Locked,
 }
 
-impl PackageStore {
+impl CpiPackageStore {
     /// Opens the store in the user's cache.
     pub(super) fn cache(root: &Path) -> Result<Self> {
         make_directory(root)?;
-        Ok(PackageStore { root: root.to_owned(), is_cache: true })
+        Ok(CpiPackageStore { root: root.to_owned(), is_cache: true })
     }
 
     /// Opens the store in the directory given with `--package-dir`.
     pub(super) fn directory(root: &Path) -> Result<Self> {
         make_directory(&root.join(".monopile"))?;
-        Ok(PackageStore { root: root.to_owned(), is_cache: false })
+        Ok(CpiPackageStore { root: root.to_owned(), is_cache: false })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -77,13 +77,13 @@ impl PackageStore {
     }
 
     /// Returns the place of a package.
-    pub(super) fn slot(&self, package: &Needed<'_>) -> Slot {
+    pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
         let (name, key) = (package.package.name.clone(), package.key.clone());
         if self.is_cache {
             let short = key.get(..SHORT_KEY).unwrap_or(&key);
             let entry = self.root.join(short);
             let packages = entry.join("packages");
-            Slot {
+            PackageSlot {
                 target: packages.join(&name),
                 packages,
                 log: entry.join("packaging.log"),
@@ -95,7 +95,7 @@ impl PackageStore {
             }
         } else {
             let own = self.root.join(".monopile");
-            Slot {
+            PackageSlot {
                 packages: self.root.clone(),
                 target: self.root.join(&name),
                 log: own.join(format!("{name}.log")),
@@ -109,25 +109,41 @@ impl PackageStore {
     }
 
     /// Locks a `--package-dir` against all other runs.
-    pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
-        Lock::take(&self.root.join(".monopile/lock"), File::try_lock, halt, stage)
+    pub(super) fn lock_exclusively(
+        &self,
+        stop_condition: &StopCondition<'_>,
+        stage: &Stage,
+    ) -> Result<PackageLock> {
+        PackageLock::take(&self.root.join(".monopile/lock"), File::try_lock, stop_condition, stage)
     }
 
     /// Locks a `--package-dir` against changes.
-    pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
-        Lock::take(&self.root.join(".monopile/lock"), File::try_lock_shared, halt, stage)
+    pub(super) fn lock_shared(
+        &self,
+        stop_condition: &StopCondition<'_>,
+        stage: &Stage,
+    ) -> Result<PackageLock> {
+        PackageLock::take(&self.root.join(".monopile/lock"), File::try_lock_shared, stop_condition, stage)
     }
 }
 
-impl Slot {
+impl PackageSlot {
     /// Locks the package for building or removing it.
-    pub(super) fn lock_exclusively(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
-        Lock::take(&self.lock, File::try_lock, halt, stage)
+    pub(super) fn lock_exclusively(
+        &self,
+        stop_condition: &StopCondition<'_>,
+        stage: &Stage,
+    ) -> Result<PackageLock> {
+        PackageLock::take(&self.lock, File::try_lock, stop_condition, stage)
     }
 
     /// Locks the package against being built or removed.
-    pub(super) fn lock_shared(&self, halt: &Halt<'_>, stage: &Stage) -> Result<Lock> {
-        Lock::take(&self.lock, File::try_lock_shared, halt, stage)
+    pub(super) fn lock_shared(
+        &self,
+        stop_condition: &StopCondition<'_>,
+        stage: &Stage,
+    ) -> Result<PackageLock> {
+        PackageLock::take(&self.lock, File::try_lock_shared, stop_condition, stage)
     }
 
     /// Returns true if the package is completely there.
@@ -158,7 +174,7 @@ impl Slot {
     }
 
     /// Prepares the place of the package: removes earlier content, and links the dependencies.
-    pub(super) fn begin(&self, dependencies: &[Slot]) -> Result<()> {
+    pub(super) fn begin(&self, dependencies: &[PackageSlot]) -> Result<()> {
         if let Some(entry) = self.marker.parent() {
             make_directory(entry)?;
         }
@@ -209,7 +225,7 @@ impl Slot {
     }
 }
 
-impl Lock {
+impl PackageLock {
     /// Returns an empty input for a process that must hold the lock as well, so that the place stays locked
     /// until that process ends even if this one is killed.
     pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
@@ -219,24 +235,24 @@ impl Lock {
     fn take(
         path: &Path,
         attempt: impl Fn(&File) -> Result<(), TryLockError>,
-        halt: &Halt<'_>,
+        stop_condition: &StopCondition<'_>,
         stage: &Stage,
-    ) -> Result<Lock> {
+    ) -> Result<PackageLock> {
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
         let file = File::options().create(true).read(true).append(true).mode(0o600).open(path);
         let file = Locked::from(file.map_err(failed)?);
-        let mut told = false;
+        let mut reported = false;
         loop {
             match attempt(&file) {
-                Ok(()) => return Ok(Lock { file }),
+                Ok(()) => return Ok(PackageLock { file }),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !told {
+            if !reported {
                 stage.log_line("waiting for another run that compiles it");
-                told = true;
+                reported = true;
             }
-            halt.check()?;
+            stop_condition.check()?;
             std::thread::sleep(LOCK_PAUSE);
         }
     }

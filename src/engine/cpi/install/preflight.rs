@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 
-use super::Workshop;
-use super::needed::Needed;
-use super::package_store::PackageStore;
+use super::CompileSettings;
+use super::needed::NeededPackage;
+use super::package_store::CpiPackageStore;
 use artifact::archive;
 use base::{Error, Result};
 
@@ -21,11 +21,12 @@ const SCRIPT_LIMIT: u64 = 1 << 20;
 
 /// Checks the scripts of the packages that must be compiled now.
 pub(super) fn check(
-    needed: &[Needed<'_>],
-    package_store: &PackageStore,
-    workshop: &Workshop<'_>,
+    needed: &[NeededPackage<'_>],
+    package_store: &CpiPackageStore,
+    compile_settings: &CompileSettings<'_>,
 ) -> Result<()> {
-    let path = workshop.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+    let path =
+        compile_settings.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
     let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for package in needed {
         if package.package.compiled_for.is_some() || package_store.slot(package).is_complete() {
@@ -54,7 +55,7 @@ pub(super) fn check(
         .with_hint("install these tools, or use a compiled release of the CPI"))
 }
 
-fn read_script(package: &Needed<'_>) -> Result<String> {
+fn read_script(package: &NeededPackage<'_>) -> Result<String> {
     let what = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
     let file = File::open(&package.package.archive)
         .map_err(|error| Error::io(format!("reading '{}'", package.package.archive.display()), error))?;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::package_store::{Lock, Slot};
-use super::{Halt, Workshop};
+use super::package_store::{PackageLock, PackageSlot};
+use super::{CompileSettings, StopCondition};
 use crate::cpi::log::CallLog;
 use artifact::release::Package;
 use base::events::Stage;
@@ -22,24 +22,24 @@ const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The run of a packaging script.
-pub(super) struct Run<'a> {
+pub(super) struct ScriptRun<'a> {
     /// The package.
     pub(super) package: &'a Package,
     /// Its unpacked source.
     pub(super) source: &'a Path,
     /// The place of the package.
-    pub(super) slot: &'a Slot,
+    pub(super) slot: &'a PackageSlot,
     /// The lock on that place, which the script holds as well.
-    pub(super) lock: &'a Lock,
+    pub(super) lock: &'a PackageLock,
     /// The settings for compiling packages.
-    pub(super) workshop: &'a Workshop<'a>,
+    pub(super) compile_settings: &'a CompileSettings<'a>,
     /// The reasons to stop.
-    pub(super) halt: &'a Halt<'a>,
+    pub(super) stop_condition: &'a StopCondition<'a>,
     /// The stage that shows the output.
     pub(super) stage: &'a Stage,
 }
 
-impl Run<'_> {
+impl ScriptRun<'_> {
     /// Runs `packaging` with `bash -x` in the source, as `bosh` does, in a process group of its own.
     pub(super) fn packaging(&self) -> Result<()> {
         let log_path = &self.slot.log;
@@ -56,7 +56,7 @@ impl Run<'_> {
             .args(["-x", "packaging"])
             .current_dir(self.source)
             .env_clear()
-            .envs(self.workshop.variables.iter().map(|(name, value)| (name, value)))
+            .envs(self.compile_settings.variables.iter().map(|(name, value)| (name, value)))
             .env("BOSH_COMPILE_TARGET", self.source)
             .env("BOSH_INSTALL_TARGET", &self.slot.target)
             .env("BOSH_PACKAGE_NAME", &self.package.name)
@@ -73,14 +73,15 @@ impl Run<'_> {
         })?;
         let mut tail = CallLog::open(log_path);
         let mut show = |line: &str| {
-            let line = self.workshop.redactor.show_line(line);
+            let line = self.compile_settings.redactor.show_line(line);
             tracing::debug!(target: "packaging", "{line}");
             self.stage.log_line(line);
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
         tail.rest(&mut show);
         // Scripts may print their environment, and their output stays in the cache.
-        base::files::durable::rewrite(log_path, &|text| self.workshop.redactor.show(text)).map_err(failed)?;
+        base::files::durable::rewrite(log_path, &|text| self.compile_settings.redactor.show(text))
+            .map_err(failed)?;
         let status = status?;
         if status.success() {
             return Ok(());
@@ -98,7 +99,7 @@ impl Run<'_> {
             error.with_source(format!("the end of its output:\n{}", lines.trim_end()))
         };
         let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
-        Err(if self.workshop.keep_work {
+        Err(if self.compile_settings.keep_work {
             error
         } else {
             error.with_hint(
@@ -113,7 +114,7 @@ impl Run<'_> {
         let failed = |error| Error::io("waiting for a packaging script", error);
         let mut deadline = None;
         loop {
-            if ended(group) {
+            if has_ended(group) {
                 // The process is not yet reaped, so the group's id is not reused. No process of the group may
                 // write into the package after its script ended.
                 signal(group, Signal::KILL);
@@ -122,11 +123,11 @@ impl Run<'_> {
                 if status.success() && deadline.is_none() {
                     return Ok(status);
                 }
-                self.halt.check()?;
+                self.stop_condition.check()?;
                 return Ok(status);
             }
             match deadline {
-                None if self.halt.check().is_err() => {
+                None if self.stop_condition.check().is_err() => {
                     signal(group, Signal::TERM);
                     deadline = Some(Instant::now() + GRACE);
                 }
@@ -140,7 +141,7 @@ impl Run<'_> {
 }
 
 /// Returns true if the process has ended. Does not reap it.
-fn ended(pid: Option<Pid>) -> bool {
+fn has_ended(pid: Option<Pid>) -> bool {
     let Some(pid) = pid else { return true };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     // An error means that there is no process to wait for.

@@ -1,7 +1,7 @@
 //! The table of methods, one row each.
 
-use super::{Absence, Argument, ArgumentKind, Facts, Method};
-use crate::cpi::answer::Shape;
+use super::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy};
+use crate::cpi::answer::ResultShape;
 use crate::protocol::ResourceKind;
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
@@ -16,33 +16,33 @@ const METADATA: Argument = argument("metadata", ArgumentKind::Hash);
 const NEW_SIZE: Argument = argument("new_size", ArgumentKind::Integer);
 
 /// Facts that most methods share.
-const COMMON: Facts = Facts {
+const COMMON: MethodFacts = MethodFacts {
     method: Method::Info,
     name: "",
     purpose: "",
     arguments: &[],
     changes: false,
-    v1: Shape::Nothing,
-    v2: Shape::Nothing,
-    absence: Absence::Breaks,
+    v1: ResultShape::Nothing,
+    v2: ResultShape::Nothing,
+    absence: MissingMethodPolicy::Breaks,
     callers: "",
     deprecated: false,
 };
 
 /// The table, in the order in which the life of a VM uses the methods.
-pub(super) static TABLE: [Facts; 25] = [
-    Facts {
+pub(super) static TABLE: [MethodFacts; 25] = [
+    MethodFacts {
         method: Method::Info,
         name: "info",
         purpose: "return the API version and stemcell formats of the CPI",
-        v1: Shape::Info,
-        v2: Shape::Info,
+        v1: ResultShape::Info,
+        v2: ResultShape::Info,
         // A CPI without `info` has API version 1.
-        absence: Absence::Tolerated,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "every command that uses a CPI, as its first call",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CreateStemcell,
         name: "create_stemcell",
         purpose: "create the image of a stemcell",
@@ -52,12 +52,12 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { name: "env", kind: ArgumentKind::Hash, since: 3, optional: true },
         ],
         changes: true,
-        v1: Shape::Cid(ResourceKind::Stemcell),
-        v2: Shape::Cid(ResourceKind::Stemcell),
+        v1: ResultShape::Cid(ResourceKind::Stemcell),
+        v2: ResultShape::Cid(ResourceKind::Stemcell),
         callers: "create-env and a director's upload-stemcell, to create VMs from it",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DeleteStemcell,
         name: "delete_stemcell",
         purpose: "delete the image of a stemcell",
@@ -66,7 +66,7 @@ pub(super) static TABLE: [Facts; 25] = [
         callers: "create-env when a newer stemcell is deployed, delete-env, and a director's clean-up",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CreateVm,
         name: "create_vm",
         purpose: "create and start a VM",
@@ -79,33 +79,33 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { optional: true, ..argument("environment", ArgumentKind::Hash) },
         ],
         changes: true,
-        v1: Shape::Cid(ResourceKind::Vm),
-        v2: Shape::CidAndNetworks,
+        v1: ResultShape::Cid(ResourceKind::Vm),
+        v2: ResultShape::CidAndNetworks,
         callers: "create-env and a director's deploy, for every VM",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::SetVmMetadata,
         name: "set_vm_metadata",
         purpose: "tag a VM",
         arguments: &[VM, METADATA],
         changes: true,
-        absence: Absence::Tolerated,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "create-env and a director, after create_vm",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::HasVm,
         name: "has_vm",
         purpose: "check whether a VM exists",
         arguments: &[VM],
-        v1: Shape::Boolean,
-        v2: Shape::Boolean,
-        absence: Absence::Tolerated,
+        v1: ResultShape::Boolean,
+        v2: ResultShape::Boolean,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "create-env and delete-env before they stop a VM, and a director's cloud check",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::RebootVm,
         name: "reboot_vm",
         purpose: "reboot a VM",
@@ -114,18 +114,18 @@ pub(super) static TABLE: [Facts; 25] = [
         callers: "a director's cloud check, when it repairs a VM",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CalculateVmCloudProperties,
         name: "calculate_vm_cloud_properties",
         purpose: "turn CPUs, memory and disk into cloud properties",
         arguments: &[argument("desired_instance_size", ArgumentKind::Hash)],
-        v1: Shape::Hash,
-        v2: Shape::Hash,
-        absence: Absence::Feature,
+        v1: ResultShape::Hash,
+        v2: ResultShape::Hash,
+        absence: MissingMethodPolicy::Feature,
         callers: "a director, for instance groups with `vm_resources`",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CreateDisk,
         name: "create_disk",
         purpose: "create a disk",
@@ -135,98 +135,98 @@ pub(super) static TABLE: [Facts; 25] = [
             Argument { optional: true, ..VM },
         ],
         changes: true,
-        v1: Shape::Cid(ResourceKind::Disk),
-        v2: Shape::Cid(ResourceKind::Disk),
+        v1: ResultShape::Cid(ResourceKind::Disk),
+        v2: ResultShape::Cid(ResourceKind::Disk),
         callers: "create-env and a director, for instance groups with a persistent disk",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::HasDisk,
         name: "has_disk",
         purpose: "check whether a disk exists",
         arguments: &[DISK],
-        v1: Shape::Boolean,
-        v2: Shape::Boolean,
-        absence: Absence::Tolerated,
+        v1: ResultShape::Boolean,
+        v2: ResultShape::Boolean,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "create-env and delete-env after a disk was not found, and a director's cloud check",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::AttachDisk,
         name: "attach_disk",
         purpose: "attach a disk to a VM",
         arguments: &[VM, DISK],
         changes: true,
-        v2: Shape::Hint,
+        v2: ResultShape::Hint,
         callers: "create-env and a director, for instance groups with a persistent disk",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::SetDiskMetadata,
         name: "set_disk_metadata",
         purpose: "tag a disk",
         arguments: &[DISK, METADATA],
         changes: true,
-        absence: Absence::Tolerated,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "create-env and a director, after attach_disk",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::GetDisks,
         name: "get_disks",
         purpose: "list the disks that are attached to a VM",
         arguments: &[VM],
-        v1: Shape::DiskCids,
-        v2: Shape::DiskCids,
-        absence: Absence::Feature,
+        v1: ResultShape::DiskCids,
+        v2: ResultShape::DiskCids,
+        absence: MissingMethodPolicy::Feature,
         callers: "a director, for snapshots of its own disks",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::SnapshotDisk,
         name: "snapshot_disk",
         purpose: "take a snapshot of a disk",
         arguments: &[DISK, METADATA],
         changes: true,
-        v1: Shape::Cid(ResourceKind::Snapshot),
-        v2: Shape::Cid(ResourceKind::Snapshot),
-        absence: Absence::Feature,
+        v1: ResultShape::Cid(ResourceKind::Snapshot),
+        v2: ResultShape::Cid(ResourceKind::Snapshot),
+        absence: MissingMethodPolicy::Feature,
         callers: "a director that takes snapshots",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DeleteSnapshot,
         name: "delete_snapshot",
         purpose: "delete a snapshot",
         arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
         changes: true,
-        absence: Absence::Feature,
+        absence: MissingMethodPolicy::Feature,
         callers: "a director that takes snapshots",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::ResizeDisk,
         name: "resize_disk",
         purpose: "change the size of a disk that is not attached",
         arguments: &[DISK, NEW_SIZE],
         changes: true,
-        absence: Absence::Tolerated,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "a director that may resize disks natively; it copies to a new disk otherwise",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::UpdateDisk,
         name: "update_disk",
         purpose: "change size and cloud properties of a disk",
         arguments: &[DISK, NEW_SIZE, CLOUD_PROPERTIES],
         changes: true,
-        v1: Shape::DiskCidOrNothing,
-        v2: Shape::DiskCidOrNothing,
-        absence: Absence::Tolerated,
+        v1: ResultShape::DiskCidOrNothing,
+        v2: ResultShape::DiskCidOrNothing,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "a director that may update disks natively; it copies to a new disk otherwise",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DetachDisk,
         name: "detach_disk",
         purpose: "detach a disk from a VM",
@@ -235,7 +235,7 @@ pub(super) static TABLE: [Facts; 25] = [
         callers: "create-env and a director, when a disk is replaced",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DeleteDisk,
         name: "delete_disk",
         purpose: "delete a disk",
@@ -244,7 +244,7 @@ pub(super) static TABLE: [Facts; 25] = [
         callers: "create-env when a disk was replaced, delete-env, and a director's clean-up",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DeleteVm,
         name: "delete_vm",
         purpose: "delete a VM",
@@ -253,57 +253,57 @@ pub(super) static TABLE: [Facts; 25] = [
         callers: "create-env before it creates a new VM, delete-env, and a director's deploy",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CreateNetwork,
         name: "create_network",
         purpose: "create a network",
         arguments: &[argument("subnet_definition", ArgumentKind::Hash)],
         changes: true,
-        v1: Shape::Network,
-        v2: Shape::Network,
-        absence: Absence::Feature,
+        v1: ResultShape::Network,
+        v2: ResultShape::Network,
+        absence: MissingMethodPolicy::Feature,
         callers: "a director, for managed networks",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::DeleteNetwork,
         name: "delete_network",
         purpose: "delete a network",
         arguments: &[argument("network_id", ArgumentKind::Cid)],
         changes: true,
-        absence: Absence::Feature,
+        absence: MissingMethodPolicy::Feature,
         callers: "a director, for managed networks",
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::ConfigureNetworks,
         name: "configure_networks",
         purpose: "change the networks of a VM",
         arguments: &[VM, argument("networks", ArgumentKind::Hash)],
         changes: true,
-        absence: Absence::Tolerated,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "old directors; newer ones create a new VM",
         deprecated: true,
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::CurrentVmId,
         name: "current_vm_id",
         purpose: "return the VM on which the CPI runs",
-        v1: Shape::Cid(ResourceKind::Vm),
-        v2: Shape::Cid(ResourceKind::Vm),
-        absence: Absence::Feature,
+        v1: ResultShape::Cid(ResourceKind::Vm),
+        v2: ResultShape::Cid(ResourceKind::Vm),
+        absence: MissingMethodPolicy::Feature,
         callers: "a director, for snapshots of its own disks",
         deprecated: true,
         ..COMMON
     },
-    Facts {
+    MethodFacts {
         method: Method::Ping,
         name: "ping",
         purpose: "answer",
-        v1: Shape::Anything,
-        v2: Shape::Anything,
-        absence: Absence::Tolerated,
+        v1: ResultShape::Anything,
+        v2: ResultShape::Anything,
+        absence: MissingMethodPolicy::Tolerated,
         callers: "only directors",
         deprecated: true,
         ..COMMON

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Located, Parts, Sources, agent, builtin_config, check_program, jobs, private_directory};
+use super::{
+    CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, jobs, private_directory,
+};
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;
@@ -14,7 +16,7 @@ use base::{Error, Result};
 use manifest::CpiEntry;
 
 /// An entry of the CPI config with its resolved kind.
-pub(super) struct Entry<'a> {
+pub(super) struct ResolvedEntry<'a> {
     pub(super) cpi: &'a CpiEntry,
     entry_kind: EntryKind,
 }
@@ -22,14 +24,14 @@ pub(super) struct Entry<'a> {
 /// The kind of program that implements an entry.
 enum EntryKind {
     Executable(PathBuf),
-    Job(jobs::Name),
+    Job(jobs::JobName),
     Builtin,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ResolvedEntry<'a> {
     /// Resolves the kind of an entry.
-    pub(super) fn find(cpi: &'a CpiEntry, parts: &Parts<'_>) -> Result<Self> {
-        Ok(Entry { cpi, entry_kind: entry_kind(cpi, parts)? })
+    pub(super) fn find(cpi: &'a CpiEntry, parts: &CpiInputs<'_>) -> Result<Self> {
+        Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, parts)? })
     }
 
     /// Returns the built-in CPI that it is, if it is one.
@@ -41,7 +43,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Installs the CPI if needed, with its own files below `root`.
-    pub(super) fn locate(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<Located> {
+    pub(super) fn locate(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = sources.parts.provider;
         match &self.entry_kind {
@@ -70,7 +72,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Checks it as [`Self::locate`] does, short of its packages.
-    pub(super) fn check(&self, sources: &Sources<'_>, root: &Path, stage: &Stage) -> Result<()> {
+    pub(super) fn check(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<()> {
         let EntryKind::Job(job) = &self.entry_kind else {
             return self.locate(sources, root, stage).map(drop);
         };
@@ -99,7 +101,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Returns the request context of a CPI without templates, which has to include the registry of contract v1.
-fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<String, Value> {
+fn with_registry(properties: &Map<String, Value>, sources: &CpiSources<'_>) -> Map<String, Value> {
     let mut context = properties.clone();
     if let Some(registry) = sources.parts.provider.properties.get("registry") {
         context.entry("registry").or_insert_with(|| registry.clone());
@@ -107,7 +109,7 @@ fn with_registry(properties: &Map<String, Value>, sources: &Sources<'_>) -> Map<
     context
 }
 
-fn entry_kind(cpi: &CpiEntry, parts: &Parts<'_>) -> Result<EntryKind> {
+fn entry_kind(cpi: &CpiEntry, parts: &CpiInputs<'_>) -> Result<EntryKind> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {
         let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Located, Parts, Sources, private_directory, with_directories};
+use super::{CpiInputs, CpiSources, LocatedCpi, private_directory, with_directories};
 use crate::cpi::Executable;
-use crate::cpi::install::{CpiJob, Installed, Workshop, install as install_packages};
+use crate::cpi::install::{CompileSettings, CpiJob, InstalledPackages, install as install_packages};
 use crate::environment::signals;
 use crate::jobs::render;
 use crate::prepare::find;
@@ -28,16 +28,16 @@ use manifest::deployment::CpiSource;
 const CPI: &str = "bin/cpi";
 
 /// A job that the manifest names, found in its release.
-struct Found<'r> {
+struct FoundJob<'r> {
     release: &'r Release,
     job: &'r Job,
 }
 
 /// The names of a job and its release.
-pub(super) type Name = (String, String);
+pub(super) type JobName = (String, String);
 
 /// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
-pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
+pub(super) fn find_type(kind: &str, parts: &CpiInputs<'_>) -> Option<JobName> {
     let named = |release: &Release| match &parts.provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
@@ -50,75 +50,75 @@ pub(super) fn find_type(kind: &str, parts: &Parts<'_>) -> Option<Name> {
 
 /// Returns true if a release implements CPIs of this type.
 pub(super) fn has_type(release: &Release, kind: &str) -> bool {
-    release.job(&job_of_type(kind)).is_ok_and(makes_cpi)
+    release.job(&job_of_type(kind)).is_ok_and(provides_cpi)
 }
 
 fn job_of_type(kind: &str) -> String {
     format!("{kind}_cpi")
 }
 
-fn makes_cpi(job: &Job) -> bool {
+fn provides_cpi(job: &Job) -> bool {
     job.templates.iter().any(|template| template.target == CPI)
 }
 
 /// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
 /// CPIs: the first one is the default.
-pub(super) fn of_default_cpi(wanted: &[Name], parts: &Parts<'_>) -> Result<Vec<Name>> {
+pub(super) fn of_default_cpi(wanted: &[JobName], parts: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     if parts.config.is_none() {
         return Ok(wanted.to_vec());
     }
     let found = find_jobs(wanted, parts.releases)?;
-    match found.iter().position(|found| makes_cpi(found.job)) {
+    match found.iter().position(|found| provides_cpi(found.job)) {
         Some(first) => Ok(with_plugins(&wanted[first], wanted, &found)),
         None => Ok(wanted.to_vec()),
     }
 }
 
 /// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
-pub(super) fn of_type(job: &Name, parts: &Parts<'_>) -> Result<Vec<Name>> {
+pub(super) fn of_type(job: &JobName, parts: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     match &parts.provider.cpi {
         CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, parts.releases)?)),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => Ok(vec![job.clone()]),
     }
 }
 
-fn with_plugins(job: &Name, wanted: &[Name], found: &[Found<'_>]) -> Vec<Name> {
-    let plugins = wanted.iter().zip(found).filter(|(_, found)| !makes_cpi(found.job));
+fn with_plugins(job: &JobName, wanted: &[JobName], found: &[FoundJob<'_>]) -> Vec<JobName> {
+    let plugins = wanted.iter().zip(found).filter(|(_, found)| !provides_cpi(found.job));
     std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
 }
 
 /// Checks the jobs as [`install`] does, short of their packages.
 pub(super) fn check(
-    sources: &Sources<'_>,
-    wanted: &[Name],
+    sources: &CpiSources<'_>,
+    wanted: &[JobName],
     properties: &Map<String, Value>,
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
     let found = find_jobs(wanted, sources.parts.releases)?;
-    the_cpi(&found)?;
+    only_cpi_job(&found)?;
     render_jobs(&sources.parts, &found, properties, &root.join("jobs"), stage)
 }
 
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
 /// `--package-dir`.
 pub(super) fn install(
-    sources: &Sources<'_>,
-    wanted: &[Name],
+    sources: &CpiSources<'_>,
+    wanted: &[JobName],
     properties: &Map<String, Value>,
     root: &Path,
     stage: &Stage,
-) -> Result<Located> {
-    let Sources { environment, parts, .. } = sources;
+) -> Result<LocatedCpi> {
+    let CpiSources { environment, parts, .. } = sources;
     let found = find_jobs(wanted, parts.releases)?;
-    let cpi = the_cpi(&found)?;
+    let cpi = only_cpi_job(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_dir = root.join("jobs");
     render_jobs(parts, &found, properties, &jobs_dir, &installing)?;
 
     let installed = packages(sources, wanted, &found, root, &installing)?;
     installing.finish();
-    Ok(Located {
+    Ok(LocatedCpi {
         executable: Executable {
             program: jobs_dir.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
@@ -133,15 +133,15 @@ pub(super) fn install(
 
 /// Renders the templates of the jobs into `<jobs_dir>/<job>`.
 fn render_jobs(
-    parts: &Parts<'_>,
-    found: &[Found<'_>],
+    parts: &CpiInputs<'_>,
+    found: &[FoundJob<'_>],
     properties: &Map<String, Value>,
     jobs_dir: &Path,
     stage: &Stage,
 ) -> Result<()> {
     private_directory(jobs_dir)?;
     let rendering = stage.reporter().stage("Rendering the CPI's templates");
-    for Found { job, .. } in found {
+    for FoundJob { job, .. } in found {
         render_job(parts, job, properties, jobs_dir)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
     }
@@ -151,12 +151,12 @@ fn render_jobs(
 
 /// Installs the packages of these jobs, once per set of jobs.
 fn packages(
-    sources: &Sources<'_>,
-    wanted: &[Name],
-    found: &[Found<'_>],
+    sources: &CpiSources<'_>,
+    wanted: &[JobName],
+    found: &[FoundJob<'_>],
     root: &Path,
     stage: &Stage,
-) -> Result<Arc<Installed>> {
+) -> Result<Arc<InstalledPackages>> {
     let environment = sources.environment;
     let mut installed = sources.installed.borrow_mut();
     if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
@@ -173,7 +173,7 @@ fn packages(
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
     });
-    let workshop = Workshop {
+    let compile_settings = CompileSettings {
         cache: &environment.paths.cache,
         package_dir: package_dir.as_deref(),
         work: root,
@@ -183,13 +183,13 @@ fn packages(
         interrupted: &|| signals::first(environment),
         redactor: &environment.redactor,
     };
-    let new = Arc::new(install_packages(&jobs, &workshop, stage)?);
+    let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
     installed.push((wanted.to_vec(), Arc::clone(&new)));
     Ok(new)
 }
 
-fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<Found<'r>>> {
-    let mut found: Vec<Found<'r>> = Vec::new();
+fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
+    let mut found: Vec<FoundJob<'r>> = Vec::new();
     for (name, release) in wanted {
         let release = find(releases, release)?;
         let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
@@ -197,15 +197,15 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
             return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
                 .with_hint("jobs are installed by name: remove one of the two"));
         }
-        found.push(Found { release, job });
+        found.push(FoundJob { release, job });
     }
     Ok(found)
 }
 
 /// Returns the only job with the template `bin/cpi`.
-fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
-    let cpis: Vec<&Found<'r>> = found.iter().filter(|found| makes_cpi(found.job)).collect();
-    let name = |found: &&Found<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
+fn only_cpi_job<'r>(found: &[FoundJob<'r>]) -> Result<&'r Job> {
+    let cpis: Vec<&FoundJob<'r>> = found.iter().filter(|found| provides_cpi(found.job)).collect();
+    let name = |found: &&FoundJob<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
     match cpis.as_slice() {
         [one] => Ok(one.job),
         [] => {
@@ -239,7 +239,12 @@ fn the_cpi<'r>(found: &[Found<'r>]) -> Result<&'r Job> {
 
 /// Renders a job's templates into `<jobs_dir>/<job>`. Only this user can read the files, because they hold
 /// credentials.
-fn render_job(parts: &Parts<'_>, job: &Job, properties: &Map<String, Value>, jobs_dir: &Path) -> Result<()> {
+fn render_job(
+    parts: &CpiInputs<'_>,
+    job: &Job,
+    properties: &Map<String, Value>,
+    jobs_dir: &Path,
+) -> Result<()> {
     private_directory(&jobs_dir.join(&job.name))?;
     let context = templates::context(&context(parts.deployment, job, properties))?;
     for file in render::templates(parts.renderer, job, &context, jobs_dir)? {

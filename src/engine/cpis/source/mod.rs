@@ -5,8 +5,8 @@
 //! see `entry`.
 
 mod entry;
+mod inputs;
 mod jobs;
-mod parts;
 mod place;
 
 use std::cell::RefCell;
@@ -17,45 +17,45 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+pub(crate) use inputs::{CpiInputs, OwnedCpiInputs};
 pub(crate) use jobs::context as job_context;
-pub(crate) use parts::{OwnedParts, Parts};
 pub(crate) use place::PlaceSource;
 
 use crate::cpi::Executable;
-use crate::cpi::install::Installed;
+use crate::cpi::install::InstalledPackages;
 use crate::environment::Environment;
 use crate::protocol::BuiltinCpi;
 use base::events::Stage;
 use base::files::durable::{parent, write_atomically};
 use base::{Error, Result};
-use entry::Entry;
+use entry::ResolvedEntry;
 use manifest::deployment::{CloudProvider, CpiSource};
 
 /// The executable of a CPI, and the CPI-specific context of its requests.
-pub(crate) struct Located {
+pub(crate) struct LocatedCpi {
     pub(crate) executable: Executable,
     pub(crate) context: Map<String, Value>,
     /// True if it ships inside this program.
     pub(crate) builtin: bool,
     /// Keeps its packages in place.
-    pub(crate) installed: Option<Arc<Installed>>,
+    pub(crate) installed: Option<Arc<InstalledPackages>>,
 }
 
 /// All CPIs of a manifest, found but not yet installed.
-pub(crate) struct Sources<'a> {
+pub(crate) struct CpiSources<'a> {
     environment: &'a Environment,
-    parts: Parts<'a>,
-    entries: Vec<Entry<'a>>,
+    parts: CpiInputs<'a>,
+    entries: Vec<ResolvedEntry<'a>>,
     /// Installed packages by their jobs: CPIs of one type share them.
-    installed: RefCell<Vec<(Vec<jobs::Name>, Arc<Installed>)>>,
+    installed: RefCell<Vec<(Vec<jobs::JobName>, Arc<InstalledPackages>)>>,
 }
 
-impl<'a> Sources<'a> {
+impl<'a> CpiSources<'a> {
     /// Resolves the kind of each CPI of the config, without installing any.
-    pub(crate) fn find(environment: &'a Environment, parts: Parts<'a>) -> Result<Self> {
+    pub(crate) fn find(environment: &'a Environment, parts: CpiInputs<'a>) -> Result<Self> {
         let cpis = parts.config.map_or(&[][..], |config| &config.cpis);
-        let entries = cpis.iter().map(|cpi| Entry::find(cpi, &parts)).collect::<Result<_>>()?;
-        Ok(Sources { environment, parts, entries, installed: RefCell::default() })
+        let entries = cpis.iter().map(|cpi| ResolvedEntry::find(cpi, &parts)).collect::<Result<_>>()?;
+        Ok(CpiSources { environment, parts, entries, installed: RefCell::default() })
     }
 
     /// Returns the names of all CPIs, the default one first.
@@ -64,7 +64,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Installs a CPI if needed. No name means the default CPI.
-    pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<Located> {
+    pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
         match name {
             None => self.default_cpi(&self.default_root(), stage),
             Some(name) => {
@@ -91,7 +91,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Returns the entry with this name, and its directory.
-    fn entry(&self, name: &str) -> Result<(&Entry<'a>, PathBuf)> {
+    fn entry(&self, name: &str) -> Result<(&ResolvedEntry<'a>, PathBuf)> {
         let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
         let (index, entry) = found.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
         Ok((entry, self.environment.paths.work.join("cpis").join(index.to_string())))
@@ -101,7 +101,7 @@ impl<'a> Sources<'a> {
         self.environment.paths.work.join("cpi")
     }
 
-    fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<Located> {
+    fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let (provider, manifest) = (self.parts.provider, self.parts.manifest);
         match &provider.cpi {
             CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
@@ -137,13 +137,13 @@ impl<'a> Sources<'a> {
         (file, config): (PathBuf, Value),
         context: Map<String, Value>,
         root: &Path,
-    ) -> Result<Located> {
+    ) -> Result<LocatedCpi> {
         write_atomically(&file, config.to_string().as_bytes())
             .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
         let program = self.environment.paths.executable.clone();
-        Ok(Located { builtin: true, ..self.plain(program, arguments, context, root) })
+        Ok(LocatedCpi { builtin: true, ..self.plain(program, arguments, context, root) })
     }
 
     fn plain(
@@ -152,10 +152,10 @@ impl<'a> Sources<'a> {
         arguments: Vec<String>,
         context: Map<String, Value>,
         root: &Path,
-    ) -> Located {
+    ) -> LocatedCpi {
         let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, environment };
-        Located { executable, context, builtin: false, installed: None }
+        LocatedCpi { executable, context, builtin: false, installed: None }
     }
 }
 

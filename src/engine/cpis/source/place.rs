@@ -5,19 +5,19 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::Sources;
+use super::CpiSources;
 use crate::environment::Environment;
 use crate::protocol::BuiltinCpi;
-use crate::state::PlaceInUse;
-use base::files::place_id;
+use crate::state::CurrentPlace;
+use base::files::directory_id;
 use base::redact::Naming;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
 /// Properties that say nothing about the place.
-const NO_PLACE: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
+const NOT_LOCATION: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
 
-/// The source of a [`PlaceInUse`].
+/// The source of a [`CurrentPlace`].
 pub(crate) enum PlaceSource {
     /// A directory, which gets its id when the first resource is made in it.
     Directory(PathBuf),
@@ -27,18 +27,18 @@ pub(crate) enum PlaceSource {
 
 impl PlaceSource {
     /// Returns the place as it is now.
-    pub(crate) fn look(&self) -> Result<PlaceInUse> {
+    pub(crate) fn current(&self) -> Result<CurrentPlace> {
         Ok(match self {
-            PlaceSource::Directory(root) => PlaceInUse::Directory(
-                place_id(root)
+            PlaceSource::Directory(root) => CurrentPlace::Directory(
+                directory_id(root)
                     .map_err(|error| Error::io(format!("reading the id of '{}'", root.display()), error))?,
             ),
-            PlaceSource::Properties(properties) => PlaceInUse::Properties(properties.clone()),
+            PlaceSource::Properties(properties) => CurrentPlace::Properties(properties.clone()),
         })
     }
 }
 
-impl Sources<'_> {
+impl CpiSources<'_> {
     /// Returns the place of a CPI. No name means the default CPI.
     pub(crate) fn place(&self, name: Option<&str>) -> Result<PlaceSource> {
         let (builtin, properties) = self.kind_and_properties(name)?;
@@ -46,7 +46,7 @@ impl Sources<'_> {
             Some(BuiltinCpi::Local) => PlaceSource::Directory(local_root(self.environment, properties)),
             Some(BuiltinCpi::Ironic) | None => {
                 let mut found = Vec::new();
-                let own = properties.iter().filter(|(key, _)| !NO_PLACE.contains(&key.as_str()));
+                let own = properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
                 own.for_each(|(key, value)| leaves(self.environment, key, key, value, &mut found));
                 PlaceSource::Properties(found)
             }

@@ -10,7 +10,7 @@ use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{AgentError, ForeignAgent, identity};
 use crate::cpi::{Answer, CpiError, Method};
-use crate::cpis::{Presence, of_cpi};
+use crate::cpis::{Presence, name_cpi};
 use crate::effects::Contradiction;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
@@ -34,14 +34,14 @@ pub(super) struct Diagnosis {
 }
 
 /// A resource on record, and the answer of its CPI.
-struct Seen {
+struct CheckedResource {
     resource: Resource,
     presence: Presence,
     /// True if it should be gone.
     to_be_deleted: bool,
 }
 
-impl Seen {
+impl CheckedResource {
     /// Returns true if the CPI denies a resource that should exist.
     fn is_denied(&self) -> bool {
         self.presence == Presence::Gone && !self.to_be_deleted
@@ -49,7 +49,7 @@ impl Seen {
 }
 
 /// Checks everything on record.
-pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosis> {
+pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
     let looking = probe.environment.reporter.stage("Checking VM and disks");
     let seen = state
@@ -57,22 +57,22 @@ pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosi
         .map(|resource| {
             let presence = probe.executor.presence(&looking, &resource)?;
             let to_be_deleted = state.undeleted(&resource).is_some();
-            Ok(Seen { resource, presence, to_be_deleted })
+            Ok(CheckedResource { resource, presence, to_be_deleted })
         })
-        .collect::<Result<Vec<Seen>>>()?;
+        .collect::<Result<Vec<CheckedResource>>>()?;
     let of = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
     let disks = state.disks.iter().map(Disk::handle);
     let denied: Vec<DiskHandle> =
-        disks.filter(|disk| of(disk.clone().into()).is_some_and(Seen::is_denied)).collect();
+        disks.filter(|disk| of(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
     let attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
-    let mut claim = Claim::default();
+    let mut claim = AgentClaim::default();
     let mut of_vm = Vec::new();
     let mut untracked = Vec::new();
     let mut agents = None;
     if let Some(vm) = state.vm_handle() {
         let seen = of(vm.clone().into());
-        if seen.is_some_and(Seen::is_denied) {
-            match Contradiction::seek(&probe.executor, &probe.agent, &vm, &looking)? {
+        if seen.is_some_and(CheckedResource::is_denied) {
+            match Contradiction::detect(&probe.executor, &probe.agent, &vm, &looking)? {
                 Some(found) => {
                     claim.vm = true;
                     agents = Some(answering(probe, &vm));
@@ -96,7 +96,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosi
                 }
             }
         } else if seen.is_some_and(|seen| seen.presence != Presence::Gone) {
-            match agent(probe, &vm, patience)? {
+            match agent(probe, &vm, timeout)? {
                 Err(problem) => {
                     agents = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
                     of_vm.push(problem);
@@ -105,7 +105,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, patience: Duration) -> Result<Diagnosi
                     agents = Some(answering(probe, &vm));
                     claim.mounted.clone_from(&mounted);
                     untracked = untracked_disks(&state.disks, &mounted, &vm);
-                    let locations = DiskLocations { attached: attached(probe, &looking, &vm)?, mounted };
+                    let locations =
+                        DiskLocations { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.current_disk().map(Disk::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
@@ -141,7 +142,7 @@ fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
 }
 
 /// Returns the finding of a resource on record.
-fn finding(seen: &Seen, problems: &[Problem]) -> Finding {
+fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
     let resource = &seen.resource;
     let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
@@ -175,7 +176,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         description: format!(
             "an untracked VM answers at {}: {}",
             probe.agent.address(),
-            identity::met(suspect)
+            identity::suspect_hint(suspect)
         ),
         affected: Affected::Call(FailedCall {
             request_id: suspect.request_id.to_string(),
@@ -203,14 +204,14 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
 
 /// The agent's word against that of a CPI that denies a resource.
 #[derive(Default)]
-struct Claim {
+struct AgentClaim {
     /// True if the CPI denies the VM, and its agent answers.
     vm: bool,
     /// The disks that the agent has mounted.
     mounted: Vec<DiskCid>,
 }
 
-impl Claim {
+impl AgentClaim {
     /// Returns the problem of a disk that the CPI denies. Its record may go only if the agent does not
     /// disagree.
     fn problem(&self, disk: DiskHandle) -> Problem {
@@ -232,12 +233,12 @@ impl Claim {
 }
 
 /// Asks the VM's own agent for its mounted disks.
-fn agent(probe: &Probe<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
+fn agent(probe: &Probe<'_>, vm: &VmHandle, timeout: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
     let asking = probe.environment.reporter.stage("Asking the agent");
     let expected = probe.state.vm().map(|record| record.agent_id.clone());
     let answer = probe
         .agent
-        .wait_until_ready(patience, &mut |problem| asking.log_line(problem))
+        .wait_until_ready(timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&probe.agent, &expected)));
     let problem = |kind, description, repairs| {
         let affected = Affected::Vm(vm.clone());
@@ -257,11 +258,11 @@ fn agent(probe: &Probe<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<
         Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
         Err(error) => {
             // Rebooting does not help if the agent is reachable but refuses.
-            let repairs = match error.may_pass() {
+            let repairs = match error.is_transient() {
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
             };
-            let what = if error.may_pass() { "does not answer" } else { "cannot be used" };
+            let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let description = format!("the agent of VM {vm} {what}: {error}");
             Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
         }
@@ -269,11 +270,15 @@ fn agent(probe: &Probe<'_>, vm: &VmHandle, patience: Duration) -> Result<Result<
 }
 
 /// Asks the CPI for the disks attached to the VM; none if it cannot tell.
-fn attached(probe: &Probe<'_>, stage: &base::events::Stage, vm: &VmHandle) -> Result<Option<Vec<DiskCid>>> {
+fn ask_attached_disks(
+    probe: &Probe<'_>,
+    stage: &base::events::Stage,
+    vm: &VmHandle,
+) -> Result<Option<Vec<DiskCid>>> {
     match probe.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
-        Err(error @ CpiError::Abandoned { .. }) => Err(of_cpi(vm.cpi(), error)),
+        Err(error @ CpiError::Abandoned { .. }) => Err(name_cpi(vm.cpi(), error)),
         Err(error) => {
             stage.log_line(error.to_string());
             Ok(None)

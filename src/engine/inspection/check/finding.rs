@@ -70,12 +70,12 @@ impl Finding {
 
 /// The result of a check that repairs nothing.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckResult {
     /// One finding for everything on record, and for untracked disks.
     pub findings: Vec<Finding>,
 }
 
-impl Checked {
+impl CheckResult {
     /// Returns the error for drift, if there is any.
     pub fn drift(&self) -> Option<Error> {
         let drifted: Vec<&Finding> =

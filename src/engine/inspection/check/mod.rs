@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cpis;
-use crate::deploy::{CreateEnv, renew};
+use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::Effect;
 use crate::environment::{Environment, Paths, signals};
 use crate::prepare::obtain::create_directory;
@@ -25,11 +25,11 @@ use erb::Mode;
 use manifest::Inputs;
 use probe::{CheckInputs, Probe};
 
-pub use finding::{Checked, Finding, FindingStatus};
+pub use finding::{CheckResult, Finding, FindingStatus};
 
 /// `cloud-check --report`.
 #[derive(Debug, Clone)]
-pub struct Check {
+pub struct CheckRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
@@ -42,17 +42,17 @@ pub struct Check {
 
 /// `cloud-check`.
 #[derive(Debug, Clone)]
-pub struct CloudCheck {
+pub struct CloudCheckRequest {
     /// The request with which a VM is created again.
-    pub deploy: CreateEnv,
+    pub deploy: CreateEnvRequest,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
 }
 
-impl CloudCheck {
+impl CloudCheckRequest {
     /// Returns the request for a check that repairs nothing.
-    pub fn check(&self) -> Check {
-        Check {
+    pub fn check(&self) -> CheckRequest {
+        CheckRequest {
             inputs: self.deploy.inputs.clone(),
             templates: self.deploy.templates,
             cpi_api_version: self.deploy.cpi_api_version,
@@ -203,19 +203,19 @@ impl fmt::Display for Affected {
 
 /// A problem with the repairs that were tried.
 #[derive(Debug, Serialize)]
-pub struct Treated {
+pub struct RepairedProblem {
     /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
     /// The repairs that were tried, in order.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<RepairAttempt>,
     /// True if the problem is gone.
     pub solved: bool,
 }
 
 /// An attempted repair.
 #[derive(Debug, Serialize)]
-pub struct Tried {
+pub struct RepairAttempt {
     /// The repair.
     pub repair: Repair,
     /// The error, if it failed.
@@ -224,15 +224,15 @@ pub struct Tried {
 
 /// The result of a cloud-check.
 #[derive(Debug, Default)]
-pub struct CloudChecked {
+pub struct CloudCheckResult {
     /// All problems that were found.
-    pub problems: Vec<Treated>,
+    pub problems: Vec<RepairedProblem>,
 }
 
 /// Chooses among the untried repairs of a problem; none leaves it as it is.
-pub(super) type Choose<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
+pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
 
-impl CloudChecked {
+impl CloudCheckResult {
     /// Returns the error for unsolved problems, if there are any.
     pub fn remaining(&self) -> Option<Error> {
         let left: Vec<&str> = self
@@ -246,13 +246,13 @@ impl CloudChecked {
 }
 
 /// Compares everything on record with the answers of CPI and agent. Changes nothing, not even the state.
-pub fn report(request: &Check, environment: &Environment) -> Result<Checked> {
+pub fn report(request: &CheckRequest, environment: &Environment) -> Result<CheckResult> {
     let store = repair::open(environment)?;
     let open_calls = store.journal().open_calls::<Effect>()?;
     let validating = environment.reporter.stage("Validating");
     let (check_inputs, _) = CheckInputs::load(request, environment, &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
-    let (state, _) = cpis::renamed(check_inputs.cpi_parts.config.as_ref(), store.state())?;
+    let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
     let probe = Probe::open(request, environment, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
@@ -263,20 +263,20 @@ pub fn report(request: &Check, environment: &Environment) -> Result<Checked> {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
         Finding::new("open call", cid, cpi, FindingStatus::Unknown, detail)
     }));
-    Ok(Checked { findings })
+    Ok(CheckResult { findings })
 }
 
 /// Finds problems, and does the repairs that `choose` selects.
 pub fn cloud_check(
-    request: &CloudCheck,
+    request: &CloudCheckRequest,
     environment: &Environment,
-    choose: Choose<'_>,
-) -> Result<CloudChecked> {
-    let mut checked = CloudChecked::default();
+    choose: ChooseRepair<'_>,
+) -> Result<CloudCheckResult> {
+    let mut checked = CloudCheckResult::default();
     let mut renewed = false;
     for number in 1.. {
         signals::check(environment)?;
-        let here = apart(environment, &format!("look-{number}"))?;
+        let here = with_own_scratch(environment, &format!("look-{number}"))?;
         let (store, check_inputs, deployment) = repair::prepare(request, &here)?;
         let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
         let problems = diagnose::diagnose(&context.probe, request.agent_timeout)?.problems;
@@ -296,7 +296,7 @@ pub fn cloud_check(
                     index
                 }
                 None => {
-                    checked.problems.push(Treated { problem, tried: Vec::new(), solved: false });
+                    checked.problems.push(RepairedProblem { problem, tried: Vec::new(), solved: false });
                     checked.problems.len() - 1
                 }
             };
@@ -323,9 +323,10 @@ pub fn cloud_check(
         let outcome = match outcome {
             // A new VM is a run of its own, so the lock must be free again. The operator has already
             // confirmed it.
-            Ok(repair::Outcome::NeedsNewVm) => {
-                let there = apart(environment, &format!("renewal-{number}"))?;
-                renew(&request.deploy, &Environment { confirm: None, ..there }, &state).map(drop)
+            Ok(repair::RepairOutcome::NeedsNewVm) => {
+                let there = with_own_scratch(environment, &format!("renewal-{number}"))?;
+                recreate_unfinished(&request.deploy, &Environment { confirm: None, ..there }, &state)
+                    .map(drop)
             }
             outcome => outcome.map(drop),
         };
@@ -340,14 +341,14 @@ pub fn cloud_check(
                 Some(text)
             }
         };
-        treated.tried.push(Tried { repair, error });
+        treated.tried.push(RepairAttempt { repair, error });
     }
     Ok(checked)
 }
 
 /// Returns an environment with a scratch directory of its own, because the same directory cannot be unpacked
 /// into twice.
-fn apart(environment: &Environment, name: &str) -> Result<Environment> {
+fn with_own_scratch(environment: &Environment, name: &str) -> Result<Environment> {
     let work = environment.paths.work.join(name);
     create_directory(&work)?;
     let paths = Paths { work, ..environment.paths.clone() };

@@ -1,29 +1,33 @@
 //! The parts of a check that ask and change nothing: the CPIs of the resources on record, and the agent.
 
-use super::Check;
-use crate::agent::{Agent, Endpoint, connect, endpoint};
-use crate::cpis::{Cpis, OwnedParts};
+use super::CheckRequest;
+use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
+use crate::cpis::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::environment::Environment;
 use crate::prepare;
 use crate::state::{State, Store};
 use base::Result;
 use base::events::Stage;
-use manifest::{Inputs, Loaded};
+use manifest::{Inputs, LoadedManifest};
 
 /// The inputs of a check, read from the manifest.
 pub(super) struct CheckInputs {
-    pub(super) cpi_parts: OwnedParts,
-    endpoint: Endpoint,
+    pub(super) cpi_parts: OwnedCpiInputs,
+    endpoint: AgentEndpoint,
 }
 
 impl CheckInputs {
     /// Reads the manifest, as a part of `stage`.
-    pub(super) fn load(check: &Check, environment: &Environment, stage: &Stage) -> Result<(Self, Loaded)> {
+    pub(super) fn load(
+        check: &CheckRequest,
+        environment: &Environment,
+        stage: &Stage,
+    ) -> Result<(Self, LoadedManifest)> {
         // An agent knows no credentials that are generated now.
         let inputs = Inputs { discard_generated: true, ..check.inputs.clone() };
         let loaded = prepare::load(environment, &inputs)?;
-        let cpi_parts = OwnedParts::open(environment, &inputs, check.templates, &loaded, stage)?;
+        let cpi_parts = OwnedCpiInputs::open(environment, &inputs, check.templates, &loaded, stage)?;
         let endpoint = endpoint(environment, &cpi_parts.provider)?;
         Ok((CheckInputs { cpi_parts, endpoint }, loaded))
     }
@@ -34,7 +38,7 @@ pub(super) struct Probe<'a> {
     pub(super) environment: &'a Environment,
     pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
-    pub(super) endpoint: &'a Endpoint,
+    pub(super) endpoint: &'a AgentEndpoint,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
 }
@@ -42,7 +46,7 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// Connects the CPI of the VM; others follow when they are needed.
     pub(super) fn open(
-        check: &Check,
+        check: &CheckRequest,
         environment: &'a Environment,
         check_inputs: &'a CheckInputs,
         state: State,

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::probe::{CheckInputs, Probe};
-use super::{Affected, CloudCheck, Problem, Repair};
-use crate::agent::{Before, ForeignAgent};
+use super::{Affected, CloudCheckRequest, Problem, Repair};
+use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
-use crate::cpis::{self, of_cpi};
+use crate::cpis::{self, name_cpi};
 use crate::deploy::disk;
 use crate::effects::Registry;
 use crate::environment::Environment;
@@ -21,13 +21,13 @@ use manifest::Deployment;
 /// A locked environment with everything needed to diagnose and repair it.
 pub(super) struct CheckContext<'a> {
     pub(super) probe: Probe<'a>,
-    request: &'a CloudCheck,
+    request: &'a CloudCheckRequest,
     deployment: &'a Deployment,
     registry: Option<Registry<'a>>,
 }
 
 /// The outcome of a repair.
-pub(super) enum Outcome {
+pub(super) enum RepairOutcome {
     /// The repair is done.
     Done,
     /// A new VM must be created, in a run of its own.
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
 
 /// Locks the state, settles open calls, and reads the manifest.
 pub(super) fn prepare(
-    request: &CloudCheck,
+    request: &CloudCheckRequest,
     environment: &Environment,
 ) -> Result<(Store, CheckInputs, Deployment)> {
     let deploy = &request.deploy;
@@ -62,7 +62,7 @@ pub(super) fn open(environment: &Environment) -> Result<Store> {
 impl<'a> CheckContext<'a> {
     /// Connects the CPI of the VM and starts its registry.
     pub(super) fn open(
-        request: &'a CloudCheck,
+        request: &'a CloudCheckRequest,
         environment: &'a Environment,
         check_inputs: &'a CheckInputs,
         deployment: &'a Deployment,
@@ -84,12 +84,12 @@ impl<'a> CheckContext<'a> {
     }
 
     /// Does the chosen repair.
-    pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<Outcome> {
+    pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<RepairOutcome> {
         let repairing = self.probe.environment.reporter.stage(format!("Repairing: {}", problem.description));
         match (repair, &problem.affected) {
             (Repair::RecreateVm, _) => {
                 repairing.finish();
-                return Ok(Outcome::NeedsNewVm);
+                return Ok(RepairOutcome::NeedsNewVm);
             }
             (Repair::RebootVm, Affected::Vm(vm)) => self.reboot(vm, &repairing)?,
             (Repair::ReattachDisk | Repair::MountDisk, Affected::Disk(disk)) => {
@@ -105,19 +105,19 @@ impl<'a> CheckContext<'a> {
             (_, Affected::Call(_)) => return Err(not_for(repair, "failed call")),
         }
         repairing.finish();
-        Ok(Outcome::Done)
+        Ok(RepairOutcome::Done)
     }
 
     fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
         let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
         let asked = self.probe.executor.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
-        asked.map_err(|error| of_cpi(vm.cpi(), error))?;
+        asked.map_err(|error| name_cpi(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
-        let patience = self.request.deploy.agent_timeout;
+        let timeout = self.request.deploy.agent_timeout;
         let tunnel =
-            self.registry.as_ref().and_then(|known| known.begin(self.probe.executor.state(), patience));
-        self.probe.agent.wait_until_ready(patience, &mut |problem| waiting.log_line(problem))?;
+            self.registry.as_ref().and_then(|known| known.begin(self.probe.executor.state(), timeout));
+        self.probe.agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
         self.check_own()?;
         waiting.finish();
@@ -135,12 +135,12 @@ impl<'a> CheckContext<'a> {
     /// point, and without draining, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
-        self.jobs().stop(None, Before::Stop, stage)?;
-        let patience = self.request.deploy.agent_timeout;
+        self.jobs().stop(None, StopReason::Stop, stage)?;
+        let timeout = self.request.deploy.agent_timeout;
         if repair == Repair::ReattachDisk {
             let (deployment, probe) = (self.deployment, &mut self.probe);
             let why = "it is not attached (cloud-check)";
-            disk::attach(deployment, patience, &mut probe.executor, &probe.agent, disk, why, stage)?;
+            disk::attach(deployment, timeout, &mut probe.executor, &probe.agent, disk, why, stage)?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;

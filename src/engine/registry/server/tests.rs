@@ -97,7 +97,7 @@ fn settings_are_stored_answered_and_deleted() {
 }
 
 #[test]
-fn only_a_vm_may_read_without_the_password() {
+fn only_vms_may_read_without_password() {
     let served = serve_one();
     assert_eq!(served.ask("PUT", PATH, GOOD, b"{}").0, 201);
     for user in ["", "registry:", "registry:s3cre", "registry:s3cret!", "x:s3cret"] {
@@ -114,7 +114,7 @@ fn only_a_vm_may_read_without_the_password() {
 }
 
 #[test]
-fn oversized_or_invalid_documents_are_refused() {
+fn rejects_oversized_or_invalid_documents() {
     let served = serve_one();
     let large = vec![b' '; MAX_SETTINGS + 1];
     assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
@@ -144,11 +144,11 @@ fn oversized_or_invalid_documents_are_refused() {
 }
 
 #[test]
-fn content_survives_the_server_and_a_port_in_use_is_reported() {
+fn content_outlives_the_server_and_used_ports_are_reported() {
     let served = serve_one();
     served.ask("PUT", PATH, GOOD, b"{}");
     let path = served.directory.path().join("journal/registry.json");
-    let credentials = Credentials { username: "registry".into(), password: secret("other") };
+    let credentials = RegistryCredentials { username: "registry".into(), password: secret("other") };
     let start =
         |address| Registry::start(served.runtime.handle(), address, &credentials, path.as_path().into());
     let error = start(served.address).err().unwrap();
@@ -172,7 +172,7 @@ fn content_survives_the_server_and_a_port_in_use_is_reported() {
 }
 
 #[test]
-fn an_incomplete_request_times_out() {
+fn incomplete_request_times_out() {
     let limit = Duration::from_millis(500);
     let served = serve_with(limit);
     let mut stream = TcpStream::connect(served.address).unwrap();

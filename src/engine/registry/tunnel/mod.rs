@@ -23,7 +23,7 @@ use tokio::sync::mpsc as stream_mpsc;
 use tokio::task::JoinHandle;
 
 use base::{Error, ErrorKind};
-use net::ssh::{self, Forwarded, Server, SshError};
+use net::ssh::{self, ForwardedConnection, SshError, SshServer};
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -35,17 +35,17 @@ const FORWARDING_PATIENCE: Duration = Duration::from_secs(10);
 const BACKLOG: usize = 16;
 
 /// A connection from the VM.
-pub(crate) type FromVm = ChannelStream<Msg>;
+pub(crate) type VmConnection = ChannelStream<Msg>;
 
 /// A tunnel that is opened, and reopened after a break, until it is dropped.
 pub(crate) struct Tunnel {
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<TunnelEvent>,
     failure: Arc<Mutex<Option<SshError>>>,
     worker: JoinHandle<()>,
 }
 
 /// A message of the worker that opens the tunnel.
-enum Event {
+enum TunnelEvent {
     /// An attempt failed, and will be repeated.
     Problem(SshError),
     /// The server showed its host key for the first time, and accepted the login.
@@ -78,17 +78,17 @@ impl Drop for Tunnel {
 
 impl Tunnel {
     /// Starts to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
-    /// `patience`. If `server` has a `host_key`, no other one is accepted.
-    pub(crate) fn open<F>(runtime: &Handle, server: Server, port: u16, patience: Duration, serve: F) -> Self
+    /// `timeout`. If `server` has a `host_key`, no other one is accepted.
+    pub(crate) fn open<F>(runtime: &Handle, server: SshServer, port: u16, timeout: Duration, serve: F) -> Self
     where
-        F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
+        F: Fn(VmConnection) -> JoinHandle<()> + Send + Sync + 'static,
     {
         let (sender, events) = mpsc::channel();
         let failure = Arc::new(Mutex::new(None));
         let worker = Worker {
             server,
             port,
-            deadline: Instant::now() + patience,
+            deadline: Instant::now() + timeout,
             events: sender,
             failure: Arc::clone(&failure),
         };
@@ -103,20 +103,20 @@ impl Tunnel {
         on_problem: &mut dyn FnMut(String),
         learn: &mut dyn FnMut(String) -> Result<(), Error>,
     ) -> Result<(), TunnelError> {
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             if let Some(signal) = interrupted() {
                 return Err(TunnelError::Interrupted(signal));
             }
             match self.events.recv_timeout(Duration::from_millis(50)) {
-                Ok(Event::Open) => return Ok(()),
-                Ok(Event::HostKey(key)) => learn(key).map_err(TunnelError::Unrecorded)?,
-                Ok(Event::Failed(error)) => return Err(TunnelError::Failed(error)),
-                Ok(Event::Problem(error)) => {
+                Ok(TunnelEvent::Open) => return Ok(()),
+                Ok(TunnelEvent::HostKey(key)) => learn(key).map_err(TunnelError::Unrecorded)?,
+                Ok(TunnelEvent::Failed(error)) => return Err(TunnelError::Failed(error)),
+                Ok(TunnelEvent::Problem(error)) => {
                     let problem = error.to_string();
-                    if problem != told {
+                    if problem != reported {
                         on_problem(problem.clone());
-                        told = problem;
+                        reported = problem;
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -178,10 +178,10 @@ impl From<TunnelError> for Error {
 
 /// The task that opens a tunnel and keeps it open.
 struct Worker {
-    server: Server,
+    server: SshServer,
     port: u16,
     deadline: Instant,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<TunnelEvent>,
     failure: Arc<Mutex<Option<SshError>>>,
 }
 
@@ -195,9 +195,9 @@ struct Refusals {
 impl Worker {
     async fn run<F>(mut self, serve: F)
     where
-        F: Fn(FromVm) -> JoinHandle<()> + Send + Sync + 'static,
+        F: Fn(VmConnection) -> JoinHandle<()> + Send + Sync + 'static,
     {
-        let (forwarded, mut connections) = stream_mpsc::channel::<Forwarded>(BACKLOG);
+        let (forwarded, mut connections) = stream_mpsc::channel::<ForwardedConnection>(BACKLOG);
         self.server.forwarded = Some(forwarded);
         let serving = async {
             while let Some(channel) = connections.recv().await {
@@ -224,10 +224,10 @@ impl Worker {
             // deadline.
             if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
                 *self.failure.lock() = Some(error.clone());
-                self.tell(Event::Failed(error));
+                self.send_event(TunnelEvent::Failed(error));
                 return;
             }
-            self.tell(Event::Problem(error));
+            self.send_event(TunnelEvent::Problem(error));
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -240,29 +240,29 @@ impl Worker {
             && let Some(key) = session.host_key.take()
         {
             self.server.host_key = Some(key.clone());
-            self.tell(Event::HostKey(key));
+            self.send_event(TunnelEvent::HostKey(key));
         }
         session.forward(self.port).await?;
         refusals.forwarding = None;
         *opened = true;
-        self.tell(Event::Open);
+        self.send_event(TunnelEvent::Open);
         Ok(session.ended().await)
     }
 
-    fn tell(&self, event: Event) {
+    fn send_event(&self, event: TunnelEvent) {
         // The receiver is no longer read once the tunnel was open.
         let _ = self.events.send(event);
     }
 }
 
 fn is_final(error: &SshError, refusals: &mut Refusals) -> bool {
-    let (since, patience) = match error {
+    let (since, timeout) = match error {
         SshError::HostKeyChanged { .. } => return true,
         SshError::Refused { .. } => (&mut refusals.login, LOGIN_PATIENCE),
         SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_PATIENCE),
         _ => return false,
     };
-    since.get_or_insert_with(Instant::now).elapsed() >= patience
+    since.get_or_insert_with(Instant::now).elapsed() >= timeout
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use base::secret::Secret;
-use net::ssh::{Key, KeyError};
+use net::ssh::{KeyError, SshKey};
 
 /// The script that runs sshd for tests.
 const SSHD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/support/sshd/run");
@@ -109,14 +109,14 @@ impl Sshd {
         self.directory.path().join(name)
     }
 
-    fn server(&self, key: &str, passphrase: Option<&str>) -> Server {
+    fn server(&self, key: &str, passphrase: Option<&str>) -> SshServer {
         let text = std::fs::read_to_string(self.key(key)).unwrap();
         let user = Command::new("id").arg("-un").output().unwrap().stdout;
-        Server {
+        SshServer {
             host: "127.0.0.1".into(),
             port: self.port,
             user: String::from_utf8(user).unwrap().trim().into(),
-            key: Some(Key::parse(&text, passphrase).unwrap()),
+            key: Some(SshKey::parse(&text, passphrase).unwrap()),
             password: None,
             host_key: None,
             forwarded: None,
@@ -143,8 +143,8 @@ impl Ends {
     }
 
     /// Opens a tunnel to a service that answers each line in capitals.
-    fn open(&self, server: Server, patience: Duration) -> Tunnel {
-        Tunnel::open(self.runtime.handle(), server, self.port, patience, |mut stream| {
+    fn open(&self, server: SshServer, timeout: Duration) -> Tunnel {
+        Tunnel::open(self.runtime.handle(), server, self.port, timeout, |mut stream| {
             tokio::spawn(async move {
                 let mut buffer = [0; 1024];
                 while let Ok(count @ 1..) = stream.read(&mut buffer).await {
@@ -187,7 +187,7 @@ fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) 
 }
 
 #[test]
-fn every_key_opens_it() {
+fn every_key_format_opens_the_tunnel() {
     let mut sshd = Sshd::prepare("");
     let made: [(&str, &str, Option<&str>); 9] = [
         ("a", "ssh-keygen -q -t ed25519 -N '' -f a", None),
@@ -221,13 +221,13 @@ fn every_key_opens_it() {
     let log = std::fs::read_to_string(sshd.key("log")).unwrap();
     assert_eq!(log.matches("Accepted publickey").count(), made.len(), "{log}");
     assert_eq!(
-        Key::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(),
+        SshKey::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(),
         KeyError::Encrypted
     );
 }
 
 #[test]
-fn rsa_signs_with_sha2_where_sha1_is_refused() {
+fn rsa_keys_sign_with_sha2() {
     // OpenSSH 8.8 and later do this by default.
     let mut sshd = Sshd::prepare("PubkeyAcceptedAlgorithms rsa-sha2-256");
     shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
@@ -239,7 +239,7 @@ fn rsa_signs_with_sha2_where_sha1_is_refused() {
 }
 
 #[test]
-fn the_tunnel_waits_for_a_late_sshd_and_reconnects() {
+fn tunnel_waits_for_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
     let ends = Ends::new();
     let begun = Instant::now();
@@ -268,7 +268,7 @@ fn the_tunnel_waits_for_a_late_sshd_and_reconnects() {
 }
 
 /// Returns the error of a tunnel that cannot be opened.
-fn failure(ends: &Ends, server: Server) -> SshError {
+fn failure(ends: &Ends, server: SshServer) -> SshError {
     let tunnel = ends.open(server, Duration::from_millis(300));
     let error = wait(&tunnel).0.unwrap_err();
     assert_eq!(tunnel.failure().map(|error| error.to_string()), Some(error.to_string()));
@@ -281,7 +281,7 @@ fn each_failure_to_connect_has_its_own_error() {
     let ends = Ends::new();
     let tcp = failure(&ends, sshd.server("good", None));
     assert!(matches!(tcp, SshError::Tcp { .. }), "{tcp}");
-    let dns = failure(&ends, Server { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
+    let dns = failure(&ends, SshServer { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
     assert!(matches!(dns, SshError::Dns { .. }), "{dns}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -290,19 +290,19 @@ fn each_failure_to_connect_has_its_own_error() {
             let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let handshake = failure(&ends, Server { port, ..sshd.server("good", None) });
+    let handshake = failure(&ends, SshServer { port, ..sshd.server("good", None) });
     assert!(matches!(handshake, SshError::Handshake { .. }), "{handshake}");
 }
 
 #[test]
-fn a_refused_login_names_the_credentials() {
+fn login_error_names_the_credentials() {
     let mut sshd = Sshd::prepare("");
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     sshd.start();
     let ends = Ends::new();
     let refused = failure(&ends, sshd.server("stranger", None));
     assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
-    let by_password = Server { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
+    let by_password = SshServer { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
     let refused = failure(&ends, by_password);
     assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
     assert!(!refused.to_string().contains("s3cret"));
@@ -317,7 +317,7 @@ fn only_the_recorded_host_key_is_accepted() {
     sshd.start();
     let ends = Ends::new();
     let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
-    let known = Server { host_key: Some(learned), ..sshd.server("good", None) };
+    let known = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
     let tunnel = ends.open(known.clone(), LONG);
     let (outcome, _, again) = wait(&tunnel);
     outcome.unwrap();
@@ -334,7 +334,7 @@ fn only_the_recorded_host_key_is_accepted() {
 }
 
 #[test]
-fn a_server_that_refuses_forwarding_is_reported() {
+fn server_that_rejects_forwarding_is_reported() {
     let mut sshd = Sshd::prepare("AllowTcpForwarding no");
     sshd.start();
     let ends = Ends::new();
@@ -349,11 +349,11 @@ fn secret(text: &str) -> Secret {
 }
 
 #[test]
-fn a_password_opens_it() {
+fn password_opens_the_tunnel() {
     let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
     sshd.start_with_password("0pen-sesame");
     let ends = Ends::new();
-    let with = |password: &str, key| Server {
+    let with = |password: &str, key| SshServer {
         user: "root".into(),
         key,
         password: Some(secret(password)),
@@ -374,7 +374,7 @@ fn a_password_opens_it() {
 }
 
 #[test]
-fn a_signal_ends_the_wait() {
+fn signal_ends_the_wait_for_the_tunnel() {
     let sshd = Sshd::prepare("");
     let ends = Ends::new();
     let tunnel = ends.open(sshd.server("good", None), LONG);

@@ -47,7 +47,7 @@ pub(crate) enum Published {
     /// The answer.
     Answer,
     /// The note that the call was never made.
-    NeverAsked,
+    NeverStarted,
 }
 
 /// The sources from which a run learns the progress of a call.
@@ -69,7 +69,7 @@ pub(crate) enum Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The process was never started.
-    NeverAsked,
+    NeverStarted,
     /// The process is about to start, or runs.
     Pending,
     /// The process has ended.
@@ -82,11 +82,11 @@ pub(crate) enum Progress {
 pub(crate) fn progress(evidence: Evidence) -> Progress {
     match evidence {
         Evidence::Files { prepared: FileState::Held, .. } => Progress::Pending,
-        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverAsked,
+        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverStarted,
         Evidence::Files { answer: FileState::Held, .. } => Progress::Pending,
         Evidence::Files { answer: FileState::Free, .. } => Progress::Ended,
         Evidence::Journal(Some(Published::Answer)) => Progress::Ended,
-        Evidence::Journal(Some(Published::NeverAsked)) => Progress::NeverAsked,
+        Evidence::Journal(Some(Published::NeverStarted)) => Progress::NeverStarted,
         Evidence::Journal(None) => Progress::Elsewhere,
     }
 }
@@ -95,7 +95,7 @@ pub(crate) fn progress(evidence: Evidence) -> Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The CPI was not called.
-    NeverAsked,
+    NeverStarted,
     /// The CPI answered, and the state accepts the changes that the answer means.
     Answered,
     /// The CPI answered with an error.
@@ -128,7 +128,7 @@ pub(crate) fn conclusions(outcome: Outcome, creates: bool, forget: bool) -> &'st
     use Conclusion::{Record, RecordSuspect, Settle, StayOpen};
 
     match outcome {
-        Outcome::NeverAsked => &[Settle],
+        Outcome::NeverStarted => &[Settle],
         Outcome::Answered => &[Record, Settle],
         Outcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
         Outcome::Failed { .. } => &[Settle],

@@ -1,6 +1,6 @@
 //! A model of two runs on one state, with the CPI processes, keepers and operator around them.
 //!
-//! The runs decide by the functions of this module's parent, given as a [`Table`]. Everything else is the
+//! The runs decide by the functions of this module's parent, given as a [`RuleTable`]. Everything else is the
 //! environment: processes that are killed at any step, a lease that lapses at any time, a lock that the
 //! operator removes, and every outcome of a call.
 //!
@@ -13,7 +13,8 @@
 
 use super::explorer::System;
 use super::world::{
-    AnswerFile, CALLS, Call, Content, Kind, Owner, Phase, Process, RUNS, Record, Run, Set, World, small,
+    AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, ModelRecord, ModelState, Owner, Phase,
+    Process, RUNS, Run, small,
 };
 use super::{
     Conclusion, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, conclusions,
@@ -27,7 +28,7 @@ pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the stat
 
 /// The rules by which runs act.
 #[derive(Clone, Copy)]
-pub(super) struct Table {
+pub(super) struct RuleTable {
     pub(super) preparations: &'static [Preparation],
     pub(super) progress: fn(Evidence) -> Progress,
     pub(super) conclusions: fn(Outcome, bool, bool) -> &'static [Conclusion],
@@ -36,8 +37,8 @@ pub(super) struct Table {
 }
 
 /// The rules of the code.
-pub(super) const CODE: Table =
-    Table { preparations: &PREPARATIONS, progress, conclusions, must_fence, may_give_back };
+pub(super) const IMPLEMENTED_RULES: RuleTable =
+    RuleTable { preparations: &PREPARATIONS, progress, conclusions, must_fence, may_give_back };
 
 /// The place of the state, and the machines of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(super) enum Setting {
 
 /// The rules in a setting.
 pub(super) struct Model {
-    pub(super) table: Table,
+    pub(super) table: RuleTable,
     pub(super) setting: Setting,
     /// The number of calls that the runs may make in all.
     pub(super) calls: usize,
@@ -111,18 +112,18 @@ impl Model {
             Evidence::Files { prepared, answer }
         } else {
             let is_answer = call.file == AnswerFile::Answer;
-            let published = if is_answer { Published::Answer } else { Published::NeverAsked };
+            let published = if is_answer { Published::Answer } else { Published::NeverStarted };
             Evidence::Journal(call.is_published.then_some(published))
         };
         (self.table.progress)(evidence)
     }
 
     /// Returns the outcome of an open call for a run that recovers it, or none while the run has to wait.
-    fn found(&self, world: &World, run: usize, number: usize) -> Option<Outcome> {
+    fn found(&self, world: &ModelState, run: usize, number: usize) -> Option<Outcome> {
         let call = &world.calls[number];
         match self.progress(call, run) {
             Progress::Pending => None,
-            Progress::NeverAsked => Some(Outcome::NeverAsked),
+            Progress::NeverStarted => Some(Outcome::NeverStarted),
             Progress::Elsewhere => Some(Outcome::Unknown),
             Progress::Ended => Some(match outcome_of(call) {
                 Outcome::Answered if world.runs[run].view.after(call.kind, number).is_none() => {
@@ -134,12 +135,12 @@ impl Model {
     }
 
     /// Returns true if a run still has the lock, as far as its own clock or the lock file tells.
-    fn has_lock(&self, world: &World, run: usize) -> bool {
+    fn has_lock(&self, world: &ModelState, run: usize) -> bool {
         world.owner == Owner::Run(small(run)) && !world.has_lapsed
     }
 
     /// Writes the state. Returns false if the write is refused.
-    fn write(&self, world: &mut World, run: usize, record: Record) -> bool {
+    fn write(&self, world: &mut ModelState, run: usize, record: ModelRecord) -> bool {
         if self.is_shared() && world.runs[run].is_stale {
             return false;
         }
@@ -157,9 +158,9 @@ impl Model {
     }
 
     /// Ends the process of a run. The kernel frees its locks, and a keeper stays.
-    fn vanish(&self, world: &mut World, run: usize, is_killed: bool) {
+    fn vanish(&self, world: &mut ModelState, run: usize, is_killed: bool) {
         let is_owner = world.owner == Owner::Run(small(run));
-        let mut unpublished = Set::default();
+        let mut unpublished = CallSet::default();
         for (number, call) in world.calls.iter_mut().enumerate() {
             if self.is_local(call, run) && call.intent && !call.is_published {
                 unpublished = unpublished.with(number);
@@ -173,9 +174,9 @@ impl Model {
                 *call = Call::default();
             }
         }
-        if self.is_shared() && (is_killed || unpublished != Set::default()) {
+        if self.is_shared() && (is_killed || unpublished != CallSet::default()) {
             let before = world.keepers[run].unwrap_or_default();
-            world.keepers[run] = Some(Set(before.0 | unpublished.0));
+            world.keepers[run] = Some(CallSet(before.0 | unpublished.0));
             if is_owner {
                 world.owner = Owner::Gone(small(run));
             }
@@ -186,7 +187,7 @@ impl Model {
     }
 
     /// Frees the lock of a run or keeper, or leaves the lease to lapse.
-    fn give_back(&self, world: &mut World, run: usize) {
+    fn give_back(&self, world: &mut ModelState, run: usize) {
         world.owner = Owner::Gone(small(run));
         if (self.table.may_give_back)(world.is_unfenced) {
             (world.owner, world.has_lapsed) = (Owner::None, false);
@@ -194,31 +195,31 @@ impl Model {
     }
 
     /// Removes the intent, and the files if they are on the machine of the run.
-    fn settle(&self, world: &mut World, run: usize, number: usize) {
+    fn settle(&self, world: &mut ModelState, run: usize, number: usize) {
         let is_local = self.is_local(&world.calls[number], run);
         let call = &mut world.calls[number];
         (call.intent, call.is_published) = (false, false);
         if is_local {
-            (call.file, call.content) = (AnswerFile::Missing, Content::Unusable);
+            (call.file, call.content) = (AnswerFile::Missing, AnswerContent::Unusable);
         }
     }
 
     /// Lists what a run does next: it creates the VM or deletes it, or ends.
-    fn plan(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+    fn plan(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
         let view = world.runs[run].view;
         let mut ended = *world;
         ended.runs[run].phase = Phase::Ending;
         transitions.push((Action::End { run }, ended));
         let calls = &world.calls[..self.calls];
-        let Some(call) = calls.iter().position(|call| call.kind == Kind::Unused) else { return };
-        let kind = view.vm.first().map_or(Kind::Create, |vm| Kind::Delete(small(vm)));
+        let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
+        let kind = view.vm.first().map_or(CallKind::Create, |vm| CallKind::Delete(small(vm)));
         let mut next = *world;
         next.calls[call] = Call { kind, by: small(run), ..Call::default() };
         next.runs[run].phase = Phase::Preparing(small(call), 0);
         transitions.push((Action::Plan { run, call }, next));
     }
 
-    fn take_lock(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+    fn take_lock(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
         if world.owner != Owner::None && !world.has_lapsed {
             return;
         }
@@ -236,7 +237,7 @@ impl Model {
     }
 
     /// Lists the steps of a run.
-    fn act(&self, world: &World, run: usize, transitions: &mut Vec<(Action, World)>) {
+    fn act(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
         let mut next = *world;
         match world.runs[run].phase {
             Phase::Off => self.take_lock(world, run, transitions),
@@ -269,7 +270,7 @@ impl Model {
                 }
                 transitions.push((Action::ReadJournal { run }, next));
             }
-            Phase::Recovering if world.runs[run].open == Set::default() => {
+            Phase::Recovering if world.runs[run].open == CallSet::default() => {
                 self.plan(world, run, transitions);
             }
             // In any order, because the numbers of calls do not show which one is the oldest.
@@ -284,7 +285,7 @@ impl Model {
             Phase::Waiting(number) => {
                 let call = &world.calls[usize::from(number)];
                 let outcome = match call.process {
-                    Process::None if !call.is_made => Outcome::NeverAsked,
+                    Process::None if !call.is_made => Outcome::NeverStarted,
                     // The answer file is gone.
                     Process::None if call.file != AnswerFile::Answer => Outcome::Unknown,
                     Process::None => outcome_of(call),
@@ -311,11 +312,11 @@ impl Model {
     /// Takes a step before the call, or starts its process after the last one.
     fn prepare(
         &self,
-        world: &World,
+        world: &ModelState,
         run: usize,
         number: u8,
         step: u8,
-        transitions: &mut Vec<(Action, World)>,
+        transitions: &mut Vec<(Action, ModelState)>,
     ) {
         let mut next = *world;
         let call = &mut next.calls[usize::from(number)];
@@ -343,16 +344,16 @@ impl Model {
     /// Takes a step that ends a call.
     fn conclude(
         &self,
-        world: &World,
+        world: &ModelState,
         run: usize,
         (number, outcome, step): (u8, Outcome, u8),
-        transitions: &mut Vec<(Action, World)>,
+        transitions: &mut Vec<(Action, ModelState)>,
     ) {
         let call = usize::from(number);
         let kind = world.calls[call].kind;
         let Run { open, view, forgets, is_checked, .. } = world.runs[run];
         let is_recovery = open.has(call);
-        let steps = (self.table.conclusions)(outcome, kind == Kind::Create, forgets && is_recovery);
+        let steps = (self.table.conclusions)(outcome, kind == CallKind::Create, forgets && is_recovery);
         let mut next = *world;
         next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
@@ -378,7 +379,7 @@ impl Model {
                 view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
             }
             Conclusion::RecordSuspect => {
-                self.write(&mut next, run, Record { suspects: view.suspects.with(call), ..view })
+                self.write(&mut next, run, ModelRecord { suspects: view.suspects.with(call), ..view })
             }
             Conclusion::Settle => {
                 if outcome == Outcome::Unknown && forgets && is_recovery {
@@ -401,7 +402,7 @@ impl Model {
     }
 
     /// Lists the steps of CPI processes.
-    fn run_cpis(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+    fn run_cpis(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         for call in 0..CALLS {
             let mut next = *world;
             match world.calls[call].process {
@@ -420,12 +421,12 @@ impl Model {
                 }
                 Process::Running => {
                     for (made, content, answer) in [
-                        (true, Content::Result, "result"),
-                        (true, Content::Error, "error"),
-                        (true, Content::Unusable, "none"),
-                        (false, Content::Error, "error"),
-                        (false, Content::MadeNothing, "made nothing"),
-                        (false, Content::Unusable, "none"),
+                        (true, AnswerContent::Result, "result"),
+                        (true, AnswerContent::Error, "error"),
+                        (true, AnswerContent::Unusable, "none"),
+                        (false, AnswerContent::Error, "error"),
+                        (false, AnswerContent::MadeNothing, "made nothing"),
+                        (false, AnswerContent::Unusable, "none"),
                     ] {
                         let mut next = *world;
                         let this = &mut next.calls[call];
@@ -445,13 +446,13 @@ impl Model {
     }
 
     /// Lists the steps of keepers.
-    fn run_keepers(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+    fn run_keepers(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         for (run, keeper) in world.keepers.iter().enumerate() {
             let Some(unpublished) = *keeper else { continue };
             let mut next = *world;
             next.keepers[run] = None;
             transitions.push((Action::KeeperDies { run }, next));
-            if unpublished == Set::default() {
+            if unpublished == CallSet::default() {
                 if world.owner == Owner::Gone(small(run)) {
                     self.give_back(&mut next, run);
                 }
@@ -470,7 +471,7 @@ impl Model {
     }
 
     /// Lists what may happen to the lock.
-    fn meddle(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+    fn meddle(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         if world.owner == Owner::None {
             return;
         }
@@ -494,17 +495,17 @@ impl Model {
 /// Returns the outcome of a call whose process has ended.
 fn outcome_of(call: &Call) -> Outcome {
     match call.content {
-        Content::Unusable => Outcome::Unknown,
-        Content::Result => Outcome::Answered,
-        Content::Error => Outcome::Failed { made_nothing: false },
-        Content::MadeNothing => Outcome::Failed { made_nothing: true },
+        AnswerContent::Unusable => Outcome::Unknown,
+        AnswerContent::Result => Outcome::Answered,
+        AnswerContent::Error => Outcome::Failed { made_nothing: false },
+        AnswerContent::MadeNothing => Outcome::Failed { made_nothing: true },
     }
 }
 
 /// Checks the properties of a process that becomes the CPI.
-fn check_start(world: &mut World, number: usize) {
+fn check_start(world: &mut ModelState, number: usize) {
     let kind = world.calls[number].kind;
-    if kind != Kind::Create {
+    if kind != CallKind::Create {
         return;
     }
     let is_again =
@@ -519,18 +520,18 @@ fn check_start(world: &mut World, number: usize) {
 }
 
 impl System for Model {
-    type State = World;
+    type State = ModelState;
     type Action = Action;
 
-    fn key(&self, world: &World) -> u128 {
+    fn key(&self, world: &ModelState) -> u128 {
         world.key().min(world.with_runs_swapped().key())
     }
 
-    fn start(&self) -> World {
-        World::default()
+    fn start(&self) -> ModelState {
+        ModelState::default()
     }
 
-    fn next(&self, world: &World, transitions: &mut Vec<(Action, World)>) {
+    fn next(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         for run in 0..RUNS {
             self.act(world, run, transitions);
             if world.runs[run].phase != Phase::Off {
@@ -550,14 +551,14 @@ impl System for Model {
         }
     }
 
-    fn violated(&self, world: &World) -> Option<&'static str> {
+    fn violated(&self, world: &ModelState) -> Option<&'static str> {
         let is_known =
             |(number, call): (usize, &Call)| !call.is_alive || call.intent || world.record.names(number);
         let is_lost = !world.calls.iter().enumerate().all(is_known);
         world.violated.or(is_lost.then_some(ON_RECORD))
     }
 
-    fn is_settled(&self, world: &World) -> bool {
+    fn is_settled(&self, world: &ModelState) -> bool {
         world.runs.iter().all(|run| run.phase == Phase::Off)
             && world.calls.iter().all(|call| call.process == Process::None && !call.intent)
             && (world.owner == Owner::None || world.has_lapsed)

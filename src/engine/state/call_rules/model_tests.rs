@@ -1,7 +1,7 @@
 //! Explores the model by the rules of the code, and by rules with one mistake each.
 
 use super::explorer::{Explored, NO_DEAD_END, explore};
-use super::model::{CODE, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, Setting, Table};
+use super::model::{IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting};
 use super::{Conclusion, Evidence, FileState, Outcome, Preparation, Progress, conclusions, progress};
 
 /// The limit of an exploration that visits every state.
@@ -11,7 +11,7 @@ const ALL: usize = usize::MAX;
 fn check(setting: Setting, calls: usize, limit: usize) -> usize {
     let begun = std::time::Instant::now();
     let Explored { is_complete, states, transitions, counterexample } =
-        explore(&Model { table: CODE, setting, calls }, limit);
+        explore(&Model { table: IMPLEMENTED_RULES, setting, calls }, limit);
     let extent = if is_complete { "all" } else { "the first" };
     let took = begun.elapsed();
     println!("{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {took:.1?}");
@@ -21,7 +21,7 @@ fn check(setting: Setting, calls: usize, limit: usize) -> usize {
 }
 
 #[test]
-fn two_runs_keep_the_rules_in_every_order() {
+fn two_runs_keep_all_properties_in_every_order() {
     let states = check(Setting::Directory, 1, ALL);
     assert!(states > 1000, "the model covers too little: {states} states");
     check(Setting::OneMachine, 1, 5000);
@@ -30,27 +30,27 @@ fn two_runs_keep_the_rules_in_every_order() {
 
 #[test]
 #[ignore = "millions of states: see docs/architecture.md"]
-fn three_calls_in_a_directory() {
+fn explores_three_calls_in_a_directory() {
     check(Setting::Directory, 3, ALL);
 }
 
 #[test]
 #[ignore = "millions of states: see docs/architecture.md"]
-fn one_call_in_a_bucket() {
+fn explores_one_call_in_a_bucket() {
     check(Setting::OneMachine, 1, ALL);
     check(Setting::TwoMachines, 1, ALL);
 }
 
 #[test]
 #[ignore = "millions of states: see docs/architecture.md"]
-fn two_calls_in_a_bucket() {
+fn explores_two_calls_in_a_bucket() {
     check(Setting::OneMachine, 2, ALL);
     check(Setting::TwoMachines, 2, ALL);
 }
 
 #[test]
 #[ignore = "needs more than 6 GB of memory: see docs/architecture.md"]
-fn three_calls_in_a_bucket() {
+fn explores_three_calls_in_a_bucket() {
     check(Setting::OneMachine, 3, ALL);
     check(Setting::TwoMachines, 3, ALL);
 }
@@ -58,7 +58,7 @@ fn three_calls_in_a_bucket() {
 /// A mistake in the rules, and the property that it violates.
 struct Mistake {
     name: &'static str,
-    table: Table,
+    table: RuleTable,
     setting: Setting,
     calls: usize,
     property: &'static str,
@@ -88,7 +88,7 @@ fn never_forgets(outcome: Outcome, creates: bool, _: bool) -> &'static [Conclusi
 
 fn overlooks_a_process_about_to_start(evidence: Evidence) -> Progress {
     match evidence {
-        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverAsked,
+        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverStarted,
         evidence => progress(evidence),
     }
 }
@@ -107,56 +107,56 @@ fn mistakes() -> [Mistake; 8] {
     [
         Mistake {
             name: "a run goes on after an unknown outcome",
-            table: Table { conclusions: goes_on, ..CODE },
+            table: RuleTable { conclusions: goes_on, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
             property: MADE_ONCE,
         },
         Mistake {
             name: "the intent is removed before the outcome is recorded",
-            table: Table { conclusions: settles_before_it_records, ..CODE },
+            table: RuleTable { conclusions: settles_before_it_records, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "the lock is confirmed before the call is announced",
-            table: Table { preparations: &[ConfirmLock, Announce, PrepareAnswer], ..CODE },
+            table: RuleTable { preparations: &[ConfirmLock, Announce, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "the answer file is created after the lock was confirmed",
-            table: Table { preparations: &[Announce, ConfirmLock, PrepareAnswer], ..CODE },
+            table: RuleTable { preparations: &[Announce, ConfirmLock, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "a creating call without a usable answer is settled",
-            table: Table { conclusions: forgets_unknown_outcomes, ..CODE },
+            table: RuleTable { conclusions: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "an error counts as proof that nothing was made",
-            table: Table { conclusions: trusts_errors, ..CODE },
+            table: RuleTable { conclusions: trusts_errors, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "a lease that lapsed is taken over without a write",
-            table: Table { must_fence: |_| false, ..CODE },
+            table: RuleTable { must_fence: |_| false, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
             property: ONE_WRITER,
         },
         Mistake {
             name: "the operator cannot forget a call with an unknown outcome",
-            table: Table { conclusions: never_forgets, ..CODE },
+            table: RuleTable { conclusions: never_forgets, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             property: NO_DEAD_END,
@@ -169,14 +169,14 @@ fn rarer_mistakes() -> [Mistake; 2] {
     [
         Mistake {
             name: "a prepared file that is locked counts as never asked",
-            table: Table { progress: overlooks_a_process_about_to_start, ..CODE },
+            table: RuleTable { progress: overlooks_a_process_about_to_start, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
             calls: 1,
             property: ON_RECORD,
         },
         Mistake {
             name: "a lease that was taken over is given back before the write",
-            table: Table { may_give_back: |_| true, ..CODE },
+            table: RuleTable { may_give_back: |_| true, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
             calls: 1,
             property: ONE_WRITER,
@@ -185,13 +185,13 @@ fn rarer_mistakes() -> [Mistake; 2] {
 }
 
 #[test]
-fn each_mistake_has_a_counterexample() {
+fn every_planted_mistake_has_a_counterexample() {
     find(&mistakes());
 }
 
 #[test]
 #[ignore = "more than a hundred thousand states: see docs/architecture.md"]
-fn each_rarer_mistake_has_a_counterexample() {
+fn every_rare_planted_mistake_has_a_counterexample() {
     find(&rarer_mistakes());
 }
 

@@ -9,21 +9,21 @@ pub(super) const CALLS: usize = 3;
 
 /// A small set of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Set(pub(super) u8);
+pub(super) struct CallSet(pub(super) u8);
 
-impl Set {
+impl CallSet {
     pub(super) fn has(self, call: usize) -> bool {
         self.0 & (1 << call) != 0
     }
 
     #[must_use]
-    pub(super) fn with(self, call: usize) -> Set {
-        Set(self.0 | (1 << call))
+    pub(super) fn with(self, call: usize) -> CallSet {
+        CallSet(self.0 | (1 << call))
     }
 
     #[must_use]
-    pub(super) fn without(self, call: usize) -> Set {
-        Set(self.0 & !(1 << call))
+    pub(super) fn without(self, call: usize) -> CallSet {
+        CallSet(self.0 & !(1 << call))
     }
 
     pub(super) fn first(self) -> Option<usize> {
@@ -33,14 +33,14 @@ impl Set {
 
 /// The content of the state. Resources are named by the calls that made them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct ModelRecord {
     /// At most one.
-    pub(super) vm: Set,
-    pub(super) suspects: Set,
+    pub(super) vm: CallSet,
+    pub(super) suspects: CallSet,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     /// The call is not planned yet.
     #[default]
     Unused,
@@ -61,7 +61,7 @@ pub(super) enum Process {
 
 /// The content of an answer file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum AnswerContent {
     #[default]
     Unusable,
     Result,
@@ -80,7 +80,7 @@ pub(super) enum AnswerFile {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Call {
-    pub(super) kind: Kind,
+    pub(super) kind: CallKind,
     /// The run that makes it.
     pub(super) by: u8,
     /// True if the intent is in the journal.
@@ -91,7 +91,7 @@ pub(super) struct Call {
     pub(super) process: Process,
     /// True once the process became the CPI.
     pub(super) is_made: bool,
-    pub(super) content: Content,
+    pub(super) content: AnswerContent,
     /// True if a keeper published the outcome.
     pub(super) is_published: bool,
     /// True if the resource exists in the cloud.
@@ -126,9 +126,9 @@ pub(super) struct Run {
     /// True with `--forget-open-calls`.
     pub(super) forgets: bool,
     /// The open calls that it found and has not yet settled.
-    pub(super) open: Set,
+    pub(super) open: CallSet,
     /// The state as it read or wrote it last.
-    pub(super) view: Record,
+    pub(super) view: ModelRecord,
     /// True if another run has written the state since.
     pub(super) is_stale: bool,
     /// True if the run found its lease good before the next request.
@@ -145,12 +145,12 @@ pub(super) enum Owner {
 }
 
 /// The process that outlives a run on a shared state, with the calls whose outcome it still has to publish.
-pub(super) type Keeper = Option<Set>;
+pub(super) type Keeper = Option<CallSet>;
 
 /// The state of everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct World {
-    pub(super) record: Record,
+pub(super) struct ModelState {
+    pub(super) record: ModelRecord,
     pub(super) calls: [Call; CALLS],
     pub(super) runs: [Run; RUNS],
     pub(super) keepers: [Keeper; RUNS],
@@ -164,34 +164,36 @@ pub(super) struct World {
     pub(super) violated: Option<&'static str>,
 }
 
-impl Kind {
-    fn without_target(self) -> Kind {
+impl CallKind {
+    fn without_target(self) -> CallKind {
         match self {
-            Kind::Delete(_) => Kind::Delete(0),
+            CallKind::Delete(_) => CallKind::Delete(0),
             kind => kind,
         }
     }
 
     pub(super) fn target(self) -> Option<usize> {
         match self {
-            Kind::Delete(target) => Some(target.into()),
+            CallKind::Delete(target) => Some(target.into()),
             _ => None,
         }
     }
 }
 
-impl Record {
+impl ModelRecord {
     pub(super) fn names(self, call: usize) -> bool {
         self.vm.has(call) || self.suspects.has(call)
     }
 
     /// Applies the change that the result of a call means. The state refuses a second VM.
-    pub(super) fn after(self, kind: Kind, call: usize) -> Option<Record> {
-        let fits = |vm| self.vm == Set::default() || self.vm.has(vm);
+    pub(super) fn after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
+        let fits = |vm| self.vm == CallSet::default() || self.vm.has(vm);
         match kind {
-            Kind::Create => fits(call).then(|| Record { vm: self.vm.with(call), ..self }),
-            Kind::Delete(target) => fits(target.into()).then(|| Record { vm: Set::default(), ..self }),
-            Kind::Unused | Kind::Over => Some(self),
+            CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with(call), ..self }),
+            CallKind::Delete(target) => {
+                fits(target.into()).then(|| ModelRecord { vm: CallSet::default(), ..self })
+            }
+            CallKind::Unused | CallKind::Over => Some(self),
         }
     }
 }
@@ -227,10 +229,10 @@ impl Packed {
 
     fn add_call(&mut self, call: &Call) {
         let kind = match call.kind {
-            Kind::Unused => 0,
-            Kind::Create => 1,
-            Kind::Over => 2,
-            Kind::Delete(target) => 3 + target,
+            CallKind::Unused => 0,
+            CallKind::Create => 1,
+            CallKind::Over => 2,
+            CallKind::Delete(target) => 3 + target,
         };
         self.add(3, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
@@ -251,7 +253,7 @@ impl Packed {
             Phase::Ending => (7, 0, 0, 0),
             Phase::Concluding(call, outcome, step) => {
                 let outcome = match outcome {
-                    Outcome::NeverAsked => 0,
+                    Outcome::NeverStarted => 0,
                     Outcome::Answered => 1,
                     Outcome::Failed { made_nothing: false } => 2,
                     Outcome::Failed { made_nothing: true } => 3,
@@ -271,9 +273,9 @@ pub(super) fn small(number: usize) -> u8 {
     u8::try_from(number).unwrap()
 }
 
-impl World {
+impl ModelState {
     /// Exchanges the two runs, which makes no difference to any property.
-    pub(super) fn with_runs_swapped(mut self) -> World {
+    pub(super) fn with_runs_swapped(mut self) -> ModelState {
         self.runs.swap(0, 1);
         self.keepers.swap(0, 1);
         for (number, call) in self.calls.iter_mut().enumerate() {
@@ -292,7 +294,7 @@ impl World {
     }
 
     /// Numbers the calls anew, so that states which differ only in their numbers are mostly the same.
-    fn renumbered(mut self) -> World {
+    fn renumbered(mut self) -> ModelState {
         let mut order: [usize; CALLS] = std::array::from_fn(|number| number);
         order.sort_by_cached_key(|&number| {
             let mut packed = Packed::default();
@@ -304,9 +306,9 @@ impl World {
             packed.0
         });
         let new = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
-        let set = |set: &mut Set| {
+        let set = |set: &mut CallSet| {
             let members = (0..CALLS).filter(|&number| set.has(number));
-            *set = members.fold(Set::default(), |members, number| members.with(new(number)));
+            *set = members.fold(CallSet::default(), |members, number| members.with(new(number)));
         };
         let number = |number: &mut u8| *number = small(new((*number).into()));
         for run in &mut self.runs {
@@ -321,7 +323,7 @@ impl World {
         [&mut self.record.vm, &mut self.record.suspects].into_iter().for_each(set);
         self.keepers.iter_mut().flatten().for_each(set);
         for call in &mut self.calls {
-            if let Kind::Delete(target) = &mut call.kind {
+            if let CallKind::Delete(target) = &mut call.kind {
                 number(target);
             }
         }
@@ -374,7 +376,8 @@ impl World {
             if matches!(run.phase, Phase::Off | Phase::Fencing | Phase::Reading | Phase::Ending) {
                 *run = Run { phase: run.phase, forgets: run.forgets, ..Run::default() };
             }
-            let is_done = run.open == Set::default() && run.phase.has_read() && run.phase != Phase::Listing;
+            let is_done =
+                run.open == CallSet::default() && run.phase.has_read() && run.phase != Phase::Listing;
             if is_done || run.phase == Phase::Ending {
                 run.forgets = false;
             }
@@ -397,9 +400,10 @@ impl World {
             let Call { kind, is_alive, .. } = call;
             let is_target = |other: &Call| other.kind.target() == Some(number);
             let is_named = self.record.names(number) || self.runs.iter().any(|run| run.view.names(number));
-            let matters = is_alive || is_named || self.calls.iter().any(is_target) || kind == Kind::Unused;
+            let matters =
+                is_alive || is_named || self.calls.iter().any(is_target) || kind == CallKind::Unused;
             self.calls[number] =
-                Call { kind: if matters { kind } else { Kind::Over }, is_alive, ..Call::default() };
+                Call { kind: if matters { kind } else { CallKind::Over }, is_alive, ..Call::default() };
         }
     }
 }

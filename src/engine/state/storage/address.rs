@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_an_object_are_refused() {
+    fn rejects_urls_without_an_object_name() {
         for (url, part) in [
             ("s3://bucket", "no object"),
             ("s3://bucket/", "no object"),

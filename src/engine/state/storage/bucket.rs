@@ -13,9 +13,9 @@ use object_store::UpdateVersion;
 use parking_lot::Mutex;
 
 use super::lease::{Lease, Tenure};
-use super::objects::{Objects, Over, Written};
-use super::settings::Shared;
-use crate::state::lock::{Holder, Waiting};
+use super::objects::{Objects, WriteCondition, WriteOutcome};
+use super::settings::BucketSettings;
+use crate::state::lock::{HeldLockHandler, Holder};
 use base::Result;
 use base::encryption::Encryption;
 
@@ -30,7 +30,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn open(shared: &Shared) -> Result<Self> {
+    pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
         let objects = Arc::new(Objects::open(shared)?);
         Ok(Bucket { objects, known: Mutex::default(), tenure: Mutex::default() })
     }
@@ -42,20 +42,20 @@ impl Bucket {
     /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let found = self.objects.get(document)?;
-        self.know(document, found.as_ref().map(|object| object.version.clone()));
+        self.remember_version(document, found.as_ref().map(|object| object.version.clone()));
         Ok(found.map(|object| (object.bytes, object.written)))
     }
 
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         self.objects.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
-        let over = known.map_or(Over::Nothing, Over::This);
+        let over = known.map_or(WriteCondition::Nothing, WriteCondition::This);
         match self.objects.put(document, bytes, &over)? {
-            Written::Done(version) => {
-                self.know(document, Some(version));
+            WriteOutcome::Done(version) => {
+                self.remember_version(document, Some(version));
                 Ok(())
             }
-            Written::Conflict => Err(self.changed(document)),
+            WriteOutcome::Conflict => Err(self.changed(document)),
         }
     }
 
@@ -65,7 +65,7 @@ impl Bucket {
         if !self.objects.delete(document, known.as_ref())? {
             return Err(self.changed(document));
         }
-        self.know(document, None);
+        self.remember_version(document, None);
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Bucket {
         self.objects.list(folder)
     }
 
-    fn know(&self, document: &str, version: Option<UpdateVersion>) {
+    fn remember_version(&self, document: &str, version: Option<UpdateVersion>) {
         let mut known = self.known.lock();
         match version {
             Some(version) => known.insert(document.to_owned(), version),
@@ -93,7 +93,7 @@ impl Bucket {
         holder: &Holder,
         calls: &Path,
         encryption: &Encryption,
-        held: &mut Waiting<'_>,
+        held: &mut HeldLockHandler<'_>,
     ) -> Result<Lease> {
         let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
         *self.tenure() = Some(Arc::clone(lease.tenure()));
@@ -133,9 +133,9 @@ impl Bucket {
         tenure.map_or(Ok(()), |tenure| tenure.confirm())
     }
 
-    pub(super) fn prove_conditions(&self) -> Result<()> {
+    pub(super) fn verify_conditional_writes(&self) -> Result<()> {
         match &*self.tenure() {
-            Some(tenure) => tenure.prove_conditions(),
+            Some(tenure) => tenure.verify_conditional_writes(),
             None => Ok(()),
         }
     }

@@ -53,11 +53,11 @@ pub(super) async fn on_condition<T>(
 }
 
 /// The limit of a request that cleans up after a signal.
-const PARTING: Duration = Duration::from_secs(3);
+const CLEANUP_LIMIT: Duration = Duration::from_secs(3);
 
 /// The phase of a run that decides what a signal does to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SignalPhase {
     /// The run has written nothing but the lock. A signal ends requests.
     Reading,
     /// The run records what it did. Requests go on to their end or their limit.
@@ -75,7 +75,7 @@ thread_local! {
 #[derive(Clone)]
 pub(super) struct Interruption {
     interrupted: Interrupted,
-    phase: Arc<Mutex<Phase>>,
+    phase: Arc<Mutex<SignalPhase>>,
 }
 
 impl fmt::Debug for Interruption {
@@ -86,7 +86,7 @@ impl fmt::Debug for Interruption {
 
 impl Interruption {
     pub(super) fn new(interrupted: Interrupted) -> Self {
-        Interruption { interrupted, phase: Arc::new(Mutex::new(Phase::Reading)) }
+        Interruption { interrupted, phase: Arc::new(Mutex::new(SignalPhase::Reading)) }
     }
 
     /// Excludes the requests of this thread, which keeps the lease.
@@ -96,28 +96,28 @@ impl Interruption {
 
     /// Begins the phase in which a signal does not end requests.
     pub(super) fn begin_writing(&self) {
-        *self.phase.lock() = Phase::Writing;
+        *self.phase.lock() = SignalPhase::Writing;
     }
 
     /// Begins the last phase if a signal ends the run.
     pub(super) fn begin_cleaning_up(&self) {
         let mut phase = self.phase.lock();
-        if *phase == Phase::Reading && (self.interrupted)().is_err() {
-            *phase = Phase::CleaningUp;
+        if *phase == SignalPhase::Reading && (self.interrupted)().is_err() {
+            *phase = SignalPhase::CleaningUp;
         }
     }
 
     /// Fails if a signal came that ends the requests of this thread.
     pub(super) fn check(&self) -> Checked<()> {
         match *self.phase.lock() {
-            Phase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
+            SignalPhase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
             _ => Ok(()),
         }
     }
 
     /// Returns the limit of a request if it is shorter than the usual one.
     fn limit(&self) -> Option<Duration> {
-        (*self.phase.lock() == Phase::CleaningUp).then_some(PARTING)
+        (*self.phase.lock() == SignalPhase::CleaningUp).then_some(CLEANUP_LIMIT)
     }
 
     /// Returns true if a failed request is not sent again.
@@ -236,7 +236,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_servers_date_is_read() {
+    fn parses_the_date_header() {
         let date = http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         assert_eq!(date, SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777));
         assert_eq!(http_date("yesterday"), None);

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::lease::Lease;
-use super::objects::{Objects, Over};
-use super::settings::Shared;
-use crate::state::calls::{self, CallFiles, Progress, Watched};
+use super::objects::{Objects, WriteCondition};
+use super::settings::BucketSettings;
+use crate::state::calls::{self, CallFiles, ProcessProgress, WatchedCall};
 use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
@@ -26,14 +26,14 @@ use base::{Error, Result};
 const DONE: &[u8] = b"done";
 /// The time for which it tries to reach an unreachable bucket. The lease expires long before, but a published
 /// answer saves the next run a search.
-const INSISTENCE: Duration = Duration::from_secs(3600);
+const RETRY_PERIOD: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Objects {
-    /// Retries until it succeeds or until [`INSISTENCE`] is over. Errors such as a denied access are retried
-    /// only for the length of the lease, in which they may pass.
-    fn insist<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Errors such as a denied access are
+    /// retried only for the length of the lease, in which they may pass.
+    fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
         let begun = Instant::now();
@@ -43,7 +43,7 @@ impl Objects {
                 Err(error) => error,
             };
             let in_vain = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if begun.elapsed() > if in_vain { self.shared.lease } else { INSISTENCE } {
+            if begun.elapsed() > if in_vain { self.shared.lease } else { RETRY_PERIOD } {
                 return Err(error);
             }
             std::thread::sleep(PAUSE);
@@ -53,8 +53,8 @@ impl Objects {
 
 /// The instructions of the run, read from standard input.
 #[derive(Serialize, Deserialize)]
-struct Order {
-    shared: Shared,
+struct Instructions {
+    shared: BucketSettings,
     owner: Uuid,
     calls: PathBuf,
     encryption: Encryption,
@@ -71,7 +71,7 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn start(
         executable: &Path,
-        shared: &Shared,
+        shared: &BucketSettings,
         owner: Uuid,
         calls: &Path,
         encryption: &Encryption,
@@ -86,25 +86,29 @@ impl Keeper {
         let Some(mut order) = child.stdin.take() else {
             return Err(failed(std::io::Error::other("it has no standard input")));
         };
-        let told =
-            Order { shared: shared.clone(), owner, calls: calls.to_owned(), encryption: encryption.clone() };
-        let mut line = serde_json::to_vec(&told).map_err(|error| failed(error.into()))?;
+        let instructions = Instructions {
+            shared: shared.clone(),
+            owner,
+            calls: calls.to_owned(),
+            encryption: encryption.clone(),
+        };
+        let mut line = serde_json::to_vec(&instructions).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
         order.write_all(&line).map_err(failed)?;
         Ok(Keeper { child, order })
     }
 
     /// Ends the keeper, which has nothing to do.
-    pub(super) fn dismiss(mut self) {
+    pub(super) fn stop(mut self) {
         let _ = self.order.write_all(DONE);
         drop(self.order);
         let _ = self.child.wait();
     }
 
     /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call is pending.
-    pub(super) fn leave(mut self, calls: &Path) {
+    pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.order);
-        let pending = |call: &CallFiles| matches!(call.progress(), Ok(Progress::Pending));
+        let pending = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Pending));
         if calls::announced(calls).iter().any(pending) {
             return;
         }
@@ -116,14 +120,14 @@ impl Keeper {
 }
 
 /// Runs the keeper process. Standard input gives its instructions, and ends with the run.
-pub fn keep() -> Result<()> {
+pub fn run_keeper() -> Result<()> {
     let failed = |error| Error::io("reading the instructions of the keeper", error);
     // The end of the terminal must not reach this process. Fails if it already leads a session.
     let _ = rustix::process::setsid();
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line).map_err(failed)?;
-    let order: Order = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
+    let order: Instructions = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
     let mut rest = Vec::new();
     let _ = input.read_to_end(&mut rest);
     if rest == DONE {
@@ -133,7 +137,7 @@ pub fn keep() -> Result<()> {
     let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
     let objects = Arc::new(Objects::open(&order.shared)?);
     let lease = objects
-        .insist(|| Lease::inherit(&objects, order.owner, &order.calls))
+        .retry(|| Lease::inherit(&objects, order.owner, &order.calls))
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", objects.url("")), error))?;
     let mut kept = Ok(());
     for call in calls {
@@ -143,20 +147,20 @@ pub fn keep() -> Result<()> {
     match &kept {
         // The lease is given back once the outcome of all calls is known.
         Ok(()) => drop(lease),
-        Err(_) => lease.into_iter().for_each(Lease::let_run_out),
+        Err(_) => lease.into_iter().for_each(Lease::let_expire),
     }
     kept
 }
 
 /// Waits for the outcome of a call and copies it into the bucket.
-fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Result<()> {
+fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) -> Result<()> {
     let call = watched.files();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
         || match watched.progress().map_err(failed)? {
-            Some(Progress::NeverAsked) => Ok(Some((calls::UNASKED, Vec::new()))),
-            Some(Progress::Ended(bytes)) => Ok(Some((calls::ANSWER, bytes))),
-            Some(Progress::Pending) => Ok(None),
+            Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_MADE, Vec::new()))),
+            Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER, bytes))),
+            Some(ProcessProgress::Pending) => Ok(None),
             None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
@@ -169,19 +173,19 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &Watched) -> Res
             Ok(())
         },
     )?;
-    let bytes = encryption.seal(&bytes).map_err(failed)?;
+    let bytes = encryption.encrypt(&bytes).map_err(failed)?;
     let document = |kind| calls::document(call.request_id(), kind);
     objects
-        .insist(|| {
+        .retry(|| {
             // Another run may have settled the call meanwhile, and then an answer would stay forever. The
             // note that a call was never made may arrive before its announcement.
             if kind == calls::ANSWER && objects.get(&document(calls::INTENT))?.is_none() {
                 return Ok(());
             }
             // A conflict is fine: an existing document has the same content.
-            objects.put(&document(kind), &bytes, &Over::Nothing).map(drop)
+            objects.put(&document(kind), &bytes, &WriteCondition::Nothing).map(drop)
         })
         .map_err(failed)?;
-    call.is_published();
+    call.remove_announcement();
     Ok(())
 }

@@ -22,24 +22,24 @@ use uuid::Uuid;
 use super::LOCK;
 use super::http::Interruption;
 use super::keeper::Keeper;
-use super::objects::{Object, Objects, Over, Written};
-use crate::state::lock::{Holder, Waiting, in_use};
+use super::objects::{Object, Objects, WriteCondition, WriteOutcome};
+use crate::state::lock::{HeldLockHandler, Holder, in_use};
 use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
 
 /// An allowance for the dates of objects, which servers round to the second.
-const GRAIN: Duration = Duration::from_secs(2);
+const DATE_TOLERANCE: Duration = Duration::from_secs(2);
 /// The allowed lengths of a lease, in seconds. They also limit the length that an object states.
-pub(super) const LENGTHS: RangeInclusive<u64> = 3..=3600;
+pub(super) const LEASE_SECONDS: RangeInclusive<u64> = 3..=3600;
 
 /// The number of lease lengths after which a run that waits at a prompt gives its lease back: 10 minutes for
 /// the usual lease of a minute.
-const PATIENCE: u32 = 10;
+const PROMPT_LEASES: u32 = 10;
 
 /// The content of the object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Text {
+struct LeaseContent {
     #[serde(flatten)]
     holder: Holder,
     /// The unique id of this lease.
@@ -70,7 +70,7 @@ pub(super) struct Tenure {
     objects: Arc<Objects>,
     calls: PathBuf,
     encryption: Encryption,
-    terms: Mutex<Terms>,
+    terms: Mutex<TenureState>,
     /// Wakes the renewing thread.
     over: Condvar,
     keeper: Mutex<Option<Keeper>>,
@@ -79,8 +79,8 @@ pub(super) struct Tenure {
 }
 
 #[derive(Debug)]
-struct Terms {
-    text: Text,
+struct TenureState {
+    text: LeaseContent,
     version: UpdateVersion,
     /// The time until which the lease is valid, by [`uptime`].
     good_until: Duration,
@@ -97,42 +97,43 @@ impl Lease {
         holder: &Holder,
         calls: &Path,
         encryption: &Encryption,
-        held: &mut Waiting<'_>,
+        held: &mut HeldLockHandler<'_>,
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
-        let mut text = Text::new(holder, objects.shared.lease);
+        let mut text = LeaseContent::new(holder, objects.shared.lease);
         let mut looked = false;
         loop {
             let present = if looked { objects.get(LOCK).map_err(failed)? } else { None };
             looked = true;
             let over = match &present {
-                None => Over::Nothing,
+                None => WriteCondition::Nothing,
                 Some(object) => match remaining(object, objects.shared.lease) {
                     Some(left) => {
                         held(in_use_by(objects, object, left))?;
                         continue;
                     }
-                    None => Over::This(object.version.clone()),
+                    None => WriteCondition::This(object.version.clone()),
                 },
             };
             let begun = uptime();
             text.date();
             text.is_unfenced = call_rules::must_fence(present.is_some());
-            let Written::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
+            let WriteOutcome::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
                 continue;
             };
             let taken_over = present.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes),
                     "taking over a lease that ran out");
-                let text = serde_json::from_slice::<Text>(&object.bytes);
+                let text = serde_json::from_slice::<LeaseContent>(&object.bytes);
                 text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
             });
-            let good_until = begun + text.lasts();
-            let terms = Terms { text, version, good_until, lost: None, asking_since: None, over: false };
+            let good_until = begun + text.length();
+            let terms =
+                TenureState { text, version, good_until, lost: None, asking_since: None, over: false };
             let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
             let renewing = Some(tenure.renew_in_background().map_err(failed)?);
             let lease = Lease { tenure, renewing, taken_over };
-            lease.tenure.leave_behind()?;
+            lease.tenure.start_keeper()?;
             return Ok(lease);
         }
     }
@@ -142,12 +143,19 @@ impl Lease {
         // Only used to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
-        let text = serde_json::from_slice::<Text>(&object.bytes).ok().filter(|text| text.owner == owner);
+        let text =
+            serde_json::from_slice::<LeaseContent>(&object.bytes).ok().filter(|text| text.owner == owner);
         let Some(mut text) = text else { return Ok(None) };
         text.holder.command.push_str(" (ended; its CPI call still runs)");
         let version = object.version;
-        let terms =
-            Terms { text, version, good_until: Duration::ZERO, lost: None, asking_since: None, over: false };
+        let terms = TenureState {
+            text,
+            version,
+            good_until: Duration::ZERO,
+            lost: None,
+            asking_since: None,
+            over: false,
+        };
         let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
         // The first attempt may collide with a last renewal by the run itself.
         let _ = tenure.renew() || tenure.renew();
@@ -160,7 +168,7 @@ impl Lease {
     }
 
     /// Ends without giving the lease back, so that it expires.
-    pub(super) fn let_run_out(self) {
+    pub(super) fn let_expire(self) {
         self.tenure.terms().lost = Some("it is left to run out".to_owned());
     }
 }
@@ -177,22 +185,22 @@ impl Drop for Lease {
         let keeper = tenure.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.leave(&tenure.calls),
+            Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.hand_over(&tenure.calls),
             keeper => {
                 let may_give_back = call_rules::may_give_back(tenure.terms().text.is_unfenced);
-                let ours = tenure.terms().lost.is_none() && tenure.still_good() && may_give_back;
+                let ours = tenure.terms().lost.is_none() && tenure.is_valid() && may_give_back;
                 let version = tenure.terms().version.clone();
                 if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
                 }
-                keeper.into_iter().for_each(Keeper::dismiss);
+                keeper.into_iter().for_each(Keeper::stop);
             }
         }
     }
 }
 
 impl Tenure {
-    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, terms: Terms) -> Self {
+    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, terms: TenureState) -> Self {
         Tenure {
             objects: Arc::clone(objects),
             calls: calls.to_owned(),
@@ -204,19 +212,19 @@ impl Tenure {
         }
     }
 
-    fn terms(&self) -> MutexGuard<'_, Terms> {
+    fn terms(&self) -> MutexGuard<'_, TenureState> {
         self.terms.lock()
     }
 
     /// Returns true if no other run can have taken the lease yet, with some time to spare for the operation
     /// about to begin.
-    fn still_good(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let terms = self.terms();
-        uptime() + terms.text.lasts() / 6 < terms.good_until
+        uptime() + terms.text.length() / 6 < terms.good_until
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let good = self.still_good();
+        let good = self.is_valid();
         let terms = self.terms();
         let why = match &terms.lost {
             // The lease was given back.
@@ -252,7 +260,7 @@ impl Tenure {
 
     /// Starts the keeper, which takes over if this process is killed. It gives the lease back when the
     /// outcome of all announced calls is known.
-    fn leave_behind(&self) -> Result<()> {
+    fn start_keeper(&self) -> Result<()> {
         let shared = &self.objects.shared;
         let Some(executable) = &shared.executable else { return Ok(()) };
         let owner = self.terms().text.owner;
@@ -265,20 +273,24 @@ impl Tenure {
     /// that accepts every write cannot provide a lock.
     ///
     /// Called before the first effect of a run, so that a run without effects saves the requests.
-    pub(super) fn prove_conditions(&self) -> Result<()> {
+    pub(super) fn verify_conditional_writes(&self) -> Result<()> {
         let mut proven = self.proven.lock();
         if *proven {
             return Ok(());
         }
         let url = self.objects.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
-        for (over, condition) in [(Over::Nothing, "If-None-Match"), (Over::This(never), "If-Match")] {
-            let text = Text {
+        for (over, condition) in
+            [(WriteCondition::Nothing, "If-None-Match"), (WriteCondition::This(never), "If-Match")]
+        {
+            let text = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
                 ..self.terms().text.clone()
             };
             let written = self.objects.put(LOCK, &text.bytes(), &over);
-            if let Written::Done(_) = written.map_err(|error| Error::io(format!("trying '{url}'"), error))? {
+            if let WriteOutcome::Done(_) =
+                written.map_err(|error| Error::io(format!("trying '{url}'"), error))?
+            {
                 return Err(Error::environment(format!(
                     "the server ignored the condition {condition} and wrote '{url}', so the state cannot be \
                      locked there"
@@ -297,7 +309,7 @@ impl Tenure {
 
     fn keep_renewing(&self) {
         Interruption::exclude_this_thread();
-        let lasts = self.terms().text.lasts();
+        let lasts = self.terms().text.length();
         let mut pause = lasts / 3;
         loop {
             let mut terms = self.terms();
@@ -305,7 +317,7 @@ impl Tenure {
             if terms.over || terms.lost.is_some() {
                 return;
             }
-            let idle = terms.asking_since.is_some_and(|since| uptime() >= since + lasts * PATIENCE);
+            let idle = terms.asking_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
             drop(terms);
             if idle {
                 return self.give_back();
@@ -316,7 +328,7 @@ impl Tenure {
     }
 
     /// Notes that the run has written the state since it took over the lease.
-    pub(super) fn is_fenced(&self) {
+    pub(super) fn mark_fenced(&self) {
         self.terms().text.is_unfenced = false;
     }
 
@@ -329,11 +341,11 @@ impl Tenure {
     fn give_back(&self) {
         let (version, lasts) = {
             let terms = self.terms();
-            (terms.version.clone(), terms.text.lasts())
+            (terms.version.clone(), terms.text.length())
         };
-        let patience = base::text::duration(lasts * PATIENCE);
+        let timeout = base::text::duration(lasts * PROMPT_LEASES);
         self.terms().lost =
-            Some(format!("this run gave it back, because a question was not answered within {patience}"));
+            Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.objects.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
         }
@@ -348,14 +360,14 @@ impl Tenure {
             (terms.text.clone(), terms.version.clone())
         };
         let begun = uptime();
-        match self.objects.put(LOCK, &text.bytes(), &Over::This(version)) {
-            Ok(Written::Done(version)) => {
+        match self.objects.put(LOCK, &text.bytes(), &WriteCondition::This(version)) {
+            Ok(WriteOutcome::Done(version)) => {
                 let mut terms = self.terms();
                 terms.version = version;
-                terms.good_until = begun + text.lasts();
+                terms.good_until = begun + text.length();
                 true
             }
-            Ok(Written::Conflict) => {
+            Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.objects.get(LOCK) else { return false };
                 let held = held_by(text.owner, present.as_ref());
@@ -375,19 +387,26 @@ impl Tenure {
     }
 }
 
-impl Text {
+impl LeaseContent {
     fn new(holder: &Holder, lasts: Duration) -> Self {
         let (owner, lasts_seconds) = (Uuid::new_v4(), lasts.as_secs());
         let expires = String::new();
-        Text { holder: holder.clone(), owner, lasts_seconds, renewals: 0, expires, is_unfenced: false }
+        LeaseContent {
+            holder: holder.clone(),
+            owner,
+            lasts_seconds,
+            renewals: 0,
+            expires,
+            is_unfenced: false,
+        }
     }
 
     fn date(&mut self) {
-        self.expires = encoding::rfc3339(OffsetDateTime::now_utc() + self.lasts());
+        self.expires = encoding::rfc3339(OffsetDateTime::now_utc() + self.length());
     }
 
-    fn lasts(&self) -> Duration {
-        Duration::from_secs(self.lasts_seconds.clamp(*LENGTHS.start(), *LENGTHS.end()))
+    fn length(&self) -> Duration {
+        Duration::from_secs(self.lasts_seconds.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end()))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -399,7 +418,7 @@ impl Text {
 /// Checks that an object is the lease of this owner. The error says why it is not.
 fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("it was deleted".to_owned()) };
-    match serde_json::from_slice::<Text>(&object.bytes) {
+    match serde_json::from_slice::<LeaseContent>(&object.bytes) {
         Ok(text) if text.owner == owner => Ok(()),
         Ok(text) => Err(format!("{} has it now", text.holder)),
         Err(_) => Err("it was overwritten".to_owned()),
@@ -409,15 +428,15 @@ fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
 /// Returns the remaining time of a lease, or none if it has expired. Without a time from the server it never
 /// expires.
 fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
-    let text = serde_json::from_slice::<Text>(&object.bytes);
-    let lasts = text.map_or(usual, |text| text.lasts()) + GRAIN;
+    let text = serde_json::from_slice::<LeaseContent>(&object.bytes);
+    let lasts = text.map_or(usual, |text| text.length()) + DATE_TOLERANCE;
     let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
     let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
     lasts.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
-    let holder = serde_json::from_slice::<Text>(&object.bytes).ok().map(|text| text.holder);
+    let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|text| text.holder);
     let lock = objects.url(LOCK);
     in_use(
         holder.as_ref(),
@@ -453,8 +472,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_expires_by_the_servers_clock_and_its_own_length() {
-        let text = Text::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
+    fn lease_expires_by_server_time_and_its_length() {
+        let text = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
         let usual = Duration::from_secs(60);
         let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());
         assert_eq!(left(&text, Some(0)), Some(32));

@@ -28,12 +28,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 pub use address::Address;
-pub use keeper::keep;
+pub use keeper::run_keeper;
 pub(super) use lease::Lease;
-pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, Shared};
+pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
 
 use super::call_rules;
-use super::lock::{FileLock, HeldFile, Holder, Lock, Waiting};
+use super::lock::{FileLock, HeldLockFile, HeldLockHandler, Holder, StateLock};
 use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
 use bucket::Bucket;
@@ -52,7 +52,7 @@ struct Inner {
     apart: bool,
     encryption: Encryption,
     /// The lock file that this run holds, if the state is in a directory.
-    held: OnceLock<HeldFile>,
+    held: OnceLock<HeldLockFile>,
 }
 
 /// The kind of storage.
@@ -64,7 +64,7 @@ enum Backend {
 
 /// A document as it was read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ReadDocument {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
     /// Its stored form: plain or encrypted.
@@ -87,7 +87,7 @@ pub(super) const BACKUP: &str = ".bak";
 const LOCK: &str = ".lock";
 
 /// The suffixes of the files and folders beside a state, with their contents.
-pub const BESIDE: [(&str, &str); 4] = [
+pub const COMPANION_FILES: [(&str, &str); 4] = [
     (BACKUP, "The state before the last change"),
     (VERSIONS, "The states before each of the last 10 runs that changed it, a folder"),
     (JOURNAL, "The CPI calls in flight with their answers and logs, a folder"),
@@ -97,7 +97,7 @@ pub const BESIDE: [(&str, &str); 4] = [
 impl From<&Path> for Storage {
     /// Creates the storage of a state file, with the other documents beside it.
     fn from(state: &Path) -> Self {
-        Storage::beside(Directory::of(state))
+        Storage::in_directory(Directory::of(state))
     }
 }
 
@@ -108,7 +108,7 @@ impl std::fmt::Display for Storage {
 }
 
 impl Storage {
-    fn beside(directory: Directory) -> Self {
+    fn in_directory(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
         let (backend, held) = (Backend::Directory(directory), OnceLock::new());
         Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default(), held }))
@@ -117,10 +117,10 @@ impl Storage {
     /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so they write their
     /// answers into `calls` if encryption is on.
     #[must_use]
-    pub fn sealed(self, encryption: Encryption, calls: PathBuf) -> Self {
+    pub fn encrypted(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
             Backend::Directory(directory) => {
-                let apart = encryption.seals();
+                let apart = encryption.encrypts();
                 let calls = if apart { calls } else { directory.path(JOURNAL) };
                 let (backend, held) = (Backend::Directory(directory.clone()), OnceLock::new());
                 Storage(Arc::new(Inner { backend, calls, apart, encryption, held }))
@@ -130,7 +130,7 @@ impl Storage {
     }
 
     /// Opens the storage of a state in a bucket. CPI processes write their answers into `calls`.
-    pub fn shared(shared: &Shared, encryption: Encryption, calls: PathBuf) -> Result<Self> {
+    pub fn shared(shared: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
         let (backend, held) = (Backend::Bucket(Bucket::open(shared)?), OnceLock::new());
         Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption, held })))
     }
@@ -144,7 +144,7 @@ impl Storage {
                 let place = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Storage::beside(place).sealed(self.0.encryption.clone(), self.0.calls.clone()))
+                Ok(Storage::in_directory(place).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -190,7 +190,7 @@ impl Storage {
 
     /// Returns true if CPI processes write their answers outside the journal, where other machines cannot see
     /// them.
-    pub(super) fn answers_apart(&self) -> bool {
+    pub(super) fn answers_outside_journal(&self) -> bool {
         self.0.apart
     }
 
@@ -200,23 +200,27 @@ impl Storage {
     }
 
     /// Reads a document, if there is one.
-    pub(super) fn read(&self, document: &str) -> io::Result<Option<Found>> {
+    pub(super) fn read(&self, document: &str) -> io::Result<Option<ReadDocument>> {
         let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
-        found.bytes = self.0.encryption.open(found.bytes)?;
+        found.bytes = self.0.encryption.decrypt(found.bytes)?;
         Ok(Some(found))
     }
 
     /// Returns the stored form of the state, if there is one.
-    pub(super) fn kept(&self) -> io::Result<Option<StoredForm>> {
+    pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
         Ok(self.read_as_it_is("")?.map(|found| found.kept))
     }
 
-    fn read_as_it_is(&self, document: &str) -> io::Result<Option<Found>> {
+    fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
         let found = match &self.0.backend {
             Backend::Directory(directory) => directory.read(document),
             Backend::Bucket(bucket) => bucket.read(document),
         }?;
-        Ok(found.map(|(bytes, written)| Found { kept: self.0.encryption.kept(&bytes), bytes, written }))
+        Ok(found.map(|(bytes, written)| ReadDocument {
+            kept: self.0.encryption.stored_form(&bytes),
+            bytes,
+            written,
+        }))
     }
 
     /// Encrypts all documents for the present recipients, if the state is plain or encrypted for others.
@@ -225,11 +229,11 @@ impl Storage {
     /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
     /// The state is written last, so that the next run continues the work of a killed one. The caller must
     /// hold the lock.
-    pub(super) fn settle_sealing(&self, kept: Option<StoredForm>) -> Result<()> {
+    pub(super) fn reencrypt(&self, kept: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
-        let seals = self.0.encryption.seals();
+        let seals = self.0.encryption.encrypts();
         let plain = match kept {
-            Some(StoredForm::ToOthers | StoredForm::AsWanted) if !seals => {
+            Some(StoredForm::OtherRecipients | StoredForm::CurrentRecipients) if !seals => {
                 return Err(Error::usage(format!(
                     "the state '{self}' is encrypted, but this run has no recipients and would write it in \
                      plain text"
@@ -237,8 +241,8 @@ impl Storage {
                 .with_hint("pass its recipients with --encrypt-to, or set MONOPILE_ENCRYPT_TO"));
             }
             Some(StoredForm::Plain) if seals => true,
-            Some(StoredForm::ToOthers) => false,
-            Some(StoredForm::Plain | StoredForm::AsWanted) | None => return Ok(()),
+            Some(StoredForm::OtherRecipients) => false,
+            Some(StoredForm::Plain | StoredForm::CurrentRecipients) | None => return Ok(()),
         };
         let mut documents = vec![BACKUP.to_owned()];
         for folder in [JOURNAL, VERSIONS] {
@@ -259,10 +263,10 @@ impl Storage {
         documents.push(String::new());
         for document in documents {
             let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
-            if found.kept == StoredForm::AsWanted {
+            if found.kept == StoredForm::CurrentRecipients {
                 continue;
             }
-            match self.0.encryption.open(found.bytes) {
+            match self.0.encryption.decrypt(found.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
                 // An earlier version may be encrypted for other recipients only.
                 Err(error) if !document.is_empty() => {
@@ -278,7 +282,7 @@ impl Storage {
     /// Writes a new document, or replaces the one that was last read or written. Durable when this returns; a
     /// reader sees either the old or the new content.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
-        let bytes = self.0.encryption.seal(bytes)?;
+        let bytes = self.0.encryption.encrypt(bytes)?;
         match &self.0.backend {
             Backend::Directory(directory) => directory.write(document, &bytes),
             Backend::Bucket(bucket) => {
@@ -353,29 +357,29 @@ impl Storage {
 
     /// Takes the lock. While another run holds it, calls `held` with the error that names the holder, and
     /// tries again if `held` returns `Ok`.
-    pub(super) fn lock(&self, holder: &Holder, held: &mut Waiting<'_>) -> Result<Lock> {
+    pub(super) fn lock(&self, holder: &Holder, held: &mut HeldLockHandler<'_>) -> Result<StateLock> {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 directory.check()?;
                 let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, held)?;
                 // Each storage that is locked was resolved for that, so it is locked once.
                 let _ = self.0.held.set(lock.file());
-                Ok(Lock::File(lock))
+                Ok(StateLock::File(lock))
             }
             Backend::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
                 if call_rules::must_fence(lease.taken_over.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
-                    lease.tenure().is_fenced();
+                    lease.tenure().mark_fenced();
                 }
-                Ok(Lock::Lease(lease))
+                Ok(StateLock::Lease(lease))
             }
         }
     }
 
     /// Asks the operator. A run that has a lease gives it back if the answer takes long, and then does
     /// nothing more: this fails with the reason.
-    pub fn while_asking<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn while_prompting<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         let Backend::Bucket(bucket) = &self.0.backend else { return ask() };
         bucket.ask(true);
         let answer = ask();
@@ -389,7 +393,7 @@ impl Storage {
     /// directory is lost if its file was removed or replaced.
     pub fn check_lock(&self) -> Result<()> {
         match &self.0.backend {
-            Backend::Directory(_) => self.0.held.get().map_or(Ok(()), HeldFile::check),
+            Backend::Directory(_) => self.0.held.get().map_or(Ok(()), HeldLockFile::check),
             Backend::Bucket(bucket) => bucket.check_lease(),
         }
     }
@@ -407,10 +411,10 @@ impl Storage {
     }
 
     /// Checks, before the first effect of a run, that the server really provides a lock.
-    pub(super) fn prove_lock(&self) -> Result<()> {
+    pub(super) fn verify_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => Ok(()),
-            Backend::Bucket(bucket) => bucket.prove_conditions(),
+            Backend::Bucket(bucket) => bucket.verify_conditional_writes(),
         }
     }
 }

@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 
 use super::http::{Interruption, ServerTime, on_condition};
-use super::settings::Shared;
+use super::settings::BucketSettings;
 use base::{Error, Result};
 use net::http_client::SLICE;
 
@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 3;
 
 /// A bucket.
 pub(super) struct Objects {
-    pub(super) shared: Shared,
+    pub(super) shared: BucketSettings,
     store: Arc<dyn ObjectStore>,
     pub(super) interruption: Interruption,
 }
@@ -36,7 +36,7 @@ pub(super) struct Object {
 
 /// The condition of a write: the object that it replaces.
 #[derive(Debug, Clone)]
-pub(super) enum Over {
+pub(super) enum WriteCondition {
     /// No object: it must not exist yet.
     Nothing,
     /// Only this version.
@@ -44,7 +44,7 @@ pub(super) enum Over {
 }
 
 /// The outcome of a write.
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     Done(UpdateVersion),
     /// The object is not the expected one.
     Conflict,
@@ -57,7 +57,7 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    pub(super) fn open(shared: &Shared) -> Result<Self> {
+    pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
         let interruption = shared.interruption();
         let store = shared.store(&interruption)?;
         Ok(Objects { shared: shared.clone(), store, interruption })
@@ -90,23 +90,28 @@ impl Objects {
     }
 
     /// Writes an object if the condition holds.
-    pub(super) fn put(&self, document: &str, bytes: &[u8], over: &Over) -> io::Result<Written> {
+    pub(super) fn put(
+        &self,
+        document: &str,
+        bytes: &[u8],
+        over: &WriteCondition,
+    ) -> io::Result<WriteOutcome> {
         let path = self.path(document)?;
         let mode = match over {
-            Over::Nothing => PutMode::Create,
-            Over::This(version) => PutMode::Update(version.clone()),
+            WriteCondition::Nothing => PutMode::Create,
+            WriteCondition::This(version) => PutMode::Update(version.clone()),
         };
         let written = self.again("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             self.wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
         })?;
         match written {
-            Ok(result) => Ok(Written::Done(result.into())),
+            Ok(result) => Ok(WriteOutcome::Done(result.into())),
             // The conflict may be with an earlier attempt whose answer was lost.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(match self.get(document)? {
-                    Some(present) if present.bytes == bytes => Written::Done(present.version),
-                    _ => Written::Conflict,
+                    Some(present) if present.bytes == bytes => WriteOutcome::Done(present.version),
+                    _ => WriteOutcome::Conflict,
                 })
             }
             Err(error) => Err(self.failed("writing", document, &error)),
@@ -244,13 +249,13 @@ impl Objects {
 }
 
 /// A failure: its kind, its reason, and a hint.
-type Failure = (io::ErrorKind, String, &'static str);
+type FailureParts = (io::ErrorKind, String, &'static str);
 
-fn denied(advice: &'static str) -> Failure {
+fn denied(advice: &'static str) -> FailureParts {
     (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
 }
 
-fn unable() -> Failure {
+fn unable() -> FailureParts {
     (
         io::ErrorKind::Unsupported,
         "the server does not support conditional writes, so the state cannot be locked there".to_owned(),
@@ -280,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_a_server_are_shown_in_one_line() {
+    fn xml_errors_are_shown_on_one_line() {
         let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n \
             you</Message></Error>";
         assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");

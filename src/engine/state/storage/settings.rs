@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, Service};
 use super::http::{Interruption, Requests};
-use super::lease::LENGTHS;
+use super::lease::LEASE_SECONDS;
 use artifact::Interrupted;
 use base::redact::Redactor;
 use base::{Error, Result};
@@ -27,7 +27,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(60);
 
 /// The address of a state in a bucket, and the settings to reach it.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Shared {
+pub struct BucketSettings {
     pub(super) address: Address,
     /// The relevant environment variables, with credentials and proxies.
     variables: Vec<(String, String)>,
@@ -43,14 +43,14 @@ fn never_interrupted() -> Interrupted {
     Arc::new(|| Ok(()))
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for BucketSettings {
     // The variables hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Shared({})", self.address)
     }
 }
 
-impl Shared {
+impl BucketSettings {
     /// Creates the settings for `address` from the environment `variables`. Adds the secrets among them to
     /// the redactor.
     pub fn new(
@@ -70,7 +70,7 @@ impl Shared {
         });
         let variables = of_use.cloned().collect();
         let interrupted = never_interrupted();
-        let shared = Shared { address, variables, executable, lease: LEASE, interrupted };
+        let shared = BucketSettings { address, variables, executable, lease: LEASE, interrupted };
         shared.secrets().iter().for_each(|secret| redactor.add(secret));
         shared
     }
@@ -78,14 +78,17 @@ impl Shared {
     /// Sets the length of a lease without renewal, limited to between 3 seconds and an hour.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
-        let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
-        Shared { lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)), ..self }
+        let (shortest, longest) = (*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
+        BucketSettings {
+            lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)),
+            ..self
+        }
     }
 
     /// Sets the question whether a signal ends the run.
     #[must_use]
     pub fn with_interruption(self, interrupted: Interrupted) -> Self {
-        Shared { interrupted, ..self }
+        BucketSettings { interrupted, ..self }
     }
 
     /// Returns the reaction of a new client's requests to a signal.
@@ -296,14 +299,14 @@ mod tests {
         Interruption::new(never_interrupted())
     }
 
-    fn shared(url: &str, variables: &[(&str, &str)]) -> Shared {
+    fn shared(url: &str, variables: &[(&str, &str)]) -> BucketSettings {
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Shared::new(Address::parse(url).unwrap().unwrap(), &variables, None, &Redactor::default())
+        BucketSettings::new(Address::parse(url).unwrap().unwrap(), &variables, None, &Redactor::default())
     }
 
     #[test]
-    fn secrets_are_recognised_and_names_are_not() {
+    fn credentials_are_secret_and_names_are_not() {
         let shared = shared(
             "s3://b/k",
             &[
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_on_two_servers_are_two_states() {
+    fn same_bucket_on_two_servers_is_two_states() {
         let identity = |url: &str, name: &str, value: &str| shared(url, &[(name, value)]).identity();
         let account = |name: &str| identity("az://c/k", "AZURE_STORAGE_ACCOUNT_NAME", name);
         assert_ne!(account("production"), account("trial"));
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn each_service_is_set_up_from_its_own_variables() {
+    fn each_service_reads_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
         let store = shared("s3://bucket/k", &keys).store(&never()).unwrap();
         assert_eq!(store.to_string(), "AmazonS3(bucket)");

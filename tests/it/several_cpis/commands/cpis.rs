@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Script, Speaks};
+use crate::support::scripted::{Dialect, Script};
 
 #[test]
-fn every_cpi_says_what_it_is_or_why_not() {
+fn list_shows_info_or_error_of_every_cpi() {
     let clouds = Clouds::new();
     let listed = |json: &str| serde_json::from_str::<Value>(json).unwrap();
     let run = clouds.on("cpis", &["--json"]).success();
@@ -28,10 +28,15 @@ fn every_cpi_says_what_it_is_or_why_not() {
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
 
     // Unknown formats are no problem; a failing CPI is.
-    clouds.hello.script(Script::speaking(Speaks::NotImplemented(1)));
+    clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
     assert!(run.stdout.contains("foreign\tanything\t1\tunknown\t"), "{}", run.stdout);
-    clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, &format!("Broken::{SECRET}"), false));
+    clouds.hello.script(Script::speaking(Dialect::Local).fail(
+        "info",
+        9,
+        &format!("Broken::{SECRET}"),
+        false,
+    ));
     let run = clouds.on("cpis", &["--json"]).failure(1);
     let foreign = listed(&run.stdout)[3].clone();
     assert_eq!(

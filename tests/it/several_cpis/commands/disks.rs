@@ -11,7 +11,7 @@ fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
 }
 
 #[test]
-fn another_disk_takes_the_place_of_the_present_one_and_back() {
+fn attach_disk_swaps_disks_and_back() {
     let clouds = Clouds::new();
     assert_said(&clouds.on("delete-disk", &["disk-1"]).failure(3), "there is no state");
     clouds.create("z-east", &[]).success();

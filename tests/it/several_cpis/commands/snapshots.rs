@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::super::{Clouds, assert_said};
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 #[test]
-fn snapshots_are_of_the_cpi_of_their_disk() {
+fn snapshots_belong_to_the_cpi_of_their_disk() {
     let clouds = Clouds::new();
     clouds.on("take-snapshot", &[]).failure(3);
     // Each CPI has a disk, and there is no VM.
@@ -37,14 +37,14 @@ fn snapshots_are_of_the_cpi_of_their_disk() {
     );
 
     // The run is killed before the snapshot is on record. The next run records it and takes another one.
-    clouds.hello.script(Script::at(2, When::After));
+    clouds.hello.script(Script::at(2, Interruption::After));
     clouds.on("take-snapshot", &[&foreign]).failure(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
-    clouds.hello.script(Script::speaking(Speaks::Local));
+    clouds.hello.script(Script::speaking(Dialect::Local));
     clouds.on("take-snapshot", &[&foreign]).success();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
-    clouds.hello.script(Script::speaking(Speaks::Local).without("snapshot_disk", 0));
+    clouds.hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 0));
     clouds.on("take-snapshot", &[&foreign]).failure(1);
 
     assert_said(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).failure(3), "no snapshot");

@@ -1,13 +1,13 @@
 //! `upload-stemcell`, `stemcells`, `delete-stemcell`.
 
-use crate::support::process::Ending;
+use crate::support::process::WaitForEnd;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 const NAME: &str = "bosh-local-hello-go_agent/1.0";
 const UPLOAD: &str = "upload-stemcell";
@@ -18,9 +18,9 @@ fn counts(clouds: &Clouds) -> [usize; 4] {
 }
 
 #[test]
-fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
+fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     let clouds = Clouds::new();
-    clouds.hello.script(Script::speaking(Speaks::NotImplemented(0)));
+    clouds.hello.script(Script::speaking(Dialect::NotImplemented(0)));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_said(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
     assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
@@ -76,7 +76,7 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).failure(3);
     assert_said(&run, "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local");
     clouds.formats("vsphere-ova");
-    clouds.hello.script(Script::speaking(Speaks::Local));
+    clouds.hello.script(Script::speaking(Dialect::Local));
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).failure(3);
     for both in
         ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
@@ -99,14 +99,14 @@ fn a_stemcell_goes_to_every_cpi_that_takes_it_and_stays() {
 }
 
 #[test]
-fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
+fn uploads_run_in_parallel_and_fail_independently() {
     let clouds = Clouds::new();
     // The held call comes first.
     clouds.config(|text| {
         let (others, foreign) = text.split_once("- name: foreign").unwrap();
         format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())
     });
-    clouds.hello.script(Script::at(2, When::Hold));
+    clouds.hello.script(Script::at(2, Interruption::Hold));
     let mut run =
         clouds.command(UPLOAD, "z-east", &["hello/stemcell"]).stdout(Stdio::null()).spawn().unwrap();
     clouds.hello.wait_until_held();
@@ -120,7 +120,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     clouds.on("delete-stemcell", &[NAME]).success();
 
-    clouds.hello.script(Script::speaking(Speaks::Local).fail("create_stemcell", 1, "Quota", false));
+    clouds.hello.script(Script::speaking(Dialect::Local).fail("create_stemcell", 1, "Quota", false));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(1);
     assert_said(&run, "1 of 3 uploads failed; the others are on record");
     assert_eq!(clouds.list("stemcells").len(), 2);
@@ -130,7 +130,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     clouds.on("delete-stemcell", &[NAME]).success();
 
     // The run is killed before the stemcell is on record, and the next run finds it.
-    clouds.hello.script(Script::at(2, When::After));
+    clouds.hello.script(Script::at(2, Interruption::After));
     clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).failure(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
@@ -138,7 +138,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
     assert_said(&run, "is uploaded already");
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
     // The run is killed after the deletion, with the stemcell still on record.
-    clouds.hello.script(Script::at(2, When::After));
+    clouds.hello.script(Script::at(2, Interruption::After));
     clouds.on("delete-stemcell", &[NAME]).failure(-1);
     clouds.hello.wait_until_idle();
     clouds.on("delete-stemcell", &[NAME]).failure(3);
@@ -146,7 +146,7 @@ fn uploads_run_at_once_and_one_that_fails_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_deploy_uses_what_was_uploaded_and_deletes_nothing_of_it() {
+fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     let clouds = Clouds::new();
     clouds.on(UPLOAD, &["hello/stemcell"]).success();
     let uploaded = clouds.only("east", "stemcells");

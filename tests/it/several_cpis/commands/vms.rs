@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{Clouds, assert_said};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 impl Clouds {
     /// Creates an untracked VM in the cloud of the third CPI.
@@ -16,7 +16,7 @@ impl Clouds {
 }
 
 #[test]
-fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
+fn vm_known_to_the_third_cpi_only_is_deleted() {
     let clouds = Clouds::new();
     let image = clouds.hello.world.path("hello/stemcell/image");
     let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
@@ -33,17 +33,17 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
     }
     assert_eq!(clouds.hello.state(), before);
     // A CPI that does not answer stops the search, because it may have the VM.
-    clouds.hello.script(Script::speaking(Speaks::Local).fail("info", 9, "Down", false));
+    clouds.hello.script(Script::speaking(Dialect::Local).fail("info", 9, "Down", false));
     clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
 
     // A VM that cannot be deleted is on record from now on.
-    clouds.hello.script(Script::speaking(Speaks::Local).fail("delete_vm", 1, "Busy", false));
+    clouds.hello.script(Script::speaking(Dialect::Local).fail("delete_vm", 1, "Busy", false));
     assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
     assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
     clouds.hello.world.write("state.json", before.to_string());
 
-    clouds.hello.script(Script::speaking(Speaks::Version(1)));
+    clouds.hello.script(Script::speaking(Dialect::Version(1)));
     clouds.hello.requests();
     clouds.on("delete-vm", &[&vm, "-n"]).success();
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
@@ -51,12 +51,12 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
 
     // The run is killed after the deletion, with the VM still on record.
     let vm = clouds.stray_vm(&stemcell);
-    clouds.hello.script(Script::at(4, When::Before));
+    clouds.hello.script(Script::at(4, Interruption::Before));
     clouds.on("delete-vm", &[&vm]).failure(-1);
     clouds.hello.wait_until_idle();
     let marked = clouds.hello.known();
     assert!(marked.contains(&vm), "it is not forgotten: {marked}");
-    clouds.hello.script(Script::speaking(Speaks::Version(1)));
+    clouds.hello.script(Script::speaking(Dialect::Version(1)));
     clouds.on("delete-vm", &[&vm]).failure(3);
     assert!(!clouds.hello.known().contains(&vm));
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
@@ -65,7 +65,7 @@ fn a_vm_that_only_the_third_cpi_knows_is_found_and_deleted() {
 }
 
 #[test]
-fn the_vm_of_the_environment_makes_way_for_a_new_one() {
+fn deleted_vm_is_replaced_by_the_next_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);

@@ -17,7 +17,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
-use super::{CONFIG, Deed, NOT_IMPLEMENTED, Script, Speaks, UNSCRIPTED, When, in_cloud, script_in};
+use super::{
+    CONFIG, Dialect, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud, script_in,
+};
 use crate::support::MONOPILE;
 
 #[test]
@@ -77,33 +79,33 @@ fn serve(directory: &Path, mut output: File) {
     let deed = mine.next().map(|act| &act.deed);
     let point = match (call.script.point, deed) {
         (Some((at, when)), _) if at == number => Some(when),
-        (_, Some(Deed::Interrupt(when))) => Some(*when),
+        (_, Some(Reaction::Interrupt(when))) => Some(*when),
         _ => None,
     };
     match point {
-        Some(When::Before) => call.kill_caller(),
-        Some(When::Slow) => {
+        Some(Interruption::Before) => call.kill_caller(),
+        Some(Interruption::Slow) => {
             call.kill_caller();
             std::thread::sleep(Duration::from_secs(1));
         }
-        Some(When::Lost) => return call.kill_caller(),
-        Some(When::Hold) => call.hold(),
-        Some(When::DieBefore) => die(),
+        Some(Interruption::Lost) => return call.kill_caller(),
+        Some(Interruption::Hold) => call.hold(),
+        Some(Interruption::DieBefore) => die(),
         _ => {}
     }
     match deed {
-        Some(Deed::Fail { error_type, message, ok_to_retry }) => {
+        Some(Reaction::Fail { error_type, message, ok_to_retry }) => {
             let failure = failure(error_type, message, *ok_to_retry).to_string();
             output.write_all(failure.as_bytes()).unwrap();
         }
-        Some(Deed::Instead(command)) => become_shell(command, &call.text, output),
-        Some(Deed::After(command)) => become_shell(command, &call.make(None), output),
-        Some(Deed::Interrupt(_)) | None => {
+        Some(Reaction::Instead(command)) => become_shell(command, &call.text, output),
+        Some(Reaction::After(command)) => become_shell(command, &call.make(None), output),
+        Some(Reaction::Interrupt(_)) | None => {
             let answer = call.make(point);
             output.write_all(answer.as_bytes()).unwrap();
         }
     }
-    if point == Some(When::After) {
+    if point == Some(Interruption::After) {
         call.kill_caller();
     }
 }
@@ -126,10 +128,10 @@ impl Call<'_> {
     }
 
     /// Makes the call, and records what it created and deleted.
-    fn make(&self, point: Option<When>) -> String {
+    fn make(&self, point: Option<Interruption>) -> String {
         let before = in_cloud(self.directory);
         let answer = match self.script.speaks {
-            Speaks::Local => self.local(&self.text, point),
+            Dialect::Local => self.local(&self.text, point),
             _ if self.method == "info" => self.info(),
             speaks => self.translated(speaks, point),
         };
@@ -144,8 +146,8 @@ impl Call<'_> {
         let lines: String = changed.map(|cid| format!("{deed} {cid} {request_id}\n")).collect();
         append(&self.directory.join("ledger"), &lines);
         match point {
-            Some(When::DieDuring | When::DieAfter) => die(),
-            Some(When::HoldDone) => self.hold(),
+            Some(Interruption::DieDuring | Interruption::DieAfter) => die(),
+            Some(Interruption::HoldDone) => self.hold(),
             _ => {}
         }
         answer
@@ -163,18 +165,20 @@ impl Call<'_> {
     fn info(&self) -> String {
         let formats = json!(["local-directory", "local"]);
         match self.script.speaks {
-            Speaks::NotImplemented(dialect) => {
+            Dialect::NotImplemented(dialect) => {
                 let (error_type, message) = NOT_IMPLEMENTED[dialect];
                 failure(error_type, &message.replace("METHOD", "info"), false).to_string()
             }
-            Speaks::Version(version) => success(json!({"stemcell_formats": formats, "api_version": version})),
+            Dialect::Version(version) => {
+                success(json!({"stemcell_formats": formats, "api_version": version}))
+            }
             _ => success(json!({"stemcell_formats": formats})),
         }
     }
 
     /// Makes the call in the dialect of the local CPI under the contract in force, and answers like a CPI of
     /// the script's version.
-    fn translated(&self, speaks: Speaks, point: Option<When>) -> String {
+    fn translated(&self, speaks: Dialect, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
         let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
             let message = format!("api_version {version} is not spoken here");
@@ -186,7 +190,7 @@ impl Call<'_> {
             request["arguments"].as_array_mut().unwrap().truncate(2);
         }
         let answer = self.local(&request.to_string(), point);
-        if point == Some(When::DieDuring) {
+        if point == Some(Interruption::DieDuring) {
             return answer;
         }
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
@@ -214,7 +218,7 @@ impl Call<'_> {
         }
     }
 
-    fn local(&self, request: &str, point: Option<When>) -> String {
+    fn local(&self, request: &str, point: Option<Interruption>) -> String {
         let mut request = request.to_owned();
         if self.script.config != CONFIG && !self.request.is_null() {
             // A property of the manifest would outweigh the configuration.
@@ -231,11 +235,11 @@ impl Call<'_> {
             .unwrap();
         local.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
         match point {
-            Some(When::During) => {
+            Some(Interruption::During) => {
                 std::thread::sleep(Duration::from_millis(10));
                 self.kill_caller();
             }
-            Some(When::DieDuring) => {
+            Some(Interruption::DieDuring) => {
                 std::thread::sleep(Duration::from_millis(10));
                 local.kill().unwrap();
             }

@@ -29,13 +29,13 @@ use super::hello::Hello;
 
 /// The configuration of the local CPI.
 const CONFIG: &str = "local.json";
-/// With this variable, a call follows no script and counts as none. Commands of a [`Deed`] use it to make the
-/// call later.
+/// With this variable, a call follows no script and counts as none. Commands of a [`Reaction`] use it to make
+/// the call later.
 pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
 
 /// The dialect of the CPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Speaks {
+pub(crate) enum Dialect {
     /// The local CPI's own dialect, without translation.
     Local,
     /// `info` answers without `api_version`.
@@ -53,20 +53,20 @@ pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
     ("InvalidCall", "Method is not known, got 'METHOD'"),
 ];
 
-impl Speaks {
+impl Dialect {
     /// Returns the `api_version` that it stands for.
     pub(crate) fn version(self) -> u32 {
         match self {
-            Speaks::Local => 2,
-            Speaks::Nothing | Speaks::NotImplemented(_) => 1,
-            Speaks::Version(version) => version,
+            Dialect::Local => 2,
+            Dialect::Nothing | Dialect::NotImplemented(_) => 1,
+            Dialect::Version(version) => version,
         }
     }
 }
 
 /// The moment at which the caller is killed, or another interruption of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum When {
+pub(crate) enum Interruption {
     /// Kills the caller before the call has an effect; the call goes on.
     Before,
     /// Like `Before`, but the call takes a second longer, so that the next run meets it.
@@ -91,7 +91,7 @@ pub(crate) enum When {
 
 /// The script's action on a call. Commands run in bash; their output and exit code are those of the CPI.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Deed {
+pub(crate) enum Reaction {
     /// Makes the call, and passes its answer to this command.
     After(String),
     /// Passes the request to this command in place of the call.
@@ -99,42 +99,42 @@ pub(crate) enum Deed {
     /// Fails without making the call.
     Fail { error_type: String, message: String, ok_to_retry: bool },
     /// Interrupts the call.
-    Interrupt(When),
+    Interrupt(Interruption),
 }
 
 /// One entry of a script.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Act {
+struct ScriptEntry {
     method: String,
     /// The first and last call of the method that it applies to, from 1.
     calls: (usize, usize),
-    deed: Deed,
+    deed: Reaction,
 }
 
 /// The script of the CPI until the next one is set. Calls are counted from that moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Script {
-    speaks: Speaks,
-    acts: Vec<Act>,
+    speaks: Dialect,
+    acts: Vec<ScriptEntry>,
     /// The number of the interrupted call among all calls, from 1, and the interruption.
-    point: Option<(usize, When)>,
+    point: Option<(usize, Interruption)>,
     /// The configuration of the local CPI.
     config: String,
 }
 
 impl Script {
     /// Creates a script without actions in this dialect.
-    pub(crate) fn speaking(speaks: Speaks) -> Script {
+    pub(crate) fn speaking(speaks: Dialect) -> Script {
         Script { speaks, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
     }
 
     /// Creates a script in the local CPI's dialect that interrupts this call.
-    pub(crate) fn at(number: usize, when: When) -> Script {
-        Script::speaking(Speaks::Local).stopped_at(number, when)
+    pub(crate) fn at(number: usize, when: Interruption) -> Script {
+        Script::speaking(Dialect::Local).stopped_at(number, when)
     }
 
     /// Interrupts this call.
-    pub(crate) fn stopped_at(self, number: usize, when: When) -> Script {
+    pub(crate) fn stopped_at(self, number: usize, when: Interruption) -> Script {
         Script { point: Some((number, when)), ..self }
     }
 
@@ -144,32 +144,32 @@ impl Script {
     }
 
     /// Changes the dialect.
-    pub(crate) fn in_dialect(self, speaks: Speaks) -> Script {
+    pub(crate) fn in_dialect(self, speaks: Dialect) -> Script {
         Script { speaks, ..self }
     }
 
     /// Applies the action to the first `count` calls of a method.
-    pub(crate) fn first(self, method: &str, count: usize, deed: Deed) -> Script {
+    pub(crate) fn first(self, method: &str, count: usize, deed: Reaction) -> Script {
         self.on(method, (1, count), deed)
     }
 
     /// Applies the action to the calls of a method with these numbers, from 1.
-    pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Deed) -> Script {
-        self.acts.push(Act { method: method.to_owned(), calls, deed });
+    pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Reaction) -> Script {
+        self.acts.push(ScriptEntry { method: method.to_owned(), calls, deed });
         self
     }
 
     /// Makes the first `count` calls of a method fail with this error type.
     pub(crate) fn fail(self, method: &str, count: usize, error_type: &str, ok_to_retry: bool) -> Script {
         let message = format!("{method} failed as the script says");
-        self.first(method, count, Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry })
+        self.first(method, count, Reaction::Fail { error_type: error_type.to_owned(), message, ok_to_retry })
     }
 
     /// Makes a method unimplemented, with an error of [`NOT_IMPLEMENTED`].
     pub(crate) fn without(self, method: &str, dialect: usize) -> Script {
         let (error_type, message) = NOT_IMPLEMENTED[dialect];
         let message = message.replace("METHOD", method);
-        let deed = Deed::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
+        let deed = Reaction::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
         self.first(method, usize::MAX, deed)
     }
 }
@@ -202,14 +202,14 @@ impl Hello {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
         }
         self.world.write(format!("answers/{method}.{when}"), answer);
-        let mut script = Script::speaking(Speaks::Local);
+        let mut script = Script::speaking(Dialect::Local);
         for entry in std::fs::read_dir(self.world.path("answers")).unwrap() {
             let path = entry.unwrap().path();
             let method = path.file_stem().unwrap().to_str().unwrap();
             let command = format!("cat '{}'", path.display());
             let deed = match path.extension().is_some_and(|when| when == "after") {
-                true => Deed::After(command),
-                false => Deed::Instead(command),
+                true => Reaction::After(command),
+                false => Reaction::Instead(command),
             };
             script = script.first(method, usize::MAX, deed);
         }
@@ -219,7 +219,7 @@ impl Hello {
     /// Makes the CPI answer normally again.
     pub(crate) fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
-        self.script(Script::speaking(Speaks::Local));
+        self.script(Script::speaking(Dialect::Local));
     }
 
     /// Returns the number of calls of a method since the script was set; `""` counts all methods.
@@ -358,6 +358,6 @@ fn in_cloud(directory: &Path) -> BTreeSet<String> {
 fn script_in(directory: &Path) -> Script {
     match std::fs::read(directory.join("script.json")) {
         Ok(text) => serde_json::from_slice(&text).unwrap(),
-        Err(_) => Script::speaking(Speaks::Local),
+        Err(_) => Script::speaking(Dialect::Local),
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::ironic::storage::{Export, Iscsi, Login, spawn};
 use crate::ironic::volume::Volume;
 use base::files::durable;
@@ -104,7 +104,7 @@ impl Lio {
     pub(super) fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
-            Failure::cloud(format!(
+            CpiFailure::cloud(format!(
                 "storage.portals must be IP addresses of this machine with a port, not names: {}",
                 portals.join(", ").escape_debug()
             ))
@@ -124,7 +124,7 @@ impl Lio {
         let (state, errors) = self.targetcli(&what, &commands, None)?;
         let left = state.target(&target).is_some()
             || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
-        if left { Err(Failure::cloud(format!("{what} failed: targetcli: {errors}"))) } else { Ok(()) }
+        if left { Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}"))) } else { Ok(()) }
     }
 
     /// Exports a volume that is not exported, and checks the result.
@@ -157,7 +157,7 @@ impl Lio {
         }
         let (state, errors) = self.targetcli(&what, &commands, Some(login))?;
         if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
-            return Err(Failure::cloud(format!("{what} failed: targetcli: {errors}")));
+            return Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}")));
         }
         let ways = self.portals.len();
         Ok(Export::Iscsi(Iscsi {
@@ -220,7 +220,7 @@ impl Lio {
             Ok(state) => Ok((state, joined(&errors))),
             Err(problem) => {
                 errors.push(problem);
-                Err(Failure::cloud(format!("{what} failed: targetcli: {}", joined(&errors))))
+                Err(CpiFailure::cloud(format!("{what} failed: targetcli: {}", joined(&errors))))
             }
         }
     }
@@ -228,7 +228,7 @@ impl Lio {
     /// Runs targetcli with these commands and a save after them. Returns its output, whatever its exit
     /// status.
     fn shell(&self, what: &str, commands: &[String]) -> Outcome<Output> {
-        let io = |error| Failure::io(what, error);
+        let io = |error| CpiFailure::io(what, error);
         // Only the owner can read the directory: the script contains the login.
         let scratch = tempfile::tempdir().map_err(io)?;
         let script = scratch.path().join("script");
@@ -355,7 +355,7 @@ mod tests {
     const EMPTY: &str = r#"{"storage_objects": [], "targets": []}"#;
 
     #[test]
-    fn a_save_that_fails_or_is_not_confirmed_is_repeated_once() {
+    fn failed_or_unconfirmed_save_is_retried_once() {
         let volume = Volume::new(VolumeKind::Disk);
         for (first, asked) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_not_saved_is_an_error() {
+    fn unsaved_configuration_is_an_error() {
         for (script, words) in [
             ("echo 'Error: busy' >&2", "targetcli: Error: busy; it did not confirm `saveconfig`"),
             ("echo 'OSError: full' >&2; exit 1", "OSError: full; it ended with exit status: 1"),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_is_compared_with_the_saved_configuration_and_errors_hide_the_password() {
+    fn export_is_verified_and_errors_hide_the_password() {
         let volume = Volume::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
         let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use self::lio::Lio;
 use self::volumes::Volumes;
 use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::Volume;
 
@@ -64,7 +64,7 @@ impl Lvm {
             Ok(file)
         };
         let file =
-            lock().map_err(|error| Failure::io(format_args!("locking '{}'", path.display()), error))?;
+            lock().map_err(|error| CpiFailure::io(format_args!("locking '{}'", path.display()), error))?;
         for left in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL)) {
             self.volumes.remove(left)?;
         }
@@ -81,7 +81,7 @@ impl Storage for Lvm {
     fn import(&self, volume: &Volume, image: &Path) -> Outcome<()> {
         let _lock = self.lock()?;
         let what = format!("importing '{}'", image.display());
-        let size = std::fs::metadata(image).map_err(|error| Failure::io(&what, error))?.len();
+        let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&what, error))?.len();
         let (name, partial) = (volume.to_string(), format!("{volume}{PARTIAL}"));
         self.volumes.create(&partial, size.div_ceil(1 << 20))?;
         let mut dd = Command::new("dd");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cpi::failure::{Failure, Outcome};
+use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::ironic::storage::run;
 
 /// The volumes of one volume group.
@@ -22,7 +22,7 @@ impl Volumes {
         };
         match is_name(&group) && is_name(&pool) {
             true => Ok(Volumes { group, pool }),
-            false => Err(Failure::cloud(format!(
+            false => Err(CpiFailure::cloud(format!(
                 "storage.volume_group and storage.thin_pool must be valid names of LVM (lvm(8)), not '{}' \
                     and '{}'",
                 group.escape_debug(),
@@ -56,7 +56,9 @@ impl Volumes {
         let columns = ["--options", "lv_name,lv_size", &self.group];
         let text = self.lvm("lvs", &what, &[&shape[..], &columns].concat())?;
         parse(&text).ok_or_else(|| {
-            Failure::cloud(format!("{what} failed: the output of lvs is not lines of name and size in bytes"))
+            CpiFailure::cloud(format!(
+                "{what} failed: the output of lvs is not lines of name and size in bytes"
+            ))
         })
     }
 
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lvm_refuses_are_errors() {
+    fn names_that_lvm_rejects_are_errors() {
         let new = |group: &str, pool: &str| Volumes::new(group.to_owned(), pool.to_owned()).is_ok();
         assert!(new("vg0", "thin.pool_1"));
         for bad in ["", "-f", "../x", "a b", "a/b", "--config=x"] {

@@ -181,13 +181,13 @@ fn here_document(line: &str) -> Option<String> {
 
 /// A command of a line.
 #[derive(Default)]
-struct Command {
+struct ShellCommand {
     words: Vec<String>,
     /// True if it runs only when a test succeeds or another command fails.
     conditional: bool,
 }
 
-impl Command {
+impl ShellCommand {
     fn is_test(&self) -> bool {
         matches!(self.words.first().map(String::as_str), Some("[" | "[[" | "test" | "!" | "grep"))
     }
@@ -195,9 +195,9 @@ impl Command {
 
 /// Splits a line into commands. Quoted text belongs to its word, and the content of `$(…)` counts as separate
 /// commands, which is accurate enough here.
-fn commands(line: &str) -> Vec<Command> {
+fn commands(line: &str) -> Vec<ShellCommand> {
     let mut commands = Vec::new();
-    let mut command = Command::default();
+    let mut command = ShellCommand::default();
     let mut word = String::new();
     let mut quote = None;
     let mut chars = line.chars().peekable();
@@ -235,7 +235,7 @@ fn commands(line: &str) -> Vec<Command> {
     commands
 }
 
-fn end_word(word: &mut String, command: &mut Command) {
+fn end_word(word: &mut String, command: &mut ShellCommand) {
     if !word.is_empty() {
         command.words.push(std::mem::take(word));
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn plainly_run_tools_are_found() {
+    fn finds_tools_run_as_plain_commands() {
         for (script, expected) in [
             (
                 "set -e\ntar xzf x.tgz\ncd x\n./configure --prefix=$BOSH_INSTALL_TARGET\nmake -j4\nmake \
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn other_uses_are_left_to_the_script() {
+    fn ignores_tools_in_other_contexts() {
         for script in [
             "# make\necho make gcc",
             "echo 'first; make'",

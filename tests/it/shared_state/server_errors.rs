@@ -11,7 +11,7 @@ use super::{LOCK, foreign};
 use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
-use crate::support::process::{Ending, until};
+use crate::support::process::{WaitForEnd, until};
 
 /// A server before the bucket's own. `answer` turns each request into an answer; it gets the number of
 /// earlier requests and the bucket's answer.
@@ -32,7 +32,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_passes_is_waited_for() {
+fn transient_errors_are_retried() {
     let mut hello = Hello::new();
     // Every third request is rejected, and every seventh loses its answer.
     let (server, bucket) = front(&Bucket::new(), |before, forward| match before {
@@ -51,7 +51,7 @@ fn what_passes_is_waited_for() {
 }
 
 #[test]
-fn what_does_not_pass_is_told_and_nothing_was_done() {
+fn permanent_errors_are_reported_before_any_effect() {
     let mut hello = Hello::new();
     let direct = hello.share();
     for (status, code, parts) in [
@@ -75,7 +75,7 @@ fn what_does_not_pass_is_told_and_nothing_was_done() {
 }
 
 #[test]
-fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
+fn server_that_ignores_conditions_is_rejected() {
     for ignored in ["if-match", "if-none-match"] {
         let mut hello = Hello::new();
         let direct = hello.share();
@@ -92,7 +92,7 @@ fn a_server_that_ignores_conditions_is_found_out_before_the_first_effect() {
 }
 
 #[test]
-fn a_lease_that_was_taken_over_is_left_to_lapse_if_the_state_cannot_be_written() {
+fn unfenced_lease_expires_if_the_state_cannot_be_written() {
     let mut hello = Hello::new();
     let direct = hello.share_in(Bucket { lease: "6s", ..Bucket::new() });
     hello.create(&[]).success();
@@ -120,7 +120,7 @@ fn a_lease_that_was_taken_over_is_left_to_lapse_if_the_state_cannot_be_written()
 }
 
 #[test]
-fn a_removal_that_arrives_late_does_not_remove_the_next_lock() {
+fn late_deletion_does_not_remove_the_next_lock() {
     for service in [Service::S3, Service::Google] {
         let mut hello = Hello::new();
         let direct = hello.share_in(Bucket::of(service));
@@ -160,7 +160,7 @@ fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_a_bucket() {
+fn signal_ends_the_wait_for_a_bucket() {
     let mut hello = Hello::new();
     let direct = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     for stalled in 0..3 {

@@ -3,7 +3,7 @@
 use yaml::Node;
 
 /// Returns the kind of a node with its article: `a string`, `an integer`.
-pub fn a_kind(node: &Node) -> String {
+pub fn kind_with_article(node: &Node) -> String {
     let kind = node.kind();
     match kind {
         "null" => "null".to_owned(),

@@ -11,11 +11,11 @@ use base::Result;
 use base::events::Stage;
 use erb::{Mode, ModeRenderer, Renderer};
 use manifest::deployment::{CloudProvider, CpiSource, ReleaseRef};
-use manifest::{CpiConfig, Deployment, Inputs, Loaded};
+use manifest::{CpiConfig, Deployment, Inputs, LoadedManifest};
 
 /// The inputs from which CPIs are found, borrowed.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct CpiInputs<'a> {
     /// The section `cloud_provider`, which defines the default CPI.
     pub(crate) provider: &'a CloudProvider,
     /// The CPI config, if there is one.
@@ -30,9 +30,9 @@ pub(crate) struct Parts<'a> {
     pub(crate) renderer: &'a dyn Renderer,
 }
 
-/// The owner of [`Parts`], for commands that need nothing else of the manifest. It opens only the releases of
-/// CPIs, so that other releases may be missing.
-pub(crate) struct OwnedParts {
+/// The owner of [`CpiInputs`], for commands that need nothing else of the manifest. It opens only the
+/// releases of CPIs, so that other releases may be missing.
+pub(crate) struct OwnedCpiInputs {
     pub(crate) provider: CloudProvider,
     pub(crate) config: Option<CpiConfig>,
     deployment: String,
@@ -41,19 +41,19 @@ pub(crate) struct OwnedParts {
     renderer: ModeRenderer,
 }
 
-impl OwnedParts {
+impl OwnedCpiInputs {
     /// Reads the CPI sections of the manifest and opens the releases of CPIs.
     pub(crate) fn open(
         environment: &Environment,
         inputs: &Inputs,
         templates: Mode,
-        loaded: &Loaded,
+        loaded: &LoadedManifest,
         stage: &Stage,
     ) -> Result<Self> {
         let provider = loaded.provider()?;
         let config = loaded.cpis()?;
         let releases = releases(environment, inputs, loaded, (&provider, config.as_ref()), stage)?;
-        Ok(OwnedParts {
+        Ok(OwnedCpiInputs {
             provider,
             config,
             deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),
@@ -63,8 +63,8 @@ impl OwnedParts {
         })
     }
 
-    pub(crate) fn parts(&self) -> Parts<'_> {
-        Parts {
+    pub(crate) fn parts(&self) -> CpiInputs<'_> {
+        CpiInputs {
             provider: &self.provider,
             config: self.config.as_ref(),
             deployment: &self.deployment,
@@ -80,7 +80,7 @@ impl OwnedParts {
 fn releases(
     environment: &Environment,
     inputs: &Inputs,
-    loaded: &Loaded,
+    loaded: &LoadedManifest,
     (provider, config): (&CloudProvider, Option<&CpiConfig>),
     stage: &Stage,
 ) -> Result<Vec<Release>> {

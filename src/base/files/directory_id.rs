@@ -11,7 +11,7 @@ pub const PLACE_ID: &str = "id";
 const LIMIT: u64 = 256;
 
 /// Returns the id of a directory, if it has one.
-pub fn place_id(root: &Path) -> io::Result<Option<String>> {
+pub fn directory_id(root: &Path) -> io::Result<Option<String>> {
     let file = match fs::File::open(root.join(PLACE_ID)) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -27,26 +27,26 @@ enum Line {
 
 /// The diary of one run.
 #[derive(Debug)]
-pub(super) struct Diary {
+pub(super) struct LeftoverLog {
     file: Locked,
     path: PathBuf,
 }
 
 /// Leftovers of earlier runs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Earlier {
+pub(super) struct Leftovers {
     /// Resources that were not deleted.
     pub(super) resources: Vec<Resource>,
     /// Calls without an answer: method and request id.
     pub(super) unanswered: Vec<(String, String)>,
 }
 
-impl Diary {
+impl LeftoverLog {
     /// Begins a diary in `directory`, and takes over those of ended runs of the same CPI.
-    pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Earlier)> {
+    pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
         let failed = |error| Error::io(format!("writing notes below '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let mut earlier = Earlier::default();
+        let mut earlier = Leftovers::default();
         let mut read = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -60,32 +60,32 @@ impl Diary {
         let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
         let file = Locked::from(file.map_err(failed)?);
         file.lock().map_err(failed)?;
-        let mut diary = Diary { file, path };
-        diary.line(&Line::Begun { cpi: cpi.to_owned() })?;
+        let mut leftover_log = LeftoverLog { file, path };
+        leftover_log.line(&Line::Begun { cpi: cpi.to_owned() })?;
         for resource in &earlier.resources {
-            diary.made(resource)?;
+            leftover_log.record_resource(resource)?;
         }
         for (path, _locked) in read {
             fs::remove_file(path).map_err(failed)?;
         }
-        Ok((diary, earlier))
+        Ok((leftover_log, earlier))
     }
 
     /// Notes a creating call before it is made.
-    pub(super) fn asked(&mut self, method: &str, request_id: &str) -> Result<()> {
+    pub(super) fn record_call(&mut self, method: &str, request_id: &str) -> Result<()> {
         self.line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
     }
 
     /// Notes the end of a call, after its resources.
-    pub(super) fn answered(&mut self, request_id: &str) -> Result<()> {
+    pub(super) fn record_answer(&mut self, request_id: &str) -> Result<()> {
         self.line(&Line::Answered { request_id: request_id.to_owned() })
     }
 
-    pub(super) fn made(&mut self, resource: &Resource) -> Result<()> {
+    pub(super) fn record_resource(&mut self, resource: &Resource) -> Result<()> {
         self.line(&Line::Made(resource.clone()))
     }
 
-    pub(super) fn gone(&mut self, resource: &Resource) -> Result<()> {
+    pub(super) fn record_deletion(&mut self, resource: &Resource) -> Result<()> {
         self.line(&Line::Gone(resource.clone()))
     }
 
@@ -107,7 +107,7 @@ impl Diary {
 }
 
 /// Adds the leftovers in a diary of this CPI. Returns false for the diary of another CPI.
-fn take_over(file: &File, cpi: &str, earlier: &mut Earlier) -> bool {
+fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
@@ -136,33 +136,33 @@ mod tests {
     }
 
     #[test]
-    fn the_next_run_takes_over_from_a_killed_one() {
+    fn next_run_takes_over_leftovers_of_a_killed_run() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().join("notes");
-        let (mut diary, earlier) = Diary::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Earlier::default());
-        diary.asked("create_disk", "1").unwrap();
-        diary.made(&resource("d1")).unwrap();
-        diary.answered("1").unwrap();
-        diary.made(&resource("d2")).unwrap();
-        diary.gone(&resource("d2")).unwrap();
-        diary.asked("create_vm", "2").unwrap();
+        let (mut leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(earlier, Leftovers::default());
+        leftover_log.record_call("create_disk", "1").unwrap();
+        leftover_log.record_resource(&resource("d1")).unwrap();
+        leftover_log.record_answer("1").unwrap();
+        leftover_log.record_resource(&resource("d2")).unwrap();
+        leftover_log.record_deletion(&resource("d2")).unwrap();
+        leftover_log.record_call("create_vm", "2").unwrap();
 
-        let (running, earlier) = Diary::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Earlier::default(), "it still runs");
+        let (running, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(earlier, Leftovers::default(), "it still runs");
         running.end(false);
-        diary.file.write_all(b"{\"made\": {\"ki").unwrap();
-        drop(diary);
-        let (other, earlier) = Diary::begin(&directory, "b").unwrap();
-        assert_eq!(earlier, Earlier::default(), "it is another CPI's");
+        leftover_log.file.write_all(b"{\"made\": {\"ki").unwrap();
+        drop(leftover_log);
+        let (other, earlier) = LeftoverLog::begin(&directory, "b").unwrap();
+        assert_eq!(earlier, Leftovers::default(), "it is another CPI's");
         other.end(false);
-        let (diary, earlier) = Diary::begin(&directory, "a").unwrap();
+        let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
         let unanswered = vec![("create_vm".to_owned(), "2".to_owned())];
-        assert_eq!(earlier, Earlier { resources: vec![resource("d1")], unanswered });
-        diary.end(true);
-        let (diary, earlier) = Diary::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Earlier { resources: vec![resource("d1")], unanswered: Vec::new() });
-        diary.end(false);
+        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered });
+        leftover_log.end(true);
+        let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered: Vec::new() });
+        leftover_log.end(false);
         assert!(!directory.exists());
     }
 }

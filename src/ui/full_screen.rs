@@ -12,7 +12,7 @@ use super::styled::Styled;
 const TICK: Duration = Duration::from_millis(50);
 
 /// The screen, restored when this is closed or dropped.
-pub struct Screenful {
+pub struct FullScreen {
     terminal: bool,
     /// True if each text is one line for a program, without blank lines between them.
     lines: bool,
@@ -20,7 +20,7 @@ pub struct Screenful {
     first: bool,
 }
 
-impl Screenful {
+impl FullScreen {
     /// Opens the alternate screen of a terminal (xterm's `?1049`). With `lines` a program reads the output,
     /// even from a terminal.
     pub fn open(lines: bool) -> Self {
@@ -28,7 +28,7 @@ impl Screenful {
         if terminal {
             write("\x1b[?1049h\x1b[?25l");
         }
-        Screenful { terminal, lines, frame: String::new(), first: true }
+        FullScreen { terminal, lines, frame: String::new(), first: true }
     }
 
     /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
@@ -70,7 +70,7 @@ impl Screenful {
     /// Draws the text. Returns false if the reader is gone.
     fn draw(&mut self, size: (usize, usize)) -> bool {
         if self.terminal {
-            return write(&fitted(&self.frame, size));
+            return write(&fit_frame(&self.frame, size));
         }
         let between = if self.first || self.lines { "" } else { "\n" };
         self.first = false;
@@ -84,7 +84,7 @@ impl Screenful {
     }
 }
 
-impl Drop for Screenful {
+impl Drop for FullScreen {
     fn drop(&mut self) {
         self.leave();
     }
@@ -92,7 +92,7 @@ impl Drop for Screenful {
 
 /// Cuts the text to columns and rows, with the escape sequences to draw it: from the top left corner, each
 /// line erased behind its end (`K`), everything below the last one erased (`J`).
-fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
+fn fit_frame(text: &str, (columns, rows): (usize, usize)) -> String {
     let mut drawn = String::from("\x1b[H");
     let count = text.lines().count();
     for (index, line) in text.lines().take(rows).enumerate() {
@@ -120,9 +120,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_fits_the_terminal() {
-        assert_eq!(fitted("ab\ncdef\n", (3, 5)), "\x1b[Hab\x1b[K\r\ncd…\x1b[K\x1b[J");
-        assert_eq!(fitted("a\nb\nc\n", (20, 2)), "\x1b[Ha\x1b[K\r\n(2 more lines)\x1b[K\x1b[J");
-        assert_eq!(fitted("", (3, 5)), "\x1b[H\x1b[J");
+    fn frame_fits_the_terminal() {
+        assert_eq!(fit_frame("ab\ncdef\n", (3, 5)), "\x1b[Hab\x1b[K\r\ncd…\x1b[K\x1b[J");
+        assert_eq!(fit_frame("a\nb\nc\n", (20, 2)), "\x1b[Ha\x1b[K\r\n(2 more lines)\x1b[K\x1b[J");
+        assert_eq!(fit_frame("", (3, 5)), "\x1b[H\x1b[J");
     }
 }

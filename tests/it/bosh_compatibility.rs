@@ -77,7 +77,7 @@ fn render(hello: &Hello, more: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn hello_renders_with_the_names_that_bosh_has() {
+fn hello_templates_use_only_names_that_bosh_has() {
     let hello = hello();
     let spec: Value = serde_yaml::from_str(&hello.world.read("hello/release/jobs/hello/spec")).unwrap();
     let context = upstream_context(&hello);
@@ -106,7 +106,7 @@ fn table() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_table_has_the_names_that_bosh_lacks() {
+fn table_lists_the_names_that_bosh_lacks() {
     let hello = hello();
     // Prints the context that templates see, without the properties.
     hello.world.write(

@@ -16,7 +16,7 @@ fn warns(run: Run, expected: &[&str]) {
 }
 
 #[test]
-fn properties_that_no_job_declares() {
+fn warns_about_undeclared_properties() {
     let mut hello = Hello::new();
     let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
     hello.ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
@@ -32,7 +32,7 @@ fn properties_that_no_job_declares() {
 }
 
 #[test]
-fn unknown_keys_of_the_cloud_provider_and_of_cpis() {
+fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
     let mut hello = Hello::new();
     hello.ops(
         "slips.yml",
@@ -55,7 +55,7 @@ fn unknown_keys_of_the_cloud_provider_and_of_cpis() {
 }
 
 #[test]
-fn the_arguments_of_an_executable_have_two_names() {
+fn cpi_arguments_may_be_called_args_or_arguments() {
     for key in ["arguments", "args"] {
         let mut hello = Hello::new();
         let cpi = hello.world.write("own-cpi", "#!/bin/sh\necho \"$*\" > \"$(dirname \"$0\")/said\"\n");
@@ -74,7 +74,7 @@ fn the_arguments_of_an_executable_have_two_names() {
 }
 
 #[test]
-fn commands_that_only_read_write_no_vars_store() {
+fn read_only_commands_write_no_vars_store() {
     const COMMANDS: [&[&str]; 5] =
         [&["cpi", "info"], &["cpis"], &["plan"], &["status"], &["state", "verify"]];
     let hello = Hello::new();

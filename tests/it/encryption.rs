@@ -1,6 +1,6 @@
 //! State and vars store encrypted with age, for users who keep them in a repository.
 
-use crate::support::process::{Outcome, prepare};
+use crate::support::process::{RunToEnd, prepare};
 use std::path::PathBuf;
 
 use age::secrecy::ExposeSecret;
@@ -8,7 +8,7 @@ use age::x25519::Identity;
 
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Script, Speaks, When};
+use crate::support::scripted::{Dialect, Interruption, Script};
 
 const ARMOR: &str = "-----BEGIN AGE ENCRYPTED FILE-----\n";
 
@@ -46,7 +46,7 @@ fn check_all_sealed(hello: &Hello, at_least: usize) {
 }
 
 #[test]
-fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
+fn all_files_are_encrypted_from_the_first_write() {
     let hello = Hello::new();
     let to = keygen(&hello);
     create(&hello, &to).success();
@@ -90,7 +90,7 @@ fn from_the_first_write_on_nothing_is_in_plain_and_it_stays_so() {
 }
 
 #[test]
-fn values_of_an_encrypted_vars_store_are_read_by_its_identity() {
+fn encrypted_vars_store_is_read_with_its_identity() {
     let hello = Hello::new();
     let to = keygen(&hello);
     let world = &hello.world;
@@ -115,7 +115,7 @@ fn values_of_an_encrypted_vars_store_are_read_by_its_identity() {
 }
 
 #[test]
-fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
+fn plain_state_is_encrypted_with_all_its_files() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     hello.ops(
@@ -136,16 +136,16 @@ fn what_was_plain_is_sealed_with_all_that_belongs_to_it() {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_nothing_in_plain_and_is_finished() {
+fn killed_run_leaves_no_plain_text_and_can_resume() {
     let hello = Hello::new();
     let to = keygen(&hello);
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, When::After));
+    hello.script(Script::at(3, Interruption::After));
     assert_eq!(create(&hello, &to).code, -1);
     hello.wait_until_idle();
     check_all_sealed(&hello, 3);
     assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
@@ -155,11 +155,11 @@ fn a_run_that_is_killed_leaves_nothing_in_plain_and_is_finished() {
 }
 
 #[test]
-fn a_bucket_holds_nothing_in_plain_either() {
+fn bucket_holds_no_plain_text() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let to = keygen(&hello);
-    hello.script(Script::at(3, When::After));
+    hello.script(Script::at(3, Interruption::After));
     assert_eq!(create(&hello, &to).code, -1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
@@ -172,7 +172,7 @@ fn a_bucket_holds_nothing_in_plain_either() {
         assert!(bucket.read(&key).starts_with(ARMOR), "{key}");
     }
     hello.change_machine();
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
@@ -180,7 +180,7 @@ fn a_bucket_holds_nothing_in_plain_either() {
 }
 
 #[test]
-fn what_is_no_recipient_or_identity_ends_it_at_once() {
+fn rejects_invalid_recipients_and_identities() {
     let hello = Hello::new();
     hello.world.write("empty", "# none\n");
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
@@ -205,7 +205,7 @@ fn what_is_no_recipient_or_identity_ends_it_at_once() {
 }
 
 #[test]
-fn a_change_of_recipients_counts_at_once_and_nothing_else_changes_a_byte() {
+fn changed_recipients_reencrypt_all_files_at_once() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let mine = keygen(&hello);

@@ -15,7 +15,7 @@ use ureq::unversioned::transport::{
 };
 
 use super::Interrupted;
-use super::proxy::{Credentials, Proxies, Proxy, Route};
+use super::proxy::{Proxies, Proxy, ProxyCredentials, Route};
 use super::socks5;
 #[cfg(unix)]
 use super::tunnel::Tunnel;
@@ -97,7 +97,7 @@ impl Dialer {
                 let mut stream =
                     http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(through)?;
                 stream.set_timeouts(SLICE, SLICE)?;
-                let mut bounded = Bounded::new(&mut stream, limit, &self.0.interrupted);
+                let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
                 socks5::connect(&mut bounded, host, port, proxy.credentials.as_ref()).map_err(through)?;
                 Box::new(stream)
             }
@@ -131,17 +131,17 @@ impl Dialer {
 }
 
 /// A connection whose reads and writes end at a limit, or at a signal. Its timeouts must be [`SLICE`].
-struct Bounded<'a, S: ?Sized> {
+struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
     limit: Duration,
     end: Instant,
     interrupted: &'a Interrupted,
 }
 
-impl<'a, S: Stream + ?Sized> Bounded<'a, S> {
+impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     /// The limit begins now.
     fn new(stream: &'a mut S, limit: Duration, interrupted: &'a Interrupted) -> Self {
-        Bounded { stream, limit, end: Instant::now() + limit, interrupted }
+        TimeLimited { stream, limit, end: Instant::now() + limit, interrupted }
     }
 
     fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
@@ -152,7 +152,7 @@ impl<'a, S: Stream + ?Sized> Bounded<'a, S> {
             }
             if (self.interrupted)().is_err() {
                 // `Download` calls `interrupted` again and returns its error instead of this one.
-                return Err(http_client::interrupted());
+                return Err(http_client::interrupted_error());
             }
             if Instant::now() >= self.end {
                 let text = format!("no data arrived for {} seconds", self.limit.as_secs());
@@ -162,13 +162,13 @@ impl<'a, S: Stream + ?Sized> Bounded<'a, S> {
     }
 }
 
-impl<S: Stream + ?Sized> Read for Bounded<'_, S> {
+impl<S: Stream + ?Sized> Read for TimeLimited<'_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(|stream| stream.read(buffer))
     }
 }
 
-impl<S: Stream + ?Sized> Write for Bounded<'_, S> {
+impl<S: Stream + ?Sized> Write for TimeLimited<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.repeat(|stream| stream.write(bytes))
     }
@@ -184,9 +184,13 @@ fn about(error: io::Error, hop: &str) -> io::Error {
 }
 
 impl Connector<()> for Dialer {
-    type Out = Wire;
+    type Out = BufferedConnection;
 
-    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Wire>, ureq::Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<BufferedConnection>, ureq::Error> {
         let tls = details.needs_tls();
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -204,18 +208,24 @@ impl Connector<()> for Dialer {
                     } else {
                         format!("{authority}:443")
                     };
-                    let mut bounded = Bounded::new(&mut *stream, limit, &self.0.interrupted);
+                    let mut bounded = TimeLimited::new(&mut *stream, limit, &self.0.interrupted);
                     ask_for_tunnel(&mut bounded, &target, proxy).map_err(through)?;
                     (stream, None)
                 } else {
-                    (stream, Some(Absolute { origin: format!("http://{authority}"), proxy: proxy.clone() }))
+                    (
+                        stream,
+                        Some(ProxyRequestWriter {
+                            origin: format!("http://{authority}"),
+                            proxy: proxy.clone(),
+                        }),
+                    )
                 }
             }
         };
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let interrupted = Arc::clone(&self.0.interrupted);
-        Ok(Some(Wire { stream, buffers, prefix, interrupted, asked: Instant::now() }))
+        Ok(Some(BufferedConnection { stream, buffers, prefix, interrupted, asked: Instant::now() }))
     }
 }
 
@@ -250,18 +260,18 @@ fn ask_for_tunnel(stream: &mut (impl Read + Write), target: &str, proxy: &Proxy)
     }
 }
 
-fn authorization(credentials: Option<&Credentials>) -> String {
+fn authorization(credentials: Option<&ProxyCredentials>) -> String {
     credentials.map_or_else(String::new, |(user, password)| {
         format!("Proxy-Authorization: {}\r\n", basic_authorization(user, password))
     })
 }
 
 /// A connection with ureq's buffers.
-pub(super) struct Wire {
+pub(super) struct BufferedConnection {
     stream: Box<dyn Stream>,
     buffers: LazyBuffers,
     /// The change to the head of the request if it goes to an HTTP proxy.
-    prefix: Option<Absolute>,
+    prefix: Option<ProxyRequestWriter>,
     interrupted: Interrupted,
     /// When `interrupted` was asked last.
     asked: Instant,
@@ -269,12 +279,12 @@ pub(super) struct Wire {
 
 /// Rewrites the head of a request for an HTTP proxy: the request line gets the whole URL, and the proxy's
 /// credentials are added.
-struct Absolute {
+struct ProxyRequestWriter {
     origin: String,
     proxy: Proxy,
 }
 
-impl Absolute {
+impl ProxyRequestWriter {
     fn rewrite(&self, head: &[u8]) -> io::Result<Vec<u8>> {
         let broken = || io::Error::other("the request has no valid head for the HTTP proxy");
         let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(broken)? + 2;
@@ -291,14 +301,14 @@ impl Absolute {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for BufferedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Wire")
     }
 }
 
 /// Returns the time left for an operation, at most [`STALL`].
-fn left(timeout: &NextTimeout) -> Duration {
+fn time_left(timeout: &NextTimeout) -> Duration {
     (*timeout.after).min(STALL)
 }
 
@@ -309,7 +319,7 @@ fn timed_out(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
     }
 }
 
-impl Transport for Wire {
+impl Transport for BufferedConnection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -321,7 +331,7 @@ impl Transport for Wire {
         let end = Instant::now().checked_add(*timeout.after);
         while !rest.is_empty() {
             let left = end.map_or(STALL, |end| end.saturating_duration_since(Instant::now()).min(STALL));
-            let mut bounded = Bounded::new(&mut *self.stream, left, &self.interrupted);
+            let mut bounded = TimeLimited::new(&mut *self.stream, left, &self.interrupted);
             match bounded.write(rest).map_err(|error| timed_out(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => rest = &rest[count..],
@@ -331,14 +341,14 @@ impl Transport for Wire {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // A server that sends a little now and then never makes `Bounded` wait for a whole slice.
+        // A server that sends a little now and then never makes `TimeLimited` wait for a whole slice.
         if self.asked.elapsed() >= SLICE {
             self.asked = Instant::now();
             if (self.interrupted)().is_err() {
-                return Err(http_client::interrupted().into());
+                return Err(http_client::interrupted_error().into());
             }
         }
-        let mut bounded = Bounded::new(&mut *self.stream, left(&timeout), &self.interrupted);
+        let mut bounded = TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupted);
         let input = self.buffers.input_append_buf();
         let amount = bounded.read(input).map_err(|error| timed_out(error, &timeout))?;
         self.buffers.input_appended(amount);
@@ -356,9 +366,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_to_a_proxy_has_the_whole_url() {
+    fn proxy_request_has_the_absolute_url() {
         let proxy = Proxy { host: "p".into(), port: 1, credentials: Some(("u".into(), "p".into())) };
-        let absolute = Absolute { origin: "http://a.com:81".into(), proxy };
+        let absolute = ProxyRequestWriter { origin: "http://a.com:81".into(), proxy };
         let head = absolute.rewrite(b"GET /x?y HTTP/1.1\r\nHost: a.com:81\r\n\r\n").unwrap();
         let expected =
             "GET http://a.com:81/x?y HTTP/1.1\r\nProxy-Authorization: Basic dTpw\r\nHost: a.com:81\r\n\r\n";

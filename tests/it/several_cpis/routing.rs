@@ -6,7 +6,7 @@ use super::{Clouds, SECRET, assert_said};
 use crate::support::hello::Hello;
 
 #[test]
-fn the_availability_zone_chooses_the_cpi_for_a_whole_life() {
+fn availability_zone_selects_the_cpi() {
     let clouds = Clouds::new();
     for (az, cloud, name) in [("z-east", "east", json!("east")), ("z-default", "default", Value::Null)] {
         clouds.create(az, &[]).success();
@@ -26,7 +26,7 @@ fn the_availability_zone_chooses_the_cpi_for_a_whole_life() {
 
 /// Checks that VM and disk are those on record, and that every request has the properties of its CPI.
 #[test]
-fn every_call_about_what_is_on_record_goes_to_its_cpi() {
+fn calls_go_to_the_cpi_on_record() {
     let mut clouds = Clouds::new();
     clouds.create("z-foreign", &["--verbose", "--verbose"]).success();
     let first = clouds.hello.requests();
@@ -97,7 +97,7 @@ fn stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
 }
 
 #[test]
-fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
+fn unknown_disk_is_searched_at_all_cpis() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let in_use = clouds.hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
@@ -138,7 +138,7 @@ fn a_disk_that_its_cpi_does_not_know_is_looked_for_at_every_other_one() {
 }
 
 #[test]
-fn an_orphaned_vm_is_looked_for_at_every_cpi_and_the_one_in_use_only_at_its_own() {
+fn orphaned_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
@@ -172,7 +172,7 @@ fn an_orphaned_vm_is_looked_for_at_every_cpi_and_the_one_in_use_only_at_its_own(
 }
 
 #[test]
-fn a_snapshot_is_deleted_by_the_cpi_that_has_it() {
+fn snapshot_is_deleted_by_its_cpi() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let disk = clouds.behind_its_back("west", "create_disk", json!([8, {}]));

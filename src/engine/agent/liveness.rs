@@ -10,17 +10,17 @@ use base::events::Stage;
 
 /// The time for which an agent that still answers is asked again. A VM answers for a while during its
 /// deletion.
-const PARTING: Duration = Duration::from_secs(60);
+const DELETION_GRACE: Duration = Duration::from_secs(60);
 /// The pause between two questions.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns true if the agent of the VM on record still answers after a minute. Returns false as soon as it
 /// does not, or if the agent that answers has another id. An agent counts as the VM's own if no id is on
 /// record.
-pub(crate) fn outlives(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
+pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
     let begun = Instant::now();
-    let mut told = false;
+    let mut reported = false;
     loop {
         match agent.get_state() {
             Ok(seen) if expected.is_none_or(|expected| identity::id(&seen) == expected) => {}
@@ -28,16 +28,16 @@ pub(crate) fn outlives(agent: &Agent, state: &State, stage: &Stage) -> Result<bo
             Err(error @ AgentError::Interrupted { .. }) => return Err(error),
             Err(_) => return Ok(false),
         }
-        if begun.elapsed() >= PARTING {
+        if begun.elapsed() >= DELETION_GRACE {
             return Ok(true);
         }
-        if !told {
-            told = true;
+        if !reported {
+            reported = true;
             stage.log_line(format!(
                 "the CPI says that the VM does not exist, but its agent answers at {}; asking the agent \
                  again for up to {} s",
                 agent.address(),
-                PARTING.as_secs()
+                DELETION_GRACE.as_secs()
             ));
         }
         agent.pause(INTERVAL)?;

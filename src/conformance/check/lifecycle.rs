@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::ids;
 use super::ledger::Resource;
 use super::run::Run;
-use super::step::{Checked, Halt, Response, Step, failed, is};
-use crate::conformance::bench::Versions;
+use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
+use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
@@ -35,9 +35,11 @@ pub(super) fn check(run: &mut Run<'_>) {
         };
         match skip_reason {
             Some(why) => {
-                run.check("life cycle", |_| Err::<(), _>(Halt::Skipped(why)));
+                run.check("life cycle", |_| Err::<(), _>(CheckStop::Skipped(why)));
             }
-            None => Life { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.live(),
+            None => {
+                LifecycleCheck { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.run()
+            }
         }
     }
     run.group = "stemcell".to_owned();
@@ -47,12 +49,12 @@ pub(super) fn check(run: &mut Run<'_>) {
         ids::deleted_stemcell(run, stemcell);
     }
     run.group = "rpc".to_owned();
-    ids::never_were(run);
+    ids::never_existing(run);
 }
 
 fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Resource> {
     let Some(image) = run.settings.stemcell.clone() else {
-        run.check("create_stemcell", |_| Err::<(), _>(Halt::Skipped("no stemcell is given".to_owned())));
+        run.check("create_stemcell", |_| Err::<(), _>(CheckStop::Skipped("no stemcell is given".to_owned())));
         return None;
     };
     let mut arguments = vec![json!(image.image), image.cloud_properties];
@@ -78,7 +80,7 @@ pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) 
 }
 
 /// The checks under one contract.
-struct Life<'r, 'a> {
+struct LifecycleCheck<'r, 'a> {
     run: &'r mut Run<'a>,
     stemcell: Option<Resource>,
     contract: Contract,
@@ -89,8 +91,8 @@ struct Life<'r, 'a> {
 const NO_VM: &str = "there is no VM";
 const NO_DISK: &str = "there is no disk";
 
-impl<'a> Life<'_, 'a> {
-    fn live(mut self) {
+impl<'a> LifecycleCheck<'_, 'a> {
+    fn run(mut self) {
         let vm = self.create_vm();
         let disk = self.create_disk(vm.as_ref());
         let both = vm.clone().zip(disk.clone());
@@ -119,7 +121,7 @@ impl<'a> Life<'_, 'a> {
         vm: Option<&Resource>,
         on: Option<&G>,
         skip_reason: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> Checked,
+        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> CheckOutcome,
     ) {
         let lost = self.lost();
         let on = on.filter(|_| lost.is_none());
@@ -132,12 +134,12 @@ impl<'a> Life<'_, 'a> {
                     is_lost = true;
                     step.is_promised = true;
                     let refused = match outcome {
-                        Err(Halt::Failed(reason)) => format!("{reason}; "),
+                        Err(CheckStop::Failed(reason)) => format!("{reason}; "),
                         _ => String::new(),
                     };
-                    failed(format!("{refused}the VM is gone after the refused call: `has_vm` answers false"))
+                    fail(format!("{refused}the VM is gone after the refused call: `has_vm` answers false"))
                 }
-                (Err(Halt::Broken(error)), _) => Err(Halt::Broken(error)),
+                (Err(CheckStop::Broken(error)), _) => Err(CheckStop::Broken(error)),
                 (_, outcome) => outcome,
             }
         });
@@ -155,13 +157,13 @@ impl<'a> Life<'_, 'a> {
         let stemcell = self.stemcell.clone();
         let (_, made) = self.run.check_making("create_vm", |step| {
             let Some(stemcell) = stemcell else {
-                return Err(Halt::Skipped("there is no stemcell".to_owned()));
+                return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
             };
             let arguments = vm_arguments(step, &stemcell.cid, &[]);
             step.answer(Method::CreateVm, &arguments).map(drop)
         });
         let vm = made.into_iter().next_back();
-        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| exists(step, vm, true));
+        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| expect_existence(step, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |step, vm| {
             // Change values and drop keys the second time, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
@@ -176,7 +178,8 @@ impl<'a> Life<'_, 'a> {
         let (_, made) =
             self.run.check_making("create_disk", |step| create_disk(step, vm.map(|vm| vm.cid.as_str())));
         let disk = made.into_iter().next_back();
-        self.run.check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| exists(step, disk, true));
+        self.run
+            .check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| expect_existence(step, disk, true));
         disk
     }
 
@@ -193,7 +196,7 @@ impl<'a> Life<'_, 'a> {
                     let answer = step.reading(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
                         step.expect_unpromised();
-                        return failed(
+                        return fail(
                             "the second call answers another hint, although the disk is already attached",
                         );
                     }
@@ -203,14 +206,16 @@ impl<'a> Life<'_, 'a> {
                         .iter()
                         .any(|kind| is(&refusal, kind)) =>
                 {
-                    return failed(format!("refused for a wrong reason: {}", refusal.text()));
+                    return fail(format!("refused for a wrong reason: {}", refusal.text()));
                 }
                 Response::Refused(refusal) => step.note(format!("refused: {}", refusal.text())),
-                Response::Unusable => return failed("no answer"),
+                Response::Unusable => return fail("no answer"),
             }
             Ok(())
         });
-        self.check_vm("get_disks", vm, both, NO_VM, |step, (vm, disk)| disks(step, vm, &[&disk.cid]));
+        self.check_vm("get_disks", vm, both, NO_VM, |step, (vm, disk)| {
+            expect_attached_disks(step, vm, &[&disk.cid])
+        });
         self.check_vm("set_disk_metadata", vm, both.map(|(_, disk)| disk), NO_DISK, |step, disk| {
             for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
                 step.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
@@ -222,12 +227,12 @@ impl<'a> Life<'_, 'a> {
     fn snapshot(&mut self, disk: Option<&Resource>) {
         let lost = self.lost();
         let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
-            _ if lost.is_some() => Err(Halt::Skipped(lost.unwrap_or_default())),
+            _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
                 step.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
             }
-            None => Err(Halt::Skipped(NO_DISK.to_owned())),
+            None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
         });
         let snapshot = made.into_iter().next_back();
         let none = "there is no snapshot";
@@ -238,7 +243,7 @@ impl<'a> Life<'_, 'a> {
         self.check_vm("reboot_vm", vm, vm, NO_VM, |step, vm| {
             step.answer(Method::RebootVm, &[json!(vm.cid)])?;
             match step.has(vm)? {
-                Some(false) => failed("`has_vm` answers false after the reboot"),
+                Some(false) => fail("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
             }
         });
@@ -255,8 +260,8 @@ impl<'a> Life<'_, 'a> {
         let arguments = |(vm, disk): &(Resource, Resource)| [json!(vm.cid), json!(disk.cid)];
         self.check_vm("detach_disk", vm, both, NO_VM, |step, both| {
             step.answer(Method::DetachDisk, &arguments(both))?;
-            match disks(step, &both.0, &[]) {
-                Err(Halt::Skipped(_)) => Ok(()),
+            match expect_attached_disks(step, &both.0, &[]) {
+                Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
@@ -268,13 +273,13 @@ impl<'a> Life<'_, 'a> {
                         .iter()
                         .any(|kind| is(&refusal, kind)) =>
                 {
-                    failed(format!("refused for a wrong reason: {}", refusal.text()))
+                    fail(format!("refused for a wrong reason: {}", refusal.text()))
                 }
                 Response::Refused(refusal) => {
                     step.note(format!("refused: {}", refusal.text()));
                     Ok(())
                 }
-                Response::Unusable => failed("no answer"),
+                Response::Unusable => fail("no answer"),
             }
         });
     }
@@ -288,9 +293,9 @@ impl<'a> Life<'_, 'a> {
         let lost = self.lost();
         let (_, made) = self.run.check_making("update_disk", |step| {
             if let Some(lost) = lost {
-                return Err(Halt::Skipped(lost));
+                return Err(CheckStop::Skipped(lost));
             }
-            let Some(disk) = &disk else { return Err(Halt::Skipped(NO_DISK.to_owned())) };
+            let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
             let properties = json!(step.settings().disk_cloud_properties);
             let answer =
                 step.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
@@ -313,12 +318,12 @@ impl<'a> Life<'_, 'a> {
             let present = vm.filter(|_| lost.is_none());
             let arguments = disk_arguments(step, present.map(|vm| vm.cid.as_str()));
             for response in step.calls(Method::CreateDisk, &vec![arguments; count])? {
-                succeeded(step, Method::CreateDisk, response)?;
+                expect_success(step, Method::CreateDisk, response)?;
             }
             let cids: std::collections::BTreeSet<&str> =
                 step.made().iter().map(|disk| disk.cid.as_str()).collect();
             if cids.len() < count {
-                return failed(format!("{count} calls made {} disks", cids.len()));
+                return fail(format!("{count} calls made {} disks", cids.len()));
             }
             Ok(())
         });
@@ -335,19 +340,19 @@ impl<'a> Life<'_, 'a> {
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
         run.check_of(&format!("{count} has_disk at once"), some, none, |step, disks| {
             step.expect_unpromised();
-            all_exist(step, Method::HasDisk, &each(disks))
+            expect_all_exist(step, Method::HasDisk, &each(disks))
         });
         let (present, no_vm) = (vm.filter(|_| lost.is_none()), lost.as_deref().unwrap_or(NO_VM));
         run.check_of(&format!("{count} has_vm at once"), present, no_vm, |step, vm| {
             step.expect_unpromised();
-            all_exist(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+            expect_all_exist(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
         run.check_of(&format!("{count} delete_disk at once"), some, none, |step, disks| {
             step.expect_present(Method::DeleteDisk)?;
             step.expect_unpromised();
             let response = step.calls(Method::DeleteDisk, &each(disks))?;
             for (response, disk) in response.into_iter().zip(disks) {
-                succeeded(step, Method::DeleteDisk, response)?;
+                expect_success(step, Method::DeleteDisk, response)?;
                 step.remove_if_gone(disk)?;
             }
             Ok(())
@@ -380,7 +385,7 @@ impl<'a> Life<'_, 'a> {
             }
             step.delete(vm)?;
             match both.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
-                Some(false) => failed("delete_vm deleted the disk as well"),
+                Some(false) => fail("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
         });
@@ -394,45 +399,45 @@ fn disk_arguments(step: &Step<'_, '_>, vm: Option<&str>) -> Vec<Value> {
     arguments
 }
 
-fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> Checked {
+fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> CheckOutcome {
     let arguments = disk_arguments(step, vm);
     step.answer(Method::CreateDisk, &arguments).map(drop)
 }
 
-fn succeeded(step: &mut Step<'_, '_>, method: Method, response: Response) -> Checked {
+fn expect_success(step: &mut Step<'_, '_>, method: Method, response: Response) -> CheckOutcome {
     match response {
         Response::Result(result) => step.reading(method, &result).map(drop),
         Response::Refused(refusal) => step.refused(method, refusal),
-        Response::Unusable => failed(format!("`{method}` gave no usable answer")),
+        Response::Unusable => fail(format!("`{method}` gave no usable answer")),
     }
 }
 
-fn all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> Checked {
+fn expect_all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> CheckOutcome {
     step.expect_present(method)?;
     for response in step.calls(method, arguments)? {
         match response {
             Response::Result(Value::Bool(true)) => {}
-            Response::Result(other) => return failed(format!("`{method}` answered {other} and not true")),
-            other => succeeded(step, method, other)?,
+            Response::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
+            other => expect_success(step, method, other)?,
         }
     }
     Ok(())
 }
 
 /// Expects the CPI to report the existence of a resource as `expected`.
-pub(super) fn exists(step: &mut Step<'_, '_>, resource: &Resource, expected: bool) -> Checked {
+pub(super) fn expect_existence(step: &mut Step<'_, '_>, resource: &Resource, expected: bool) -> CheckOutcome {
     let Some(method) = resource.kind.has() else { return Ok(()) };
     match step.answer(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == expected => Ok(()),
-        _ => failed(format!("`{method}` answered {} and not {expected}", !expected)),
+        _ => fail(format!("`{method}` answered {} and not {expected}", !expected)),
     }
 }
 
 /// Expects exactly these disks to be attached.
-fn disks(step: &mut Step<'_, '_>, vm: &Resource, expected: &[&str]) -> Checked {
+fn expect_attached_disks(step: &mut Step<'_, '_>, vm: &Resource, expected: &[&str]) -> CheckOutcome {
     let Answer::Disks(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
     if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    failed(format!("`get_disks` answered {} and not {}", json!(found), json!(expected)))
+    fail(format!("`get_disks` answered {} and not {}", json!(found), json!(expected)))
 }

@@ -1,7 +1,7 @@
 //! A cheap check of the VM on record: one message to its agent, and no CPI process.
 
-use super::request::AGENT_PATIENCE;
-use crate::agent::{Agent, AgentError, Endpoint, ForeignAgent, connect};
+use super::request::OLD_AGENT_TIMEOUT;
+use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect};
 use crate::environment::Environment;
 use crate::state::State;
 use base::{Error, Result};
@@ -18,9 +18,9 @@ pub(super) enum Liveness {
 }
 
 /// Asks the agent of the VM on record for its id and the state of its jobs; `None` if there is no VM.
-pub(super) fn look(
+pub(super) fn check_liveness(
     environment: &Environment,
-    endpoint: &Endpoint,
+    endpoint: &AgentEndpoint,
     state: &State,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
@@ -42,9 +42,9 @@ pub(super) fn look(
 /// Sends one message to the agent. If it fails, waits for an agent that may be restarting.
 fn ask(agent: &Agent, on_problem: &mut dyn FnMut(String)) -> Result<serde_json::Value, AgentError> {
     match agent.get_state() {
-        Err(error) if error.may_pass() => {
+        Err(error) if error.is_transient() => {
             on_problem(error.to_string());
-            agent.wait_until_ready(AGENT_PATIENCE, on_problem)?;
+            agent.wait_until_ready(OLD_AGENT_TIMEOUT, on_problem)?;
             agent.get_state()
         }
         outcome => outcome,

@@ -10,7 +10,7 @@ use super::Bench;
 const NOWHERE: &str = "00000000-0000-4000-8000-000000000000";
 
 #[test]
-fn what_exists_already() {
+fn rejects_existing_objects() {
     let bench = Bench::new();
     let (node, other) = (bench.ironic.node(), bench.ironic.node());
     let connector =
@@ -36,7 +36,7 @@ fn what_exists_already() {
 }
 
 #[test]
-fn what_does_not_exist() {
+fn rejects_missing_objects() {
     let bench = Bench::new();
     let target =
         ["volume", "target", "create", "--type", "iscsi", "--volume-id", "v", "--boot-index", "0", "--node"];
@@ -63,7 +63,7 @@ fn what_does_not_exist() {
 }
 
 #[test]
-fn what_is_deleted_already_and_what_else_was_to_be() {
+fn delete_continues_after_a_missing_object() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let (one, two) = (bench.target(&node.name, "0"), bench.target(&node.name, "1"));
@@ -78,7 +78,7 @@ fn what_is_deleted_already_and_what_else_was_to_be() {
 }
 
 #[test]
-fn a_node_that_is_not_off() {
+fn rejects_changes_while_the_node_is_on() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
@@ -110,7 +110,7 @@ fn a_node_that_is_not_off() {
 }
 
 #[test]
-fn what_cannot_be_changed_sorted_or_removed() {
+fn rejects_unknown_fields() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
@@ -140,7 +140,7 @@ fn what_cannot_be_changed_sorted_or_removed() {
 }
 
 #[test]
-fn what_never_reaches_ironic() {
+fn invalid_values_are_not_sent() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
@@ -173,7 +173,7 @@ fn what_never_reaches_ironic() {
 }
 
 #[test]
-fn a_lock_is_waited_for_and_a_lasting_one_is_told() {
+fn node_lock_is_awaited_and_reported_if_it_lasts() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");

@@ -2,7 +2,7 @@
 //! to a working deployment, and then to an empty cloud.
 
 use super::life::{Attempt, Hold, Life, PATIENCE};
-use super::schedule::Word;
+use super::schedule::OperatorCommand;
 use crate::support::Run;
 use crate::support::scripted::until;
 
@@ -21,9 +21,9 @@ impl Life {
     pub(super) fn way_out(&mut self) {
         self.tell("the way out");
         self.calm();
-        self.pursue(Word::Create);
+        self.pursue(OperatorCommand::Create);
         self.check_service();
-        self.pursue(Word::Delete);
+        self.pursue(OperatorCommand::Delete);
         for cid in self.inventory.present(&self.hello) {
             // It is reported, or the check after the last run would have failed.
             self.delete_by_hand(&cid);
@@ -37,7 +37,7 @@ impl Life {
     }
 
     /// Runs a command until it has succeeded, and does what its messages say.
-    fn pursue(&mut self, goal: Word) {
+    fn pursue(&mut self, goal: OperatorCommand) {
         let mut flags: Vec<&str> = Vec::new();
         let mut helpless = 0;
         for _ in 0..COMMANDS {
@@ -46,7 +46,7 @@ impl Life {
             let text = format!("{} {}", run.stdout, run.stderr);
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_reached = match goal {
-                Word::Delete => {
+                OperatorCommand::Delete => {
                     let missing = run.code == 3 && text.contains("there is no state");
                     (run.code == 0 || missing) && !self.hello.world.exists("state.json")
                 }
@@ -62,15 +62,15 @@ impl Life {
             helpless += 1;
             match (goal, helpless) {
                 (_, 1 | 2) => {}
-                (_, 3) => drop(self.run_in_peace(Word::Repair, &[])),
-                (Word::Create, 4) => flags.push("--recreate"),
+                (_, 3) => drop(self.run_in_peace(OperatorCommand::Repair, &[])),
+                (OperatorCommand::Create, 4) => flags.push("--recreate"),
                 _ => break,
             }
         }
         self.fail(&format!("no documented command leads to the end of {goal:?}"));
     }
 
-    fn run_in_peace(&mut self, word: Word, flags: &[&str]) -> Run {
+    fn run_in_peace(&mut self, word: OperatorCommand, flags: &[&str]) -> Run {
         self.counts.way_out += 1;
         let mut attempt = Attempt { undisturbed: false, limit: PATIENCE, ..self.attempt(word) };
         // The operator knows what the flag does.
@@ -80,7 +80,7 @@ impl Life {
     }
 
     /// Does what a message says. Returns false if it says nothing that helps.
-    fn follow(&mut self, goal: Word, text: &str, flags: &mut Vec<&'static str>) -> bool {
+    fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
         let mut followed = false;
         if LOOK.iter().any(|look| text.contains(look)) {
             followed |= self.look_in_the_iaas(text);
@@ -112,12 +112,12 @@ impl Life {
         if text.contains("the disk is gone, or the CPI looks") {
             followed |= self.forget_missing("disk");
         }
-        if goal == Word::Create && text.contains("create-env --recreate") {
+        if goal == OperatorCommand::Create && text.contains("create-env --recreate") {
             flags.push("--recreate");
             followed = true;
         }
         if text.contains("start-env` starts them") {
-            self.run_in_peace(Word::Start, &[]);
+            self.run_in_peace(OperatorCommand::Start, &[]);
             followed = true;
         }
         if text.contains("to wait for that run, pass --wait-for-lock") {

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::exchange::{self, Exchange, Watching};
-use super::player::Player;
+use super::exchange::{self, Exchange, ExchangeObserver};
+use super::replay::TranscriptPlayer;
 use super::transcript::Recorder;
 use base::Result;
 use base::redact::Redactor;
@@ -16,17 +16,17 @@ use engine::cpi::{Executable, RequestEnvelope};
 use engine::protocol::RequestId;
 
 /// The source of answers.
-pub enum Source {
+pub enum AnswerSource {
     /// A program.
     Program(Executable),
     /// A transcript in its place.
-    Transcript(Mutex<Player>),
+    Transcript(Mutex<TranscriptPlayer>),
 }
 
 /// A CPI with everything that its requests need.
-pub struct Bench {
+pub struct CpiUnderTest {
     /// The source of answers.
-    pub source: Source,
+    pub source: AnswerSource,
     /// Properties for the context of every request, besides its ids.
     pub context: Map<String, Value>,
     /// The director id of every request.
@@ -48,17 +48,17 @@ pub struct Versions {
     pub stemcell: Option<u32>,
 }
 
-impl Source {
+impl AnswerSource {
     /// Opens the transcript at `path` for replay.
-    pub fn transcript(path: &Path) -> Result<Source> {
-        Ok(Source::Transcript(Mutex::new(Player::read(path)?)))
+    pub fn transcript(path: &Path) -> Result<AnswerSource> {
+        Ok(AnswerSource::Transcript(Mutex::new(TranscriptPlayer::read(path)?)))
     }
 
     /// Returns the settings of the recorded conformance run; `None` for other transcripts.
     pub fn recorded_settings(&self) -> Option<Value> {
         match self {
-            Source::Program(_) => None,
-            Source::Transcript(player) => {
+            AnswerSource::Program(_) => None,
+            AnswerSource::Transcript(player) => {
                 let player = player.lock();
                 Some(player.settings().clone()).filter(|settings| !settings.is_null())
             }
@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-impl Bench {
+impl CpiUnderTest {
     /// Builds a request with a fresh request id.
     pub fn request(&self, method: &str, arguments: &[Value], versions: Versions) -> Value {
         let envelope = RequestEnvelope {
@@ -82,10 +82,10 @@ impl Bench {
     }
 
     /// Runs one process of the CPI with `input` on its standard input.
-    pub fn exchange(&self, input: &[u8], watching: &Watching<'_>) -> Result<Exchange> {
+    pub fn exchange(&self, input: &[u8], watching: &ExchangeObserver<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
-            Source::Program(executable) => exchange::exchange(executable, input, watching)?,
-            Source::Transcript(player) => player.lock().play(input),
+            AnswerSource::Program(executable) => exchange::exchange(executable, input, watching)?,
+            AnswerSource::Transcript(player) => player.lock().play(input),
         };
         if let Some(recorder) = &self.recorder {
             recorder.record(&exchange);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Deed, Script, Speaks};
+use crate::support::scripted::{Dialect, Reaction, Script};
 
 const OLD: &str = "hello/bosh-deployments.yml";
 const DONE: &str = "hello/bosh-deployments.yml.migrated";
@@ -34,7 +34,7 @@ fn deployed_long_ago() -> Hello {
 }
 
 #[test]
-fn an_old_state_becomes_the_state() {
+fn legacy_state_is_converted() {
     let hello = deployed_long_ago();
     let plan = hello.world.finish(hello.command("plan", &["--out", "plan.json"])).success();
     assert!(plan.stderr.contains("create-env will convert the old state"), "{}", plan.stderr);
@@ -56,7 +56,7 @@ fn an_old_state_becomes_the_state() {
 }
 
 #[test]
-fn delete_env_deletes_what_an_old_state_records() {
+fn delete_env_works_with_a_legacy_state() {
     let hello = deployed_long_ago();
     hello.delete(&[]).success();
     assert!(hello.world.exists(DONE));
@@ -64,7 +64,7 @@ fn delete_env_deletes_what_an_old_state_records() {
 }
 
 #[test]
-fn an_old_state_that_is_not_clear_is_refused() {
+fn rejects_an_ambiguous_legacy_state() {
     let hello = Hello::new();
     hello.world.write(OLD, "instances: [{vm_cid: a}, {vm_cid: b}]\n");
     for command in ["plan", "create-env", "delete-env"] {
@@ -83,7 +83,7 @@ fn owners(path: &Path) -> BTreeSet<(u32, u32)> {
 }
 
 #[test]
-fn root_leaves_the_state_to_its_owner() {
+fn root_keeps_the_owner_of_the_state() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -103,7 +103,7 @@ fn root_leaves_the_state_to_its_owner() {
     // A call whose answer cannot be used leaves the journal; the lock is looked at while it is made.
     let path = |name: &str| hello.world.path(name).display().to_string();
     let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
-    let script = Script::speaking(Speaks::Local).first("create_vm", 9, Deed::Instead(look));
+    let script = Script::speaking(Dialect::Local).first("create_vm", 9, Reaction::Instead(look));
     hello.script(script);
     hello.create(&["--recreate"]).failure(1);
     assert_eq!(hello.world.read("look"), format!("{} {}\n", user.0, user.1));
@@ -111,7 +111,7 @@ fn root_leaves_the_state_to_its_owner() {
         assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
     }
     assert!(std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().count() >= 2);
-    hello.script(Script::speaking(Speaks::Local));
+    hello.script(Script::speaking(Dialect::Local));
     hello.create(&["--forget-open-calls"]).success();
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
     for name in ["state.json", "state.json.bak", "creds.yml"] {

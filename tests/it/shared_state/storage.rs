@@ -14,7 +14,7 @@ fn run(world: &World, bucket: &Bucket, args: &[&str], more: &[(&str, &str)]) -> 
 }
 
 #[test]
-fn every_command_finds_the_state_on_every_machine() {
+fn every_command_works_on_every_machine() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     hello.create(&[]).success();
@@ -43,7 +43,7 @@ fn every_command_finds_the_state_on_every_machine() {
 }
 
 #[test]
-fn what_is_on_record_there_is_mended_there() {
+fn shared_state_can_be_repaired() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     hello.create(&[]).success();
@@ -76,7 +76,7 @@ fn what_is_on_record_there_is_mended_there() {
 }
 
 #[test]
-fn the_newest_ten_versions_are_kept_there() {
+fn newest_ten_versions_are_kept() {
     let (world, bucket) = (World::new(), Bucket::new());
     let url = bucket.url("envs/a.json");
     for number in 1..=12 {
@@ -96,7 +96,7 @@ fn the_newest_ten_versions_are_kept_there() {
 }
 
 #[test]
-fn what_does_not_lead_there_is_told() {
+fn wrong_urls_and_buckets_are_reported() {
     let (world, bucket) = (World::new(), Bucket::new());
     let missing = Bucket { name: "no-such-bucket".into(), ..bucket.clone() };
     let url = bucket.url("a.json");
@@ -125,7 +125,7 @@ fn what_does_not_lead_there_is_told() {
 }
 
 #[test]
-fn what_is_generated_must_be_kept_where_all_have_it() {
+fn generated_values_need_a_named_vars_store() {
     let mut hello = Hello::new();
     hello.share();
     let flags: Vec<&str> =
@@ -138,23 +138,23 @@ fn what_is_generated_must_be_kept_where_all_have_it() {
 }
 
 #[test]
-fn what_opens_the_bucket_is_seen_nowhere() {
+fn bucket_credentials_are_never_shown() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let verbose = ["--verbose", "--verbose", "--verbose"];
     // A value that would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
     bucket.let_in(&mut misplaced);
-    let mut told = String::new();
+    let mut output = String::new();
     for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
         let run = hello.world.finish(command).failure(code);
-        told += &(run.stdout + &run.stderr);
+        output += &(run.stdout + &run.stderr);
     }
     hello.delete(&[]).success();
     for path in hello.find("home", "") {
         if path.components().any(|part| ["logs", "history"].iter().any(|name| part.as_os_str() == *name)) {
-            told += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
+            output += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
         }
     }
-    assert!(told.contains("s3://") && !told.contains(SECRET), "it is shown");
+    assert!(output.contains("s3://") && !output.contains(SECRET), "it is shown");
 }

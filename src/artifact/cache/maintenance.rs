@@ -20,7 +20,7 @@ const SCRATCH: &str = "tmp";
 
 /// A file or directory in a cache.
 #[derive(Debug, Clone, Serialize)]
-pub struct Entry {
+pub struct CacheEntry {
     /// Name of its directory in the cache: `downloads`, `partial`, or that of another module.
     pub kind: String,
     /// Its file name.
@@ -50,7 +50,7 @@ pub struct Pruned {
 }
 
 /// Lists the entries of the cache `root`, sorted by kind and name. Empty if there is no cache.
-pub fn list(root: &Path) -> Result<Vec<Entry>> {
+pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
     let mut entries = Vec::new();
     for part in children(root)? {
         let kind = file_name(&part);
@@ -104,7 +104,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     Ok(pruned)
 }
 
-fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
+fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
     let about = path.with_extension("json");
     let metadata = fs::symlink_metadata(&path).ok()?;
     // The record of a directory is inside it. The time of the record is that of the last use.
@@ -113,7 +113,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<Entry> {
     let time = record.unwrap_or_else(|| metadata.clone()).modified().ok()?;
     let files = WalkDir::new(&path).into_iter().flatten();
     let size = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_file());
-    Some(Entry {
+    Some(CacheEntry {
         kind: kind.to_owned(),
         name,
         size: size.map(|file| file.len()).sum(),

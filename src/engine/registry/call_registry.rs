@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 
-use super::server::{Credentials, Registry};
+use super::server::{Registry, RegistryCredentials};
 use crate::protocol::RegistryEndpoint;
 use crate::state::Document;
 use base::{Error, Result};
@@ -36,24 +36,24 @@ impl Drop for Background {
 }
 
 /// A registry for CPI calls only, until it is dropped. It has no tunnel, so no VM reaches it.
-pub(crate) struct ForCalls {
+pub(crate) struct CallRegistry {
     _registry: Registry,
     /// Dropped last, because the registry runs on it.
     _runtime: Background,
 }
 
-impl ForCalls {
+impl CallRegistry {
     /// Starts the registry that the manifest configures, with this content.
     pub(crate) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
         let (runtime, registry) = serve(config, loopback(config)?, content)?;
-        Ok(ForCalls { _registry: registry, _runtime: runtime })
+        Ok(CallRegistry { _registry: registry, _runtime: runtime })
     }
 
     /// Restarts the registry of an earlier run, for a CPI process of that run that is still running.
     pub(crate) fn start_again(endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
         let runtime = runtime()?;
         let registry = Registry::start_again(runtime.handle(), endpoint, content)?;
-        Ok(ForCalls { _registry: registry, _runtime: runtime })
+        Ok(CallRegistry { _registry: registry, _runtime: runtime })
     }
 }
 
@@ -64,7 +64,8 @@ pub(crate) fn serve(
     content: Document,
 ) -> Result<(Background, Registry)> {
     let runtime = runtime()?;
-    let credentials = Credentials { username: config.username.clone(), password: config.password.clone() };
+    let credentials =
+        RegistryCredentials { username: config.username.clone(), password: config.password.clone() };
     let registry = Registry::start(runtime.handle(), address, &credentials, content)?;
     Ok((runtime, registry))
 }

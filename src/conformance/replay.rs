@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::exchange::{Ended, Exchange};
+use super::exchange::{Exchange, ProcessEnd};
 use super::transcript::{Entry, Transcript};
 use base::{Error, Result};
 
@@ -22,16 +22,16 @@ const REDACTED: &str = "<redacted>";
 
 /// A transcript under replay.
 #[derive(Debug)]
-pub struct Player {
+pub struct TranscriptPlayer {
     name: String,
     settings: Value,
-    recorded: Vec<Recorded>,
+    recorded: Vec<RecordedProcess>,
     /// UUIDs in recorded answers.
     known: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct RecordedProcess {
     entry: Entry,
     /// The comparable part of the request; `None` if the input was not a request.
     key: Option<Value>,
@@ -39,7 +39,7 @@ struct Recorded {
     played: u64,
 }
 
-impl Player {
+impl TranscriptPlayer {
     /// Reads a transcript.
     pub fn read(path: &Path) -> Result<Self> {
         let transcript = Transcript::read(path)?;
@@ -56,10 +56,14 @@ impl Player {
         }
         let recorded = transcript.entries.into_iter();
         let recorded = recorded
-            .map(|entry| Recorded { key: entry.request.as_ref().map(|it| key(it, &known)), entry, played: 0 })
+            .map(|entry| RecordedProcess {
+                key: entry.request.as_ref().map(|it| key(it, &known)),
+                entry,
+                played: 0,
+            })
             .collect();
         let name = path.display().to_string();
-        Ok(Player { name, settings: transcript.settings, recorded, known })
+        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known })
     }
 
     /// Returns the settings of the recorded conformance run; null for other transcripts.
@@ -71,7 +75,7 @@ impl Player {
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
         let wanted = request.as_ref().map(|request| key(request, &self.known));
-        let fits = |recorded: &&mut Recorded| match (&recorded.key, &wanted) {
+        let fits = |recorded: &&mut RecordedProcess| match (&recorded.key, &wanted) {
             (Some(recorded), Some(wanted)) => same(recorded, wanted),
             (None, None) => recorded.entry.input() == input,
             _ => false,
@@ -94,7 +98,7 @@ impl Player {
             input: input.to_vec(),
             stdout: format!("{}\n", json!({"result": null, "error": error, "log": ""})).into_bytes(),
             stderr: format!("{message}\n").into_bytes(),
-            ended: Ended::Exited(0),
+            ended: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
             held_open: false,
         }
@@ -104,7 +108,7 @@ impl Player {
 /// Answers `input` from the transcript at `path`, as one process of a CPI. The position is kept in
 /// `<path>.played` for the next process.
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
-    let mut player = Player::read(path)?;
+    let mut player = TranscriptPlayer::read(path)?;
     let position = position_file(path);
     let failed = |error| Error::io(format!("writing the position to '{}'", position.display()), error);
     let mut file = File::options()
@@ -275,7 +279,7 @@ mod tests {
                 input: request.to_string().into_bytes(),
                 stdout: json!({"result": result, "error": null, "log": log}).to_string().into_bytes(),
                 stderr: Vec::new(),
-                ended: Ended::Exited(0),
+                ended: ProcessEnd::Exited(0),
                 duration: Duration::ZERO,
                 held_open: false,
             });
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_differ_from_run_to_run_are_ignored() {
+    fn replay_ignores_values_that_vary_between_runs() {
         let directory = tempfile::tempdir().unwrap();
         let agent = |digit: &str| format!("{0}{0}{0}{0}{0}{0}{0}{0}-2222-4222-8222-222222222222", digit);
         let path = recorded(
@@ -305,7 +309,7 @@ mod tests {
                 (request("set_vm_metadata", json!([VM, {"at": "2026-01-01T00:00:00Z"}]), "1"), json!(null)),
             ],
         );
-        let mut player = Player::read(&path).unwrap();
+        let mut player = TranscriptPlayer::read(&path).unwrap();
         let mut ask = |method: &str, arguments: Value| {
             player.play(request(method, arguments, "2").to_string().as_bytes())
         };
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_order_across_processes() {
+    fn replay_keeps_its_position_across_processes() {
         let directory = tempfile::tempdir().unwrap();
         let ask = request("has_vm", json!(["v"]), "1");
         let path = recorded(directory.path(), &[(ask.clone(), json!(true)), (ask.clone(), json!(false))]);
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn redacted_parts_match_any_text() {
+    fn redacted_parts_match_any_text_on_replay() {
         assert!(matches("a<redacted>b<redacted>", "aXXbY"));
         assert!(!matches("a<redacted>b", "aX"));
         assert!(!matches("ab<redacted>ba", "aba"));

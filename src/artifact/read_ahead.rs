@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ahead_returns_and_hashes_all_bytes() {
+    fn read_ahead_returns_and_hashes_all_bytes() {
         let all = bytes(5_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_reader_can_be_read_to_its_end() {
+    fn stopped_reader_returns_the_rest_of_its_input() {
         let all = bytes(9_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_error_follows_the_bytes_read_before_it() {
+    fn read_error_comes_after_the_bytes_before_it() {
         let all = bytes(600_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: true };
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_any_size_is_complete_and_hashed() {
+    fn copy_of_any_size_is_complete_and_hashed() {
         for count in [0, 1, 70_000, WORTH_A_THREAD as usize, 5_000_001] {
             let all = bytes(count);
             let mut file = tempfile::tempfile().unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_copy_names_the_side_that_failed() {
+    fn copy_error_tells_reading_from_writing() {
         for size in [10, WORTH_A_THREAD * 5] {
             let all = bytes(size as usize);
             let file = tempfile::tempfile().unwrap();

@@ -11,7 +11,7 @@ use base::{Error, Result};
 
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
-pub struct PlaceArgs {
+pub struct StateLocationArgs {
     /// Manifest of the environment; only its name is used, to find the state
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub struct PlaceArgs {
     _env_file: EnvFileArgs,
 }
 
-impl PlaceArgs {
+impl StateLocationArgs {
     /// Returns the path of the state file, if it is named.
     pub(super) fn named(&self) -> Result<Option<PathBuf>> {
         if self.manifest.is_none() && !self.state.is_named() {
