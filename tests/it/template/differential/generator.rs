@@ -186,8 +186,8 @@ const TIMES: &[&str] = &[
 /// Expressions with placeholders, one a line: `$s` string, `$i` integer, `$n` small integer, `$f` float, `$a`
 /// array, `$h` hash, `$e` element, `$r` regular expression, `$g` range with ends, `$l` range, `$k` radix,
 /// `$c` set of characters, `$o` replacement, `$j` JSON, `$d` directive of `format`, `$y` symbol, `$u` text of
-/// a URI, `$p` text of an IP address, `$t` time, `$w` layout of `strftime`, `$q` path, `$m` text of HTML, `$b`
-/// text in base64, `$v` any.
+/// a URI, `$p` text of an IP address, `$t` time, `$w` layout of `strftime`, `$q` path, `$m` text of HTML,
+/// `$b` text in base64, `$v` any.
 const CALLS: &str = include_str!("calls.txt");
 /// The methods of each class that are called with any arguments, a class a line: the placeholder of its
 /// values, and the names.
