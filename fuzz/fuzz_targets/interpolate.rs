@@ -22,7 +22,8 @@ fuzz_target!(|input: (&str, &str)| {
     }
     let Ok(definitions) = Definitions::of(&root) else { return };
     for definition in definitions.iter() {
-        let _ = GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
+        let _ =
+            GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
     }
     let mut resolver = Resolver::new(&sources, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
     if resolver.take_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok() {
