@@ -32,7 +32,7 @@ fn rejects_invalid_configs() {
         ("name: east", "name: eats", "AZ 'z-east' uses CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
         ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
-        ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is no file"),
+        ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is not a file"),
         (
             "type: local, properties: {root: ",
             "type: nonesuch, properties: {root: ",
