@@ -277,7 +277,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     rotate(&["--finish"]);
     status().success();
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("is updated in place"), "{}", run.stdout);
+    assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert_eq!(hello.ask().1, 3);
     let run = hello.create(&[]).success();
