@@ -427,7 +427,7 @@ fn ca_that_is_stored_twice_is_finished() {
     stored["copy"] = stored["root"].clone();
     world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
     let none = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).failure(3);
-    assert!(none.stderr.contains("no rotation of 'root' is under way"), "{}", none.stderr);
+    assert!(none.stderr.contains("there is no rotation of 'root' to finish"), "{}", none.stderr);
 }
 
 #[test]
