@@ -50,7 +50,8 @@ impl Lowerer {
                     .iter()
                     .position(|pair| matches!(pair, Pair::Entry(known, _) if same_literal(known, key)))
             {
-                if !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {
+                let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
+                if is_zero || !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {
                     return unsupported(ast, "a hash with a repeated key whose first value is computed");
                 }
                 pairs.remove(repeated);

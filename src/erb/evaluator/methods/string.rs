@@ -470,14 +470,15 @@ impl CharSet {
     /// Returns the place of a character in the set, without regard to a negation.
     fn position(&self, character: char) -> Option<u32> {
         let code = character as u32;
-        let mut before = 0;
+        let (mut before, mut found) = (0, None);
         for (first, last) in &self.ranges {
             if (*first..=*last).contains(&code) {
-                return Some(before + (code - first));
+                // Of a character that is repeated, the last place counts.
+                found = Some(before + (code - first));
             }
             before += last - first + 1;
         }
-        None
+        found
     }
 
     /// Returns the character at a place.

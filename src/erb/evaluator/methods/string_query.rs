@@ -51,7 +51,9 @@ impl Interp {
                     _ => (self.index_or(args, 0, 0)?, self.index_or(args, 1, 1)?),
                 };
                 let from = if from < 0 { from + bytes.len() as i64 } else { from };
-                if from < 0 || from > bytes.len() as i64 || count < 0 {
+                let is_index = args.len() == 1 && !matches!(args.list[0], Value::Range(_));
+                let most = bytes.len() as i64 - i64::from(is_index);
+                if from < 0 || from > most || count < 0 {
                     return Ok(Some(Value::Nil));
                 }
                 let to = (from as usize).saturating_add(count as usize).min(bytes.len());

@@ -31,7 +31,12 @@ pub(super) fn encode_lines(bytes: &[u8]) -> String {
 }
 
 /// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`.
-pub(super) fn decode_lenient(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn decode_lenient(bytes: &[u8]) -> Option<Vec<u8>> {
+    // What follows padding has no meaning of its own.
+    let padding = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+    if bytes[padding..].iter().any(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')) {
+        return None;
+    }
     let config = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true);
@@ -45,7 +50,7 @@ pub(super) fn decode_lenient(bytes: &[u8]) -> Vec<u8> {
     if clean.len() % 4 == 1 {
         clean.pop();
     }
-    engine.decode(clean).unwrap_or_default()
+    Some(engine.decode(clean).unwrap_or_default())
 }
 
 /// Returns bytes as a binary string.
@@ -82,7 +87,10 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                 args.options().and_then(|options| options.get_symbol("padding")).is_none_or(|p| p.truthy());
             Value::str(if padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
-        "decode64" => binary(&decode_lenient(&bytes)),
+        "decode64" => match decode_lenient(&bytes) {
+            Some(decoded) => binary(&decoded),
+            None => return Err(it.unsupported("base64 with text after its padding")),
+        },
         "strict_decode64" => match STANDARD.decode(&bytes) {
             Ok(decoded) => binary(&decoded),
             Err(_) => return it.argument_error("invalid base64"),

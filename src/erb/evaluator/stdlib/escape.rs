@@ -38,6 +38,10 @@ fn unescape_html(text: &str) -> Option<String> {
                 rest = &rest[end + 1..];
             }
             None => {
+                // Ruby leaves out what follows a number that is none.
+                if rest.starts_with("&#") && rest[1..].split(';').next()?.contains('&') {
+                    return None;
+                }
                 out.push('&');
                 rest = &rest[1..];
             }

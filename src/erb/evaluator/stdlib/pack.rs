@@ -133,11 +133,12 @@ pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value
                 let all = take(usize::MAX);
                 let decoded = match directive.count {
                     Some(0) => STANDARD.decode(&all).ok(),
-                    _ => Some(super::base64::decode_lenient(&all)),
+                    _ => super::base64::decode_lenient(&all),
                 };
-                match decoded {
-                    Some(decoded) => out.push(super::base64::binary(&decoded)),
-                    None => return it.argument_error("invalid base64"),
+                match (decoded, directive.count) {
+                    (Some(decoded), _) => out.push(super::base64::binary(&decoded)),
+                    (None, Some(0)) => return it.argument_error("invalid base64"),
+                    (None, _) => return Err(it.unsupported("base64 with text after its padding")),
                 }
             }
             'H' => {

@@ -74,8 +74,11 @@ fn offset(offset: UtcOffset, between: &str) -> String {
 }
 
 /// Returns nanoseconds as seconds, rounded as in Ruby.
-fn seconds(nanos: i128) -> f64 {
-    if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }
+fn seconds(it: &mut Interp, nanos: i128) -> R<Value> {
+    if i64::try_from(nanos).is_err() {
+        return Err(it.unsupported("so many seconds as a float"));
+    }
+    Ok(Value::Float(if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }))
 }
 
 /// Returns a number of seconds in nanoseconds. Returns `None` if it is not a number, or has a part below
@@ -291,7 +294,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "getutc" | "getgm" => make(it, Moment::utc(at)),
         "utc?" | "gmt?" => Value::Bool(moment.utc),
         "to_i" | "tv_sec" => Value::Int(at.unix_timestamp()),
-        "to_f" => Value::Float(seconds(moment.nanos())),
+        "to_f" => seconds(it, moment.nanos())?,
         "year" => Value::Int(at.year().into()),
         "month" | "mon" => Value::Int(i64::from(at.month() as u8)),
         "day" | "mday" => Value::Int(at.day().into()),
@@ -312,7 +315,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
                 if name == "+" {
                     return it.type_error("time + time?");
                 }
-                return Ok(Some(Value::Float(seconds(moment.nanos() - other.nanos()))));
+                return seconds(it, moment.nanos() - other.nanos()).map(Some);
             }
             let nanos = nanos_of(&by).map(|nanos| if name == "+" { nanos } else { -nanos });
             let Some(nanos) = nanos else {

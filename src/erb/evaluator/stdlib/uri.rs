@@ -325,6 +325,7 @@ fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
             single => (Some(single.clone()), None),
         };
         let key = encode_component(&it.text_of(&key.unwrap_or(Value::Nil))?);
+        let is_list = matches!(value, Some(Value::Array(_)));
         let values = match value.unwrap_or(Value::Nil) {
             Value::Array(list) => list.to_vec(),
             other => vec![other],
@@ -332,6 +333,8 @@ fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
         let mut encoded = Vec::new();
         for value in values {
             encoded.push(match value {
+                // In a list, nil has no key in Ruby.
+                Value::Nil if is_list => String::new(),
                 Value::Nil => key.clone(),
                 value => format!("{key}={}", encode_component(&it.text_of(&value)?)),
             });

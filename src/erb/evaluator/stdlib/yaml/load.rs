@@ -164,9 +164,10 @@ impl Loader<'_> {
         match tag {
             None if plain => self.plain(it, text),
             None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
-            Some("tag:yaml.org,2002:binary" | "!binary") => {
-                Ok(base64::binary(&base64::decode_lenient(text.as_bytes())))
-            }
+            Some("tag:yaml.org,2002:binary" | "!binary") => match base64::decode_lenient(text.as_bytes()) {
+                Some(decoded) => Ok(base64::binary(&decoded)),
+                None => Err(it.unsupported("base64 with text after its padding")),
+            },
             Some("tag:yaml.org,2002:float" | "!float") => {
                 let value = self.plain(it, text)?;
                 it.float_of(&value)
