@@ -325,6 +325,9 @@ impl<'s> Translator<'s> {
             }
             Some(letter @ ('p' | 'P')) if self.peek() == Some('{') => {
                 let name: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                if ignores_case && (letter == 'P' || name.starts_with('^')) {
+                    return Err("a negated property that ignores case".into());
+                }
                 self.out.push_str(&property(&name, letter == 'P')?);
             }
             Some('u') if self.peek() == Some('{') => {
