@@ -105,7 +105,9 @@ fn lease_is_kept_during_calls_longer_than_it() {
     kill_process(pid, Signal::INT).unwrap();
     let run = end_of(&hello, child).failure(130);
     assert!(run.stderr.contains("not waiting for the call in flight"), "{}", run.stderr);
-    until("the keeper has it", || lock(&bucket)["command"].as_str().unwrap().contains("its CPI call still runs"));
+    until("the keeper has it", || {
+        lock(&bucket)["command"].as_str().unwrap().contains("its CPI call still runs")
+    });
     outlasts("the keeper renews it");
 
     hello.go();
