@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
-use crate::support::process::{RunToEnd, WaitForEnd, next, pieces, prepare};
+use crate::support::process::{RunToEnd, WaitForEnd, interrupt, next, pieces, prepare};
 use crate::support::pty::Pty;
 use crate::support::scripted::{Dialect, Interruption, Script, until};
 use crate::support::{MONOPILE, Run};
@@ -63,14 +63,6 @@ fn run_until(hello: &Hello, mut command: Command, text: &str) -> Child {
     let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
     until(text, || ["stdout", "stderr"].iter().any(|name| hello.world.read(name).contains(text)));
     child
-}
-
-/// Sends SIGINT to a run, which must end at once.
-fn interrupt(mut child: Child) {
-    let begun = Instant::now();
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.end().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 /// An environment whose VM is on an island.

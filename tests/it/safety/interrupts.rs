@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::support::hello::Hello;
-use crate::support::process::WaitForEnd;
+use crate::support::process::{WaitForEnd, interrupt};
 use crate::support::pty::Pty;
 use crate::support::scripted::until;
 
@@ -20,14 +20,6 @@ fn rubies(hello: &Hello) -> Vec<String> {
 
 fn spawn(mut command: Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// Sends SIGINT to a run, which must end at once.
-fn interrupt(mut child: Child) {
-    let begun = Instant::now();
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.end().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -351,6 +351,14 @@ impl WaitForEnd for Child {
     }
 }
 
+/// Sends SIGINT to a run, which must end at once.
+pub(crate) fn interrupt(mut child: Child) {
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.end().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
 /// Runs programs to their end.
 pub(crate) trait RunToEnd {
     /// Runs the command to its end, without input unless one is set.
