@@ -1,10 +1,11 @@
 //! Tests that secrets of at least 16 characters are found in two spellings at once, and cut off anywhere
 //! after eight characters.
 //!
-//! The default run has fixed cases. `tests/run --sweep` (`MONOPILE_SWEEP`) tests many more with a new seed:
-//! 20,000 secrets if `full`, otherwise 100 times the number. `MONOPILE_SEED` sets the seed.
+//! The default run has fixed cases. With `MONOPILE_FUZZ_SECONDS`, which `tests/run --fuzz` sets, secrets of a
+//! new seed are tested for that long. `MONOPILE_FUZZ_SEED` repeats a seed.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,8 +13,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use super::view::{DecodedView, compact};
 use super::*;
 
-/// The number of secrets in the default run and in a full sweep.
-const SECRETS: (u64, u64) = (150, 20_000);
+/// The number of secrets in the default run.
+const SECRETS: u64 = 150;
 /// The seeds and numbers of secrets that were once shown.
 const SHOWN: [(u64, u64); 8] =
     [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
@@ -201,19 +202,21 @@ fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String>
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "tests take the number of cases from tests/run")]
+#[expect(clippy::disallowed_methods, reason = "tests take the duration and the seed from tests/run")]
 fn hides_secrets_in_two_encodings_cut_at_any_point() {
-    let sweep = std::env::var("MONOPILE_SWEEP").ok().filter(|sweep| !sweep.is_empty());
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let given = std::env::var("MONOPILE_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seed = given.unwrap_or_else(|| if sweep.is_some() { now() } else { 20 });
-    let count = match &sweep {
-        Some(lives) => lives.parse().map_or(SECRETS.1, |lives: u64| lives * 100),
-        None => SECRETS.0,
+    let number = |name: &str| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number")))
     };
-    eprintln!("seed {seed}, {count} secrets");
-    let mut failed = Vec::new();
-    for (seed, number) in SHOWN.into_iter().chain((0..count).map(|number| (seed, number))) {
+    let (begun, duration) = (Instant::now(), number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
+    let seed = number("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
+        Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
+        None => 20,
+    });
+    let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| begun.elapsed() < duration);
+    let (mut failed, mut count) = (Vec::new(), 0_u64);
+    for (seed, number) in SHOWN.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number))) {
+        count += 1;
         let mut random = Random(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let secret = random.secret();
         let redactor = Redactor::default();
@@ -227,7 +230,8 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let (before, after) = random.of(&AROUND);
             let spelt = |text: &str| spell_again(&spell(text));
             let whole = spelt(&secret);
-            let of = format!("{secret:?} as {first}, then {second} (MONOPILE_SEED={seed}, secret {number})");
+            let of =
+                format!("{secret:?} as {first}, then {second} (MONOPILE_FUZZ_SEED={seed}, secret {number})");
             let shown = redactor.apply(&format!("{before}{whole}{after}")).into_owned();
             failed.extend(check(&shown, before, after, &of).err());
 
@@ -246,6 +250,7 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             }
         }
     }
+    eprintln!("MONOPILE_FUZZ_SEED={seed}: {count} secrets, {} failures", failed.len());
     let some: Vec<_> = failed.iter().take(10).map(String::as_str).collect();
     assert!(failed.is_empty(), "{} failures:\n{}", failed.len(), some.join("\n\n"));
 }

@@ -51,7 +51,6 @@
 //! `MONOPILE_CHAOS=60` lives new lives for 60 seconds, `MONOPILE_CHAOS_SEED=N` lives one, and
 //! `MONOPILE_CHAOS_STEPS=0,3` only these steps of it.
 
-mod dice;
 mod inventory;
 mod life;
 mod misbehaviours;
@@ -68,18 +67,13 @@ use std::time::{Duration, Instant, SystemTime};
 use life::{Counts, Life};
 use misbehaviours::MISBEHAVIOURS;
 
+use crate::support::number_from_environment as number;
 use crate::support::process::waiting;
 
 /// The seeds of the default run.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// The number of lives at once, unless fewer tests run at once. A life mostly waits.
 const AT_ONCE: u64 = 4;
-
-/// Returns the number in an environment variable.
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|error| panic!("{name}: {error}")))
-}
 
 /// Lives the life of a seed. Returns the message of its failure.
 fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {

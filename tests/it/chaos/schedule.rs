@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::dice::Dice;
 use super::misbehaviours::{MISBEHAVIOURS, Misbehaviour};
+use crate::support::dice::Dice;
 use crate::support::gate::Moment;
 use crate::support::scripted::Interruption;
 

@@ -1,19 +1,26 @@
-//! Values from outside cannot control the terminal: hostile bytes in every file that a command shows.
+//! Values from outside cannot control the terminal: hostile text in every file that a command shows.
+//!
+//! One text goes to every command. Random texts go to random commands: a few of a fixed seed in the default run;
+//! with `MONOPILE_FUZZ_SECONDS`, which `tests/run --fuzz` sets, texts of a new seed for that long.
+//! `MONOPILE_FUZZ_SEED` repeats a seed.
+
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::dice::Dice;
 use crate::support::http::{Server, answer};
 use crate::support::pty::Pty;
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball};
+use crate::support::{World, number_from_environment};
 
 /// A title, a colour, a cleared screen, a bell, an eight-bit sequence, a backspace and bidirectional marks.
 const HOSTILE: &str = "ev\u{1b}]0;pwned\u{7}il\u{1b}[31m\u{1b}[2J\u{9b}31m\u{8}\u{202e}\u{2066}\u{200f}end";
 
-/// Writes a state, a manifest, a vars store and artifacts in which every value is hostile.
-fn world() -> World {
+/// Writes a state, a manifest, a vars store and artifacts in which every value is this text.
+fn world(hostile: &str) -> World {
     let world = World::new();
-    let name = |what: &str| format!("{what}-{HOSTILE}");
+    let name = |what: &str| format!("{what}-{hostile}");
     let state = json!({
         "director_id": name("director"), "installation_id": "i", "current_vm_cid": name("vm"),
         "current_stemcell_id": "s", "current_disk_id": "d", "current_release_ids": ["r"],
@@ -36,7 +43,7 @@ fn world() -> World {
     });
     world.write("bosh-state.json", state.to_string());
     // YAML allows these characters only as escapes.
-    let quoted: String = HOSTILE.chars().map(|one| format!("\\u{:04x}", u32::from(one))).collect();
+    let quoted: String = hostile.chars().map(|one| format!("\\U{:08x}", u32::from(one))).collect();
     let quoted = format!("\"{quoted}\"");
     world.write(
         "bosh.yml",
@@ -48,11 +55,11 @@ fn world() -> World {
     );
     // A CPI whose log and answer are hostile.
     let answer = json!({
-        "result": null, "log": HOSTILE,
-        "error": {"type": HOSTILE, "message": HOSTILE, "ok_to_retry": false},
+        "result": null, "log": hostile,
+        "error": {"type": hostile, "message": hostile, "ok_to_retry": false},
     });
     world.write("answer.json", answer.to_string());
-    world.write("log", HOSTILE);
+    world.write("log", hostile);
     let cpi = world.write("cpi", "#!/bin/sh\ncat >/dev/null\ncat log >&2\ncat answer.json\n");
     std::fs::set_permissions(cpi, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     world.write("store.yml", format!("{quoted}: {quoted}\n"));
@@ -176,21 +183,22 @@ const BAREMETAL: &[&[&str]] = &[
 ];
 
 /// Returns an Ironic in which every key, value and error is hostile.
-fn ironic() -> Server {
-    Server::start(|request, _| {
+fn ironic(hostile: &str) -> Server {
+    let hostile = hostile.to_owned();
+    Server::start(move |request, _| {
         let one = json!({
-            "uuid": HOSTILE, "name": HOSTILE, "node_uuid": "odd", HOSTILE: HOSTILE,
-            "extra": {HOSTILE: [HOSTILE]}, "properties": {HOSTILE: HOSTILE},
+            "uuid": hostile, "name": hostile, "node_uuid": "odd", &hostile: hostile,
+            "extra": {&hostile: [hostile]}, "properties": {&hostile: hostile},
         });
         let path = request.path().split('?').next().unwrap();
         let (status, body) = match path.trim_end_matches('/') {
             "/v1" => ("200 OK", json!({})),
-            path if path.ends_with("/absent") => ("404 Not Found", json!({"error_message": HOSTILE})),
+            path if path.ends_with("/absent") => ("404 Not Found", json!({"error_message": hostile})),
             path if path.ends_with("/validate") => {
-                ("200 OK", json!({HOSTILE: {"result": false, "reason": HOSTILE}}))
+                ("200 OK", json!({&hostile: {"result": false, "reason": hostile}}))
             }
             path if path.ends_with("/odd") => ("200 OK", one),
-            _ => ("200 OK", json!({"uuid": HOSTILE, "nodes": [one], "connectors": [one], "targets": [one]})),
+            _ => ("200 OK", json!({"uuid": hostile, "nodes": [one], "connectors": [one], "targets": [one]})),
         };
         let versions = [
             ("X-OpenStack-Ironic-API-Minimum-Version", "1.1"),
@@ -227,7 +235,7 @@ fn no_command_prints_hostile_bytes() {
         let is_named = named.iter().any(|line| line.starts_with(&format!("{command} ")));
         assert!(is_named, "`{command}` is not tested");
     }
-    let world = world();
+    let world = world(HOSTILE);
     let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
     for args in [["state", "show", "bosh.yml"], ["vars", "list", "store.yml"]] {
         let run = world.run(args).success();
@@ -251,7 +259,7 @@ fn no_command_prints_hostile_bytes() {
 
 #[test]
 fn hostile_bytes_from_ironic_are_not_printed() {
-    let (world, ironic) = (World::new(), ironic());
+    let (world, ironic) = (World::new(), ironic(HOSTILE));
     let (endpoint, mut shown) = (ironic.url(""), 0);
     for args in BAREMETAL {
         for more in [&[][..], &["--json"], &["--verbose"]] {
@@ -279,7 +287,7 @@ fn hostile_bytes_from_ironic_are_not_printed() {
 
 #[test]
 fn terminal_gets_no_hostile_bytes() {
-    let world = world();
+    let world = world(HOSTILE);
     for args in [
         &["interpolate", "bosh.yml", "--path", "/name"][..],
         &["state", "show", "bosh.yml"],
@@ -301,4 +309,89 @@ fn terminal_gets_no_hostile_bytes() {
         assert_eq!(harmful(&raw, true), None, "{args:?}: {raw:?}");
         assert!(!raw.contains("\u{1b}]0;pwned") && !raw.contains("\u{1b}[2J"), "{args:?}: {raw:?}");
     }
+}
+
+/// Returns a random text with escape sequences, control characters, bidirectional marks, and what decoders of
+/// several kinds would turn into them. The parameters of its sequences begin with 777.
+fn random_text(dice: &mut Dice) -> String {
+    let mut text = String::from("ev");
+    for _ in 0..dice.between(1, 8) {
+        let sequence =
+            format!("\u{1b}[777;{}{}", dice.below(100), char::from(dice.between(0x40, 0x7e) as u8));
+        let introducer =
+            dice.pick(&["\u{1b}]", "\u{1b}P", "\u{1b}_", "\u{1b}^", "\u{1b}X", "\u{9d}", "\u{90}"]);
+        text += &match dice.below(10) {
+            0 | 1 => sequence,
+            2 => format!("{introducer}777;pwned{}", dice.pick(&["\u{7}", "\u{1b}\\", "\u{9c}", ""])),
+            3 => format!("\u{9b}777;{}m", dice.below(100)),
+            4 => format!("\u{1b}[{sequence}777m"),
+            5 => format!("\u{1b}{}", dice.pick(&["", "c", "[", "]", "(0", "#8", "7", "\u{1b}"])),
+            6 => char::from_u32(dice.between(1, 0x9f) as u32).unwrap().to_string(),
+            7 => {
+                dice.pick(&["\u{202e}", "\u{2066}", "\u{200f}", "\u{61c}", "\u{2028}", "\u{feff}"]).to_owned()
+            }
+            8 => char::from_u32(dice.below(0x11_0000) as u32).unwrap_or('\u{fffd}').to_string(),
+            _ => {
+                let encoded =
+                    ["\\u001b[777m", "\\x1b[777m", "\\e[777m", "%1b[777m", "&#27;[777m", "G1s3Nzdt"];
+                let special = ["((", "))", "%s", "{}", "\\", "\"", "'", "\r\n", "\t", "…", "🦀"];
+                if dice.chance(50) { dice.pick(&encoded) } else { dice.pick(&special) }.to_owned()
+            }
+        };
+    }
+    text + "end"
+}
+
+#[test]
+fn no_command_prints_random_hostile_text() {
+    let (begun, duration) =
+        (Instant::now(), number_from_environment("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
+    let seed = number_from_environment("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
+        Some(_) => UNIX_EPOCH.elapsed().unwrap().as_secs(),
+        None => 1,
+    });
+    let goes_on = |round: &u64| duration.map_or(*round < 3, |duration| begun.elapsed() < duration);
+    let (mut dice, mut runs) = (Dice::new(seed), 0);
+    for _ in (0..).take_while(goes_on) {
+        let hostile = random_text(&mut dice);
+        let (world, ironic) = (world(&hostile), ironic(&hostile));
+        let endpoint = ironic.url("");
+        let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
+        for _ in 0..12 {
+            let with_ironic = dice.chance(25);
+            let line = dice.pick(if with_ironic { BAREMETAL } else { COMMANDS });
+            let mut args: Vec<&str> = dice.pick(&[&[][..], &["--json"], &["--verbose"]]).to_vec();
+            args.extend(line.iter().map(|word| if *word == HOSTILE { hostile.as_str() } else { *word }));
+            if with_ironic {
+                args.extend(["--os-endpoint", &endpoint]);
+            }
+            let on_terminal = dice.chance(15);
+            let texts = if on_terminal {
+                let mut command = world.monopile(&args);
+                command.env("TERM", "xterm-256color");
+                let mut pty = Pty::start(command, (120, 40));
+                pty.end();
+                vec![pty.raw()]
+            } else {
+                let run = world.run(&args);
+                assert!((0..100).contains(&run.code), "{args:?} ended with {}: {}", run.code, run.stderr);
+                // Interpolated values and files go to a pipe as they are.
+                let is_raw = matches!(line[0], "interpolate" | "render-template" | "completion");
+                if is_raw { vec![run.stderr] } else { vec![run.stdout, run.stderr] }
+            };
+            for text in texts {
+                let found = harmful(&text, on_terminal);
+                let sequences =
+                    ["\u{1b}[777", "\u{1b}]777", "\u{1b}P777", "\u{1b}_777", "\u{1b}^777", "\u{1b}X777"];
+                let passes = sequences.into_iter().find(|sequence| text.contains(sequence));
+                assert!(
+                    found.is_none() && passes.is_none() && !text.contains("panicked"),
+                    "MONOPILE_FUZZ_SEED={seed}: {args:?} with {hostile:?} printed {found:?} {passes:?}: {text:?}"
+                );
+            }
+            std::fs::write(world.path("bosh-state.json"), &seal).unwrap();
+            runs += 1;
+        }
+    }
+    eprintln!("MONOPILE_FUZZ_SEED={seed}: {runs} commands");
 }

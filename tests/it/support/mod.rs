@@ -13,6 +13,7 @@
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
 pub(crate) mod bucket;
+pub(crate) mod dice;
 pub(crate) mod gate;
 pub(crate) mod hello;
 pub(crate) mod hostile;
@@ -59,6 +60,12 @@ pub(crate) struct Run {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
+}
+
+/// Returns the number in an environment variable, unless that is unset or empty.
+pub(crate) fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{name}: {error}")))
 }
 
 /// Returns the parent of all test directories: `MONOPILE_TEST_ROOT` or `/tmp`. It does not depend on

@@ -17,6 +17,7 @@ use erb::native::{Limits, NativeRenderer};
 use erb::{Context, RenderError, Renderer};
 use serde_json::{Value, json};
 
+use crate::support::number_from_environment;
 use crate::support::process::{WaitForEnd, joined, prepare};
 use generator::Generator;
 
@@ -53,12 +54,8 @@ fn regression_expressions_match_ruby() {
 
 #[test]
 fn generated_expressions_match_ruby() {
-    let number = |name: &str| {
-        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-        Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number")))
-    };
-    let duration = number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs);
-    let seed = number("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
+    let duration = number_from_environment("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs);
+    let seed = number_from_environment("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 1,
     });

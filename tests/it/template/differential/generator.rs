@@ -1,8 +1,10 @@
 //! Generates Ruby expressions: calls of methods with values at the edges of what they accept.
 
-/// A pseudo-random generator (SplitMix64), so that a seed gives the same expressions everywhere.
+use crate::support::dice::Dice;
+
+/// A generator of expressions. A seed gives the same expressions everywhere.
 pub(super) struct Generator {
-    state: u64,
+    dice: Dice,
     calls: Vec<&'static str>,
     methods: Vec<(&'static str, Vec<&'static str>)>,
 }
@@ -218,48 +220,32 @@ impl Generator {
             let (kind, names) = line.split_once(' ')?;
             Some((kind, names.split(' ').collect()))
         });
-        Generator { state: seed, calls, methods: methods.collect() }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
-    }
-
-    fn one(&mut self, of: &[&'static str]) -> &'static str {
-        of[self.below(of.len())]
+        Generator { dice: Dice::new(seed), calls, methods: methods.collect() }
     }
 
     fn several(&mut self, most: usize, separator: &str, mut make: impl FnMut(&mut Self) -> String) -> String {
-        let count = self.below(most + 1);
+        let count = self.dice.below(most + 1);
         (0..count).map(|_| make(self)).collect::<Vec<_>>().join(separator)
     }
 
     /// Returns an expression.
     pub(super) fn expression(&mut self) -> Expression {
-        if self.below(3) == 0 {
+        if self.dice.below(3) == 0 {
             return self.method_call();
         }
-        let number = self.below(self.calls.len());
+        let number = self.dice.below(self.calls.len());
         let call = self.calls[number];
         Expression { call: call.to_owned(), source: self.filled(call), any_arguments: false }
     }
 
     /// Returns a call of any method with any arguments, which shows the result and the receiver.
     fn method_call(&mut self) -> Expression {
-        let number = self.below(self.methods.len());
+        let number = self.dice.below(self.methods.len());
         let kind = self.methods[number].0;
-        let number_of_method = self.below(self.methods[number].1.len());
+        let number_of_method = self.dice.below(self.methods[number].1.len());
         let name = self.methods[number].1[number_of_method];
         let receiver = self.filled(kind);
-        let arguments = match self.below(4) {
+        let arguments = match self.dice.below(4) {
             0 => Vec::new(),
             1 | 2 => vec![self.any()],
             _ => vec![self.any(), self.any()],
@@ -272,7 +258,7 @@ impl Generator {
         // A block that is no order gives any result, and a method that changes its receiver ends at the third
         // element without one.
         let edits = name.ends_with('!') || name == "keep_if" || name == "delete_if";
-        let block = match self.one(BLOCKS) {
+        let block = match self.dice.pick(BLOCKS) {
             _ if ["min", "max", "minmax", "sort", "sort!"].contains(&name) => "",
             "" if edits => " { |x| x }",
             block => block,
@@ -288,19 +274,22 @@ impl Generator {
 
     /// Returns a value of any class.
     fn any(&mut self) -> String {
-        match self.below(12) {
+        match self.dice.below(12) {
             0 | 1 => self.element(1),
-            2 | 3 => self.one(SMALL).to_owned(),
+            2 | 3 => self.dice.pick(SMALL).to_owned(),
             4 => self.string(),
-            5 => self.one(&["\"a\"", "\"\"", "\"b\"", "\" \"", "\"\\n\"", "\"a-c\"", "\"1\""]).to_owned(),
-            6 => self.one(&["/a/", "/\\s*/", "/(b)?/", "/./m", "//", "/$/", "/(?<x>\\w)/"]).to_owned(),
+            5 => {
+                self.dice.pick(&["\"a\"", "\"\"", "\"b\"", "\" \"", "\"\\n\"", "\"a-c\"", "\"1\""]).to_owned()
+            }
+            6 => self.dice.pick(&["/a/", "/\\s*/", "/(b)?/", "/./m", "//", "/$/", "/(?<x>\\w)/"]).to_owned(),
             7 => self.range(false),
             8 => self.array(),
             9 => self.hash(),
-            10 => self.one(&[":a", ":to_s", ":+", ":size", ":b", "nil", "true"]).to_owned(),
-            _ => {
-                self.one(&["Integer", "String", "0.5", "-0.0", "(1..)", "2.7", "NilClass", "1e3"]).to_owned()
-            }
+            10 => self.dice.pick(&[":a", ":to_s", ":+", ":size", ":b", "nil", "true"]).to_owned(),
+            _ => self
+                .dice
+                .pick(&["Integer", "String", "0.5", "-0.0", "(1..)", "2.7", "NilClass", "1e3"])
+                .to_owned(),
         }
     }
 
@@ -314,17 +303,18 @@ impl Generator {
             let value = match kind {
                 's' => self.string(),
                 'i' => self.integer(),
-                'n' => self.one(SMALL).to_owned(),
-                'f' => self.one(FLOATS).to_owned(),
+                'n' => self.dice.pick(SMALL).to_owned(),
+                'f' => self.dice.pick(FLOATS).to_owned(),
                 'a' => self.array(),
                 'h' => self.hash(),
                 'e' => self.element(1),
                 'r' => self.regexp(),
                 'g' => self.range(true),
                 'l' => self.range(false),
-                'k' => self.one(&["2", "8", "10", "16", "36", "37", "0", "1", "-2", "3"]).to_owned(),
+                'k' => self.dice.pick(&["2", "8", "10", "16", "36", "37", "0", "1", "-2", "3"]).to_owned(),
                 'c' if rest[..at].ends_with('[') => self
-                    .one(&[
+                    .dice
+                    .pick(&[
                         "a-c",
                         "^a-c",
                         "é-ü",
@@ -339,14 +329,14 @@ impl Generator {
                     .to_owned(),
                 'c' => format!(
                     "\"{}\"",
-                    self.one(&[
+                    self.dice.pick(&[
                         "a-c", "^a-c", "a-y", "b-z", "é-ü", "^", "a", "", "\\\\-a", "z-a", "-", "a-", "^b",
                         "0-9a-f", "A-Z"
                     ])
                 ),
                 'o' => format!(
                     "'{}'",
-                    self.one(&[
+                    self.dice.pick(&[
                         "x", "", "<\\0>", "\\1", "[\\\\1]", "\\\\\\\\", "\\&\\&", "\\`", "\\'", "\\k<x>",
                         "é", "\\9"
                     ])
@@ -356,10 +346,10 @@ impl Generator {
                 'y' => self.symbol(),
                 'u' => self.uri(),
                 'p' => self.address(),
-                't' => self.one(TIMES).to_owned(),
+                't' => self.dice.pick(TIMES).to_owned(),
                 'q' => {
                     let parts = ["/", "/", "a", "b.rb", ".x", ".", "..", "//", "c.", ".tar.gz", "é", " "];
-                    literal(&self.several(5, "", |it| it.one(&parts).to_owned()))
+                    literal(&self.several(5, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'm' => {
                     let parts = [
@@ -374,11 +364,11 @@ impl Generator {
                         "&#x110000;",
                         "&#0;",
                     ];
-                    literal(&self.several(4, "", |it| it.one(&parts).to_owned()))
+                    literal(&self.several(4, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'b' => {
                     let parts = ["YWJj", "YQ==", "YQ", "YWI", "-_-_", "+/+/", "=", "\n", "é", "YR==", "    "];
-                    literal(&self.several(3, "", |it| it.one(&parts).to_owned()))
+                    literal(&self.several(3, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'w' => self.layout(),
                 'v' => self.any(),
@@ -403,20 +393,21 @@ impl Generator {
 
     /// Returns a directive of `format`.
     fn directive(&mut self) -> String {
-        let flags = self.several(2, "", |it| it.one(&["-", "+", "0", " ", "#"]).to_owned());
-        let width = self.one(&["", "", "1", "5", "12"]);
-        let precision = self.one(&["", "", ".0", ".1", ".3", ".10", "."]);
-        let letter = self
-            .one(&["d", "i", "u", "f", "e", "E", "g", "G", "s", "p", "x", "X", "o", "b", "B", "c", "%", "a"]);
+        let flags = self.several(2, "", |it| it.dice.pick(&["-", "+", "0", " ", "#"]).to_owned());
+        let width = self.dice.pick(&["", "", "1", "5", "12"]);
+        let precision = self.dice.pick(&["", "", ".0", ".1", ".3", ".10", "."]);
+        let letter = self.dice.pick(&[
+            "d", "i", "u", "f", "e", "E", "g", "G", "s", "p", "x", "X", "o", "b", "B", "c", "%", "a",
+        ]);
         format!("%{flags}{width}{precision}{letter}")
     }
 
     /// Returns a layout of `strftime`.
     fn layout(&mut self) -> String {
         let directive = |it: &mut Self| {
-            let flag = it.one(&["", "", "", "-", "^", "0", "_", ":"]);
+            let flag = it.dice.pick(&["", "", "", "-", "^", "0", "_", ":"]);
             let letters = "YCymdejHIMSLNpPAaBbhuwsFTXDxRrcvzZklnt%";
-            let letter = letters.chars().nth(it.below(letters.len())).unwrap_or('Y');
+            let letter = letters.chars().nth(it.dice.below(letters.len())).unwrap_or('Y');
             format!("%{flag}{letter}")
         };
         format!("\"{}\"", self.several(3, " ", directive))
@@ -424,9 +415,10 @@ impl Generator {
 
     /// Returns the text of a URI, which may be invalid.
     fn uri(&mut self) -> String {
-        let scheme =
-            self.one(&["http:", "https:", "HTTP:", "nats:", "file:", "ldap:", "a+b:", "1:", "", "", ""]);
-        let authority = self.one(&[
+        let scheme = self
+            .dice
+            .pick(&["http:", "https:", "HTTP:", "nats:", "file:", "ldap:", "a+b:", "1:", "", "", ""]);
+        let authority = self.dice.pick(&[
             "//h",
             "//a.b:80",
             "//u:p@h:81",
@@ -448,7 +440,7 @@ impl Generator {
             "//u@v@h",
             "//[v1.a]",
         ]);
-        let path = self.one(&[
+        let path = self.dice.pick(&[
             "",
             "/",
             "/a",
@@ -470,14 +462,14 @@ impl Generator {
             "/a'\\\"<b>",
             "/[a]",
         ]);
-        let query = self.one(&["", "", "?", "?a=b&c", "?a b", "?<é>", "?%", "?a%2Fb'", "?x?y", "?%zz"]);
-        let fragment = self.one(&["", "", "", "#", "#f", "#a#b", "#a b", "#%41/?"]);
+        let query = self.dice.pick(&["", "", "?", "?a=b&c", "?a b", "?<é>", "?%", "?a%2Fb'", "?x?y", "?%zz"]);
+        let fragment = self.dice.pick(&["", "", "", "#", "#f", "#a#b", "#a b", "#%41/?"]);
         format!("\"{scheme}{authority}{path}{query}{fragment}\"")
     }
 
     /// Returns the text of an IP address or network, which may be invalid.
     fn address(&mut self) -> String {
-        let address = self.one(&[
+        let address = self.dice.pick(&[
             "10.0.0.1",
             "0.0.0.0",
             "255.255.255.255",
@@ -514,7 +506,7 @@ impl Generator {
             "0:0:1:0:0:0:0:0",
             "1.2.3.4%e",
         ]);
-        let network = self.one(&[
+        let network = self.dice.pick(&[
             "",
             "",
             "",
@@ -537,32 +529,34 @@ impl Generator {
     }
 
     fn symbol(&mut self) -> String {
-        self.one(&[":a", ":abc", ":\"a b\"", ":a?", ":[]", ":é", ":Az", ":\"\"", ":b", ":az9"]).to_owned()
+        self.dice
+            .pick(&[":a", ":abc", ":\"a b\"", ":a?", ":[]", ":é", ":Az", ":\"\"", ":b", ":az9"])
+            .to_owned()
     }
 
     /// Returns a literal of a string that is not frozen.
     fn string(&mut self) -> String {
-        let text = self.several(3, "", |it| it.one(PIECES).to_owned());
+        let text = self.several(3, "", |it| it.dice.pick(PIECES).to_owned());
         literal(&text)
     }
 
     fn integer(&mut self) -> String {
-        match self.below(8) {
-            0 => (self.next() as i64 >> self.below(60)).to_string(),
-            1 => format!("{}{:09}", self.next(), self.below(1_000_000_000)),
-            _ => self.one(INTS).to_owned(),
+        match self.dice.below(8) {
+            0 => (self.dice.any() as i64 >> self.dice.below(60)).to_string(),
+            1 => format!("{}{:09}", self.dice.any(), self.dice.below(1_000_000_000)),
+            _ => self.dice.pick(INTS).to_owned(),
         }
     }
 
     fn element(&mut self, depth: u32) -> String {
-        match self.below(if depth == 0 { 9 } else { 11 }) {
+        match self.dice.below(if depth == 0 { 9 } else { 11 }) {
             0 => "nil".into(),
-            1 => self.one(&["true", "false"]).to_owned(),
-            2 | 3 => self.one(SMALL).to_owned(),
+            1 => self.dice.pick(&["true", "false"]).to_owned(),
+            2 | 3 => self.dice.pick(SMALL).to_owned(),
             4 => self.integer(),
-            5 => self.one(FLOATS).to_owned(),
+            5 => self.dice.pick(FLOATS).to_owned(),
             6 | 7 => self.string(),
-            8 => self.one(&[":a", ":b", ":\"a b\"", ":a?", ":[]", ":é"]).to_owned(),
+            8 => self.dice.pick(&[":a", ":b", ":\"a b\"", ":a?", ":[]", ":é"]).to_owned(),
             9 => self.list(depth - 1),
             _ => self.pairs(depth - 1),
         }
@@ -573,8 +567,8 @@ impl Generator {
     }
 
     fn array(&mut self) -> String {
-        match self.below(4) {
-            0 => format!("[{}]", self.several(5, ", ", |it| it.one(SMALL).to_owned())),
+        match self.dice.below(4) {
+            0 => format!("[{}]", self.several(5, ", ", |it| it.dice.pick(SMALL).to_owned())),
             1 => format!("[{}]", self.several(5, ", ", |it| it.string())),
             2 => format!("[{}]", self.several(4, ", ", |it| it.list(0))),
             _ => self.list(1),
@@ -590,67 +584,72 @@ impl Generator {
     }
 
     fn range(&mut self, ends: bool) -> String {
-        let dots = self.one(&["..", "..", "..."]);
-        let (from, to) = match self.below(6) {
-            0 if !ends => ("", self.one(SMALL)),
-            1 if !ends => (self.one(SMALL), ""),
-            _ => (self.one(SMALL), self.one(SMALL)),
+        let dots = self.dice.pick(&["..", "..", "..."]);
+        let (from, to) = match self.dice.below(6) {
+            0 if !ends => ("", self.dice.pick(SMALL)),
+            1 if !ends => (self.dice.pick(SMALL), ""),
+            _ => (self.dice.pick(SMALL), self.dice.pick(SMALL)),
         };
         format!("({from}{dots}{to})")
     }
 
     fn json(&mut self) -> String {
         let scalar = |it: &mut Self| {
-            it.one(&[
-                "1",
-                "-1",
-                "0",
-                "-0",
-                "01",
-                "1.0",
-                "1.",
-                ".5",
-                "-",
-                "+1",
-                "1e5",
-                "1E-2",
-                "1e400",
-                "-1e400",
-                "12345678901234567890",
-                "null",
-                "true",
-                "nul",
-                "NaN",
-                "Infinity",
-                "-Infinity",
-                "\\\"a\\\"",
-                "\\\"\\\\n\\\"",
-                "\\\"\\\\u00e9\\\"",
-                "\\\"\\\\q\\\"",
-                "\\\"\\t\\\"",
-                "''",
-                "\\\"\\\\ud83d\\\\ude00\\\"",
-                "",
-                "123456789012345678901234567890.5",
-                "0.1",
-                "-0.0",
-                "1e2",
-                "100000000000000000000000",
-            ])
-            .to_owned()
+            it.dice
+                .pick(&[
+                    "1",
+                    "-1",
+                    "0",
+                    "-0",
+                    "01",
+                    "1.0",
+                    "1.",
+                    ".5",
+                    "-",
+                    "+1",
+                    "1e5",
+                    "1E-2",
+                    "1e400",
+                    "-1e400",
+                    "12345678901234567890",
+                    "null",
+                    "true",
+                    "nul",
+                    "NaN",
+                    "Infinity",
+                    "-Infinity",
+                    "\\\"a\\\"",
+                    "\\\"\\\\n\\\"",
+                    "\\\"\\\\u00e9\\\"",
+                    "\\\"\\\\q\\\"",
+                    "\\\"\\t\\\"",
+                    "''",
+                    "\\\"\\\\ud83d\\\\ude00\\\"",
+                    "",
+                    "123456789012345678901234567890.5",
+                    "0.1",
+                    "-0.0",
+                    "1e2",
+                    "100000000000000000000000",
+                ])
+                .to_owned()
         };
-        let text = match self.below(4) {
+        let text = match self.dice.below(4) {
             0 => scalar(self),
             1 => format!("[{}]", self.several(3, ", ", scalar)),
             2 => format!(
                 "{{{}}}",
-                self.several(3, ",", |it| format!("\\\"{}\\\": {}", it.one(&["a", "b", "é"]), scalar(it)))
+                self.several(3, ",", |it| format!(
+                    "\\\"{}\\\": {}",
+                    it.dice.pick(&["a", "b", "é"]),
+                    scalar(it)
+                ))
             ),
             _ => format!(
                 "{}[{}]{}",
-                self.one(&["", " ", "/* c */", "// c\\n"]),
+                self.dice.pick(&["", " ", "/* c */", "// c\\n"]),
                 self.several(2, ",", scalar),
-                self.one(&["", "\\n", "x", ","])
+                self.dice.pick(&["", "\\n", "x", ","])
             ),
         };
         format!("\"{text}\"")
@@ -659,26 +658,26 @@ impl Generator {
     /// Returns a regular expression with up to three alternatives.
     fn regexp(&mut self) -> String {
         let source = self.alternatives(2);
-        format!("/{source}/{}", self.one(&["", "", "", "i", "m", "x", "mi"]))
+        format!("/{source}/{}", self.dice.pick(&["", "", "", "i", "m", "x", "mi"]))
     }
 
     fn alternatives(&mut self, depth: u32) -> String {
-        let count = 1 + self.below(4) / 2;
+        let count = 1 + self.dice.below(4) / 2;
         (0..count).map(|_| self.sequence(depth)).collect::<Vec<_>>().join("|")
     }
 
     fn sequence(&mut self, depth: u32) -> String {
-        let count = 1 + self.below(3);
+        let count = 1 + self.dice.below(3);
         (0..count).map(|_| self.quantified(depth)).collect()
     }
 
     fn quantified(&mut self, depth: u32) -> String {
-        if self.below(4) == 0 {
-            return self.one(&["^", "$", "\\A", "\\z", "\\Z", "\\b", "\\B"]).to_owned();
+        if self.dice.below(4) == 0 {
+            return self.dice.pick(&["^", "$", "\\A", "\\z", "\\Z", "\\b", "\\B"]).to_owned();
         }
         let atom = self.atom(depth);
-        let quantifier = match self.below(3) {
-            0 => self.one(&[
+        let quantifier = match self.dice.below(3) {
+            0 => self.dice.pick(&[
                 "*", "+", "?", "{2}", "{1,2}", "{,2}", "{1,}", "*?", "+?", "??", "{1,2}?", "*+", "?+", "++",
             ]),
             _ => "",
@@ -687,15 +686,17 @@ impl Generator {
     }
 
     fn atom(&mut self, depth: u32) -> String {
-        match self.below(if depth == 0 { 8 } else { 11 }) {
+        match self.dice.below(if depth == 0 { 8 } else { 11 }) {
             0..=2 => self
-                .one(&[
+                .dice
+                .pick(&[
                     "a", "b", "c", "A", "é", "É", "ß", "9", "1", "\\n", "\\.", "-", ",", " ", "o", "日",
                     "\\t", "=", "ǆ", "σ", "k", "s",
                 ])
                 .to_owned(),
             3 => self
-                .one(&[
+                .dice
+                .pick(&[
                     ".",
                     ".",
                     ".",
@@ -723,7 +724,8 @@ impl Generator {
                 ])
                 .to_owned(),
             4 | 5 => self
-                .one(&[
+                .dice
+                .pick(&[
                     "\\w",
                     "\\W",
                     "\\d",
@@ -748,70 +750,76 @@ impl Generator {
                 .to_owned(),
             6 | 7 => {
                 let parts = self.several(2, "", |it| {
-                    it.one(&[
-                        "a",
-                        "b",
-                        "a-c",
-                        "é",
-                        "à-ÿ",
-                        "\\d",
-                        "\\w",
-                        "\\s",
-                        "\\W",
-                        "\\S",
-                        "\\D",
-                        "\\h",
-                        "[:alpha:]",
-                        "[:upper:]",
-                        "[:lower:]",
-                        "[:digit:]",
-                        "[:space:]",
-                        "[:punct:]",
-                        "[:word:]",
-                        "[:alnum:]",
-                        "[:^alpha:]",
-                        "[:^space:]",
-                        "[:print:]",
-                        "[:graph:]",
-                        "[:cntrl:]",
-                        "[:blank:]",
-                        "[:xdigit:]",
-                        "[:ascii:]",
-                        "^",
-                        "-",
-                        "\\-",
-                        "\\]",
-                        ".",
-                        "$",
-                        "\\n",
-                        "[bc]",
-                        "&&[a-b]",
-                        "[^a]",
-                        "A-Z",
-                        " ",
-                        "\\b",
-                        "\\p{L}",
-                        "\\p{^Alnum}",
-                        "\\x41",
-                        "\\u{e9}",
-                        "\\u00e0-\\u00ff",
-                        "[:alpha",
-                        "\\[",
-                        "[",
-                        "&&",
-                        "|",
-                        "{",
-                        "(",
-                        "a-",
-                    ])
-                    .to_owned()
+                    it.dice
+                        .pick(&[
+                            "a",
+                            "b",
+                            "a-c",
+                            "é",
+                            "à-ÿ",
+                            "\\d",
+                            "\\w",
+                            "\\s",
+                            "\\W",
+                            "\\S",
+                            "\\D",
+                            "\\h",
+                            "[:alpha:]",
+                            "[:upper:]",
+                            "[:lower:]",
+                            "[:digit:]",
+                            "[:space:]",
+                            "[:punct:]",
+                            "[:word:]",
+                            "[:alnum:]",
+                            "[:^alpha:]",
+                            "[:^space:]",
+                            "[:print:]",
+                            "[:graph:]",
+                            "[:cntrl:]",
+                            "[:blank:]",
+                            "[:xdigit:]",
+                            "[:ascii:]",
+                            "^",
+                            "-",
+                            "\\-",
+                            "\\]",
+                            ".",
+                            "$",
+                            "\\n",
+                            "[bc]",
+                            "&&[a-b]",
+                            "[^a]",
+                            "A-Z",
+                            " ",
+                            "\\b",
+                            "\\p{L}",
+                            "\\p{^Alnum}",
+                            "\\x41",
+                            "\\u{e9}",
+                            "\\u00e0-\\u00ff",
+                            "[:alpha",
+                            "\\[",
+                            "[",
+                            "&&",
+                            "|",
+                            "{",
+                            "(",
+                            "a-",
+                        ])
+                        .to_owned()
                 });
-                format!("[{}{}{}]", self.one(&["", "", "^"]), self.one(&["a", "x", "\\n", "é"]), parts)
+                format!(
+                    "[{}{}{}]",
+                    self.dice.pick(&["", "", "^"]),
+                    self.dice.pick(&["a", "x", "\\n", "é"]),
+                    parts
+                )
             }
             8 => format!("({})", self.alternatives(depth - 1)),
             9 => format!(
                 "{}{})",
-                self.one(&["(?:", "(?=", "(?!", "(?>", "(?i:", "(?m:", "(?-i:", "(?<=", "(?<!"]),
+                self.dice.pick(&["(?:", "(?=", "(?!", "(?>", "(?i:", "(?m:", "(?-i:", "(?<=", "(?<!"]),
                 self.alternatives(depth - 1)
             ),
             _ => format!("(?<x>{})", self.alternatives(depth - 1)),

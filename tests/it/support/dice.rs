@@ -1,15 +1,16 @@
 //! Random numbers that depend on the seed alone.
 
 /// A generator of random numbers (splitmix64).
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// Creates the generator of a seed.
-    pub(super) fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// Returns any number.
+    pub(crate) fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -17,27 +18,27 @@ impl Dice {
     }
 
     /// Returns a number from 0 to `limit - 1`.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.any() % limit as u64).unwrap()
     }
 
     /// Returns a number in this range.
-    pub(super) fn between(&mut self, first: usize, last: usize) -> usize {
+    pub(crate) fn between(&mut self, first: usize, last: usize) -> usize {
         first + self.below(last - first + 1)
     }
 
     /// Returns true in this many of a hundred cases.
-    pub(super) fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
     /// Chooses one of the items.
-    pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
     /// Chooses one of the items by their weights.
-    pub(super) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+    pub(crate) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
         let mut number = self.below(items.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in items {
             if number < *weight {
