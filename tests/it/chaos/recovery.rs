@@ -107,10 +107,12 @@ impl Life {
             followed |= self.forget(&["--snapshot", &cid]);
         }
         if text.contains("monopile state forget --stemcell CID") {
-            followed |= self.forget_missing("stemcell");
+            // One that was uploaded to another region exists there, but not for this CPI.
+            followed |= self.forget_recorded(|cid| cid.starts_with("stemcell-") && text.contains(cid));
         }
         if text.contains("the disk is gone, or the CPI looks") {
-            followed |= self.forget_missing("disk");
+            let cloud = self.hello.cloud();
+            followed |= self.forget_recorded(|cid| cid.starts_with("disk-") && !cloud.contains(cid));
         }
         if goal == OperatorCommand::Create && text.contains("create-env --recreate") {
             flags.push("--recreate");
@@ -129,13 +131,14 @@ impl Life {
 
     /// Deletes in the IaaS what a message names, unless its CID is on record.
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
-        // The file of an unusable answer may have the CID, too.
-        let known = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
+        let state = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
         let unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut found = false;
         for cid in self.inventory.present(&self.hello) {
+            // A quoted CID is that of a record. Messages in the state may name others.
+            let is_recorded = state.contains(&format!("\"{cid}\""));
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
-            if !known.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
+            if !is_recorded && (named || (unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
                 found = true;
             }
@@ -143,12 +146,11 @@ impl Life {
         found
     }
 
-    /// Drops the records of one kind whose things do not exist.
-    fn forget_missing(&mut self, kind: &str) -> bool {
-        let cloud = self.hello.cloud();
-        let missing = |cid: &String| cid.starts_with(kind) && !cloud.contains(cid);
+    /// Drops the records of disks and stemcells whose CID is wanted.
+    fn forget_recorded(&mut self, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut forgotten = false;
-        for cid in self.hello.recorded().into_iter().filter(missing) {
+        for cid in self.hello.recorded().into_iter().filter(|cid| is_wanted(cid)) {
+            let kind = cid.split('-').next().unwrap_or_default();
             forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
         }
         forgotten
