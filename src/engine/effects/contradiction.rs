@@ -2,6 +2,7 @@
 
 use super::executor::Executor;
 use crate::agent::{Agent, still_answers};
+use crate::protocol::ResourceKind;
 use crate::state::VmHandle;
 use base::events::Stage;
 use base::{Error, Result};
@@ -33,7 +34,7 @@ impl Contradiction {
                 cpi_label(vm.cpi()),
                 agent.address()
             ),
-            cause: cause(&executor.changed_place_properties(vm.cpi())?),
+            cause: probable_cause(&executor.changed_place_properties(vm.cpi())?, ResourceKind::Vm),
             forget: format!("monopile state forget --vm {}", vm.cid),
         }))
     }
@@ -61,14 +62,15 @@ impl Contradiction {
     }
 }
 
-/// Describes the probable cause. `moved` are the properties that are not as they were when the VM was made.
-fn cause(moved: &[String]) -> String {
+/// Describes the probable cause if a CPI denies a resource. `changed` are the CPI's properties that are not as
+/// they were when the resource was created.
+pub(super) fn probable_cause(changed: &[String], kind: ResourceKind) -> String {
     const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
-    match moved {
+    match changed {
         [] => format!("{WRONG_PLACE}: check the account, region and project in its properties"),
-        moved => format!(
-            "{WRONG_PLACE}: these of its properties have changed since the VM was created: {}",
-            moved.join(", ")
+        changed => format!(
+            "{WRONG_PLACE}: these of its properties have changed since the {kind} was created: {}",
+            changed.join(", ")
         ),
     }
 }

@@ -5,6 +5,9 @@
 //! later run gets the CPI's own "not found" error type as well, the record goes. A resource that could not be
 //! deleted stays on record, and the next run tries again.
 //!
+//! If the CPI's properties have changed since and it denies the resource, it probably looks in another account
+//! or region, where `delete_disk` of an unknown disk may succeed. Then the record stays, too.
+//!
 //! With several CPIs, a disk, a snapshot or an orphaned VM that the CPI on record does not find is looked for
 //! at each other CPI in turn.
 
@@ -12,6 +15,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
+use super::contradiction::probable_cause;
 use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command;
@@ -37,8 +41,14 @@ pub(crate) fn delete(
         stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, why, effect: Effect::delete(resource.clone()) };
     let others = deletion.others(executor);
-    if !others.is_empty() && executor.presence(&deleting, resource)? == Presence::Gone {
+    let changed = executor.changed_place_properties(resource.cpi())?;
+    if (!others.is_empty() || !changed.is_empty())
+        && executor.presence(&deleting, resource)? == Presence::Gone
+    {
         return match deletion.search(executor, &others, &deleting)? {
+            SearchResult::Nowhere if !changed.is_empty() => {
+                Ok(Some(deletion.wrong_place_error(executor, &changed)))
+            }
             SearchResult::Nowhere => {
                 deletion.record_gone(executor)?;
                 deleting.skip("no CPI finds it: it does not exist any more");
@@ -50,6 +60,14 @@ pub(crate) fn delete(
     let arguments = vec![json!(resource.cid())];
     let error = match executor.attempt(resource.cpi(), &deleting, why, &deletion.effect, arguments)? {
         Ok(_) => {
+            if what == ResourceKind::Stemcell && !changed.is_empty() {
+                stage.reporter().warn(format!(
+                    "these properties of {} have changed since {resource} was uploaded: {}. If the CPI looks in \
+                     another account or region now, look in the IaaS for the stemcell in the old one",
+                    cpi_label(resource.cpi()),
+                    changed.join(", ")
+                ));
+            }
             deleting.finish();
             return Ok(None);
         }
@@ -181,6 +199,14 @@ impl Deletion<'_> {
             }
             SearchResult::Nowhere => Ok(None),
         }
+    }
+
+    /// Returns the error for a resource that a CPI denies whose properties have changed.
+    fn wrong_place_error(&self, executor: &Executor<'_>, changed: &[String]) -> Error {
+        let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
+        Error::environment(format!("{label} says that {resource} does not exist; it stays on record"))
+            .with_hint(probable_cause(changed, resource.kind()))
+            .with_hint(format!("if it is gone, drop its record: {}", forget(executor, resource)))
     }
 
     fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {

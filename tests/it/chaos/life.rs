@@ -169,6 +169,8 @@ impl Life {
         let mut hello = Hello::new();
         let local = hello.world.read("local.json");
         hello.world.write(OTHER_REGION, local.replace("/cloud\"", "/cloud-b\""));
+        let region = "- {type: replace, path: /cloud_provider/cpi/properties/root, value: /region-b}\n";
+        hello.world.write("region.yml", region);
         for name in ["property.yml", "disk.yml"] {
             hello.ops(name, "[]\n");
         }

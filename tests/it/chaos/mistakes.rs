@@ -35,7 +35,7 @@ impl Life {
             Mistake::SecondRun { call } => self.at_call(call, word, &Hold::SecondRun),
             Mistake::OtherRegion if self.deployed.is_some() => {
                 let script = Script::speaking(Dialect::Local).configured(OTHER_REGION);
-                self.look_elsewhere(word, self.prepared(word, &[]), script);
+                self.look_elsewhere(word, self.prepared(word, &["-o", "region.yml"]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
                 let (word, name, more) = match word {

@@ -131,14 +131,12 @@ impl Life {
 
     /// Deletes in the IaaS what a message names, unless its CID is on record.
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
-        let state = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
+        let known = self.hello.known();
         let unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut found = false;
         for cid in self.inventory.present(&self.hello) {
-            // A quoted CID is that of a record. Messages in the state may name others.
-            let is_recorded = state.contains(&format!("\"{cid}\""));
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
-            if !is_recorded && (named || (unnamed && cid.starts_with("vm-"))) {
+            if !known.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
                 found = true;
             }
@@ -151,6 +149,8 @@ impl Life {
         let mut forgotten = false;
         for cid in self.hello.recorded().into_iter().filter(|cid| is_wanted(cid)) {
             let kind = cid.split('-').next().unwrap_or_default();
+            // The operator names it.
+            self.inventory.excuse(&cid);
             forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
         }
         forgotten

@@ -172,3 +172,39 @@ fn cpi_that_denies_every_vm_creates_one_at_most() {
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
+    let mut hello = Hello::new();
+    let region = |value: &str| {
+        format!("- {{type: replace, path: /cloud_provider/properties?/cloud?/region?, value: {value}}}\n")
+    };
+    hello.ops("region.yml", &region("eu"));
+    hello.create(&[]).success();
+    let state = hello.state();
+    let (vm, disk) = (&state["current_vm_cid"], &state["disks"][0]["cid"]);
+    let (vm, disk) = (vm.as_str().unwrap(), disk.as_str().unwrap());
+    let stemcell = state["stemcells"][0]["cid"].as_str().unwrap();
+    hello.call("delete_vm", json!([vm]));
+    hello.world.finish(hello.state_command(&["state", "forget", "--yes", "--vm", vm])).success();
+
+    hello.ops("region.yml", &region("us"));
+    look_elsewhere(&hello);
+    let run = hello.delete(&[]).failure(1);
+    for text in [
+        &format!("says that disk '{disk}' does not exist; it stays on record"),
+        "these of its properties have changed since the disk was created: cloud/region",
+        &format!("if it is gone, drop its record: monopile state forget --disk {disk}"),
+    ] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert_eq!(hello.state()["disks"][0]["cid"], disk);
+    // The CPI cannot be asked whether a stemcell exists.
+    let warning = format!("have changed since stemcell '{stemcell}' was uploaded: cloud/region");
+    assert!(run.stderr.contains(&warning), "{}", run.stderr);
+
+    hello.ops("region.yml", &region("eu"));
+    hello.answer_truly();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}

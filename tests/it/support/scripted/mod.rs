@@ -265,11 +265,25 @@ impl Hello {
         cids
     }
 
-    /// Returns the text of the state, of announced calls and of their answers. Other files of the journal,
-    /// logs and the registry do not count as records.
+    /// Returns the text of the state, of announced calls and of their answers. The CPI's messages in the
+    /// state, other files of the journal, logs and the registry do not count as records.
     pub(crate) fn known(&self) -> String {
+        fn remove_messages(value: &mut Value) {
+            match value {
+                Value::Object(fields) => {
+                    fields.remove("said");
+                    fields.values_mut().for_each(remove_messages);
+                }
+                Value::Array(items) => items.iter_mut().for_each(remove_messages),
+                _ => {}
+            }
+        }
         self.look();
         let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
+        if let Ok(mut state) = serde_json::from_str(&text) {
+            remove_messages(&mut state);
+            text = state.to_string();
+        }
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
         for path in entries.flatten().map(|entry| entry.path()) {
             if path.extension().is_some_and(|kind| kind == "intent" || kind == "answer") {
