@@ -1,4 +1,4 @@
-//! The evaluation context: the data about job and instance that a template can read.
+//! The evaluation context: the data about a job and its instance that a template can read.
 //!
 //! The JSON has the form that upstream writes for its renderer (`job_evaluation_context.go`): `index`, `id`,
 //! `az`, `bootstrap`, `job`, `deployment`, `address`, `networks`, `global_properties`, `cluster_properties`,
@@ -74,8 +74,8 @@ impl Context {
         Ok(Context { inner: Arc::new(inner) })
     }
 
-    /// Checks the JSON text of a context, before it is read: integers beyond 64 bits would be rounded
-    /// silently.
+    /// Checks that every integer in the JSON text of a context fits into 64 bits. The JSON reader would
+    /// silently round any other.
     ///
     /// # Errors
     ///

@@ -51,9 +51,9 @@ pub enum RenderError {
 pub struct TemplateError {
     /// The template's name, as the caller gave it.
     pub template: String,
-    /// The line in the template, from 1. None if it is unknown.
+    /// The line in the template, from 1. `None` if it is unknown.
     pub line: Option<u32>,
-    /// The source of the expression that failed. None if it is unknown, and always with the Ruby renderer.
+    /// The source of the expression that failed. `None` if it is unknown, and always with the Ruby renderer.
     pub expression: Option<String>,
     /// The Ruby class of the error, such as `NoMethodError`.
     pub class: String,
@@ -96,7 +96,7 @@ pub enum ContextError {
     /// This section of the context is neither an object nor null.
     #[error("'{0}' in the evaluation context is not a JSON object")]
     Section(&'static str),
-    /// An integer of the text has more than 64 bits, which the JSON reader would round.
+    /// An integer in the JSON text does not fit into 64 bits. The JSON reader would round it.
     #[error("the evaluation context has the integer {0}, which does not fit into 64 bits")]
     Integer(String),
     /// A property is below another property that is a value and not a group.

@@ -51,7 +51,7 @@ pub trait Renderer {
     ///
     /// # Errors
     ///
-    /// See [`RenderError`]. A template that raises an exception is an error too.
+    /// See [`RenderError`]. A template that raises an exception also returns an error.
     fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError>;
 }
 

@@ -36,7 +36,7 @@ enum Ruby {
         /// The environment of the Ruby process.
         variables: Vec<(String, String)>,
         interrupted: Option<Interrupted>,
-        /// The started Ruby, or the reason why it did not start. None before the first use.
+        /// The started Ruby, or the reason why it did not start. `None` before the first use.
         started: Mutex<Option<Result<RubyRenderer, String>>>,
     },
 }
@@ -59,7 +59,7 @@ impl ModeRenderer {
     ///
     /// # Errors
     ///
-    /// As [`Self::new`], and with [`Mode::Ruby`] [`StartError::Interrupted`] after a signal.
+    /// Like [`Self::new`]. With [`Mode::Ruby`], also returns [`StartError::Interrupted`] after a signal.
     pub fn interruptible(
         mode: Mode,
         variables: &[(String, String)],
@@ -127,7 +127,7 @@ impl Renderer for ModeRenderer {
     }
 }
 
-/// The error and its cause, as one line for the log.
+/// Returns the error and its cause, as one line for the log.
 fn with_cause(error: &StartError) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),

@@ -14,7 +14,7 @@ pub use super::evaluator::meter::{Interrupted, Limits};
 use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 
-/// The most parsed templates that a renderer keeps.
+/// The maximum number of parsed templates that a renderer keeps.
 const MAX_CACHED: usize = 1024;
 
 type Parsed = Arc<Result<Arc<Template>, ParseError>>;
@@ -36,13 +36,13 @@ impl NativeRenderer {
         Self::default()
     }
 
-    /// Creates a renderer with other limits than the default ones.
+    /// Creates a renderer with these [`Limits`].
     pub fn with_limits(limits: Limits) -> Self {
         NativeRenderer { limits, ..Self::default() }
     }
 
     /// Ends a rendering with [`RenderError::Interrupted`] as soon as `interrupted` returns a signal. It is
-    /// called about once in a millisecond.
+    /// called about once per millisecond.
     #[must_use]
     pub fn interrupted_by(self, interrupted: Interrupted) -> Self {
         NativeRenderer { interrupted: Some(interrupted), ..self }
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn work_and_memory_of_methods_are_limited() {
-        // As small as the templates allow: with the default limits, a debug build takes many seconds.
+        // The limits are as small as possible: with the default ones, a debug build takes many seconds.
         let limits = Limits { steps: 200_000, memory: 2 << 20, ..Limits::default() };
         let renderer = NativeRenderer::with_limits(limits);
         for source in [
@@ -211,7 +211,7 @@ mod tests {
         ] {
             let result = renderer.render("a.erb", source, &context());
             let Err(RenderError::Limit { limit, .. }) = &result else { panic!("{source}: {result:?}") };
-            // Not by the time, which depends on the machine.
+            // The time limit must not end it, because the time depends on the machine.
             assert!(!limit.contains("seconds"), "{source}: {limit}");
         }
     }
@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn values_nested_in_each_other_are_dropped_without_recursion() {
-        // Dropping them by recursion would need more than this stack: a level has less than 56 bytes of it.
+        // Dropping them by recursion would need more than this stack, which has less than 56 bytes for each
+        // level.
         let limits = Limits { memory: u64::MAX, stack: 1 << 20, ..Limits::default() };
         let renderer = NativeRenderer::with_limits(limits);
         for nest in [

@@ -26,13 +26,13 @@ use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code}
 const DRIVER: &str = include_str!("driver.rb");
 /// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
 const OLDEST: (u32, u32) = (2, 6);
-/// The longest time that Ruby may take to start or to render one template.
+/// The timeout of starting Ruby and of rendering one template.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between two checks for a signal.
 const SLICE: Duration = Duration::from_millis(50);
-/// The longest time that Ruby may take to end after the end of its input.
+/// The time for which the process may outlive the end of its input before it is killed.
 const PARTING: Duration = Duration::from_millis(500);
-/// The largest answer that is read, in bytes.
+/// The maximum size of an answer in bytes.
 const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 
 /// Renders with a Ruby process, which ends when the renderer is dropped. Templates are rendered one at a
@@ -44,7 +44,7 @@ pub struct RubyRenderer {
 
 struct Process {
     child: Child,
-    /// The process's input. None after a failure, which ends the process.
+    /// The process's input. `None` after a failure, which ends the process.
     requests: Option<ChildStdin>,
     answers: Receiver<std::io::Result<String>>,
     interrupted: Option<Interrupted>,
@@ -89,7 +89,7 @@ impl RubyRenderer {
     ///
     /// # Errors
     ///
-    /// As [`Self::start`], and [`StartError::Interrupted`] after a signal.
+    /// Like [`Self::start`]. Also returns [`StartError::Interrupted`] after a signal.
     pub fn start_interruptible(
         variables: &[(String, String)],
         interrupted: Option<Interrupted>,
@@ -190,7 +190,7 @@ impl Process {
         }
     }
 
-    /// Ends the process, which a template may keep busy, and returns the failure.
+    /// Closes the input of the process, which ends it even if a template keeps it busy. Returns the failure.
     fn fail(&mut self, failure: Failure) -> Failure {
         self.requests = None;
         self.broken = Some(failure.clone());
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
         drop(ruby);
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-        // Its parent was killed as well, so the first process of the machine reaps it.
+        // Its parent was also killed, so the first process of the machine reaps it.
         let is_at_work = || {
             let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -90,7 +90,7 @@ pub(super) fn scan(source: &str) -> Scanned {
             Some(b'=') => ('=', &tag[3..]),
             Some(b'#') => ('#', &tag[3..]),
             Some(b'-') => {
-                // `<%-` at the start of a line removes the blanks before it.
+                // `<%-` at the start of a line removes the spaces and tabs before it.
                 let trimmed = before.trim_end_matches([' ', '\t']);
                 // Ruby's scanner also treats the position right after a tag as the start of a line.
                 if trimmed.ends_with('\n') || trimmed.is_empty() {
@@ -145,7 +145,7 @@ fn newlines(text: &str) -> u32 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u32
 }
 
-/// Finds the end of a tag whose code starts at the start of `code`. Returns None if the tag is not closed.
+/// Finds the end of a tag whose code starts at the start of `code`. Returns `None` if the tag is not closed.
 ///
 /// The result is the code with `%%>` replaced by `%>`, the bytes up to the end of the tag, true if `-%>` at
 /// the end of a line closes it, and the rest of the template.

@@ -1,7 +1,7 @@
 //! Accounts for the memory, the work and the time of one rendering.
 //!
-//! Each rendering has a thread of its own, so the account is kept in variables of the thread. That way a
-//! value is counted where it is created and where it is dropped, without access to the interpreter.
+//! Each rendering has a thread of its own, and thread-local variables hold the account. So a value is counted
+//! where it is created and where it is dropped, without access to the interpreter.
 //!
 //! Code of the interpreter gets an exceeded limit as an error. Code without access to the interpreter, such
 //! as the comparison of two keys, unwinds the thread instead ([`work`], [`Charge`]); `eval::run` catches
@@ -26,12 +26,12 @@ pub struct Limits {
     /// The bytes of stack of the rendering thread. When three quarters are used, the template gets Ruby's
     /// `SystemStackError`.
     pub stack: usize,
-    /// The longest time that evaluating a template takes.
+    /// The timeout of evaluating a template.
     pub time: Duration,
 }
 
 impl Default for Limits {
-    /// 50 million steps, 256 MiB of memory, 256 MiB of stack and 8 seconds.
+    /// Returns limits of 50 million steps, 256 MiB of memory, 256 MiB of stack and 8 seconds.
     fn default() -> Self {
         Limits { steps: 50_000_000, memory: 256 << 20, stack: 256 << 20, time: Duration::from_secs(8) }
     }
@@ -40,11 +40,11 @@ impl Default for Limits {
 /// Returns the number of the signal that interrupted the run, if there was one.
 pub type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
-/// The number of steps after which time and signals are checked again. It takes about a millisecond.
+/// The number of steps after which time and signals are checked again. That many take about a millisecond.
 const CHECK_INTERVAL: u64 = 16_384;
 /// The number of bytes that are read or written in one step.
 const BYTES_PER_STEP: usize = 16;
-/// Work on fewer bytes than this is part of the step that does it.
+/// Reading or writing fewer bytes than this counts no steps of its own.
 const FREE_BYTES: usize = 512;
 
 /// The reason why a rendering cannot continue.
@@ -131,7 +131,7 @@ pub(crate) fn work(count: u64) {
     }
 }
 
-/// Unwinds the thread because of a limit, which is a sentence.
+/// Unwinds the thread because a limit is exceeded. `limit` is the sentence for the error.
 pub(crate) fn exceed(limit: String) -> ! {
     resume_unwind(Box::new(Exceeded::Limit(limit)))
 }
@@ -182,7 +182,7 @@ impl Charge {
         }
     }
 
-    /// Counts memory as an error can report it.
+    /// Counts memory. Returns an error when a limit is exceeded.
     #[inline(always)]
     pub(crate) fn try_new(bytes: usize) -> Result<Charge, Exceeded> {
         charge(bytes)?;

@@ -51,7 +51,7 @@ impl Lowerer {
         Ok(Some(Node::MatchAssign { regexp, value, names }))
     }
 
-    /// Lowers the two calls that the scanner generates: text, and `<%= … %>`. Returns None for other calls.
+    /// Lowers the two calls that the scanner generates: text, and `<%= … %>`. Returns `None` for other calls.
     pub(super) fn output(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
         if send.recv.is_none() && send.method_name == TEXT_CALL {
             if let (Some(_), [Ast::Int(number)]) = (self.find(BUFFER), send.args.as_slice())
@@ -131,8 +131,8 @@ impl Lowerer {
         Ok(Arc::new(body?))
     }
 
-    /// Returns the arguments of a bare `super`: the current values of the method's parameters. None if a
-    /// splat has no name; then the evaluator passes the original arguments.
+    /// Returns the arguments of a bare `super`: the current values of the method's parameters. Returns `None`
+    /// if a splat has no name; then the evaluator passes the original arguments.
     pub(super) fn super_arguments(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
         let span = (ast.expression().begin as u32, ast.expression().end as u32);
         let method = std::mem::take(&mut self.method);

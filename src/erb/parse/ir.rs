@@ -1,8 +1,8 @@
 //! The tree that the evaluator walks: Ruby's syntax tree with local variables resolved to slots.
 //!
-//! It has no node for a construct that is not supported. In an `Option<Option<…>>` the outer None means that
-//! the construct is absent, and the inner None that it is present but empty or without a name: no `else` and
-//! an empty `else`, no splat and `*` alone.
+//! It has no node for a construct that is not supported. In an `Option<Option<…>>` the outer `None` means
+//! that the construct is absent, and the inner `None` that it is present but empty or without a name: no
+//! `else` and an empty `else`, no splat and `*` alone.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ pub(crate) enum Node {
     MultipleAssign(MultiTarget, Box<Expr>),
     Call(Box<MethodCall>),
     Super {
-        /// None passes the original arguments of the method.
+        /// `None` passes the original arguments of the method.
         args: Option<Vec<Argument>>,
         block: Option<BlockArgument>,
     },
@@ -157,7 +157,7 @@ pub(crate) enum Node {
     Return(Option<Box<Expr>>),
     Break {
         value: Option<Box<Expr>>,
-        /// True inside of `while`, `until` or `for`. False directly in a block.
+        /// True inside `while`, `until` or `for`. False directly in a block.
         in_loop: bool,
     },
     Next {
@@ -282,7 +282,7 @@ pub(crate) enum Parameter {
 pub(crate) struct Keyword {
     pub name: Name,
     pub slot: u32,
-    /// None for a required keyword.
+    /// `None` for a required keyword.
     pub default: Option<Expr>,
 }
 

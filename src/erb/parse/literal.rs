@@ -44,7 +44,7 @@ impl Lowerer {
                 Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
                 other => return unsupported(other, construct_name(other)),
             };
-            // Of literal keys that are repeated, Ruby keeps the last one in its place.
+            // If a literal key is repeated, Ruby keeps only the last entry, at its own position.
             if let Pair::Entry(key, _) = &pair
                 && let Some(repeated) = pairs
                     .iter()
@@ -97,7 +97,7 @@ impl Lowerer {
             Node::Interpolated(parts) => parts,
             _ => Vec::new(),
         };
-        // The parser reads `\c` and `\M-` as other characters, the first of which is never in a template.
+        // The parser turns `\c` and `\M-` into NUL and another character. NUL never occurs in a template.
         let is_odd = |part: &Part| matches!(part, Part::Text(text) if text.contains('\0'));
         if let Some(first) = regexp.parts.first()
             && parts.iter().any(is_odd)

@@ -15,7 +15,7 @@ use super::literal::number;
 /// The name of the unsupported construct if expressions nest deeper than [`MAX_DEPTH`].
 pub(super) const TOO_DEEP: &str = "an expression nested deeper than 2000 levels";
 
-/// The most levels of nested expressions. Templates in practice stay below 50.
+/// The maximum number of levels of nested expressions. Templates in practice stay below 50.
 const MAX_DEPTH: u32 = 2_000;
 
 /// A construct that the evaluator does not support.
@@ -150,7 +150,7 @@ impl Lowerer {
         let (items, last) = elements.split_at(elements.len() - 1);
         let is_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
         if matches!(items.last(), Some(Ast::Splat(_))) && pairs.iter().all(is_empty) {
-            // It depends on the expression after `*` whether Ruby adds an empty hash.
+            // Whether Ruby adds an empty hash depends on the expression after `*`.
             return unsupported(&last[0], "'**' after '*' in an array");
         }
         let mut list = self.exprs(items)?;
@@ -166,7 +166,7 @@ impl Lowerer {
         if self.depth > MAX_DEPTH {
             return unsupported(ast, TOO_DEEP);
         }
-        // Parentheses are dropped, so that an error quotes the expression inside of them.
+        // Parentheses are dropped, so that an error quotes the expression inside them.
         if let Ast::Begin(begin) = ast
             && let [only] = begin.statements.as_slice()
         {

@@ -18,7 +18,7 @@ use lib_ruby_parser::{Parser, ParserOptions, ParserResult};
 
 use super::scanner;
 
-/// The largest template in bytes. Parsing needs stack in proportion to nesting, and so to size.
+/// The maximum size of a template in bytes. Parsing needs stack in proportion to nesting, and so to size.
 const MAX_SOURCE: usize = 1 << 20;
 
 /// A parsed template.
@@ -42,7 +42,7 @@ pub(super) enum ParseError {
     Syntax { line: u32, message: String },
     /// Ruby can parse the template, but the evaluator does not support this construct.
     Unsupported { line: u32, construct: String },
-    /// The template is too large. The text has the limit.
+    /// The template is too large. The text names the limit.
     TooLarge(String),
 }
 
@@ -52,8 +52,8 @@ impl Template {
         line_at(&self.line_starts, &self.lines, offset)
     }
 
-    /// Returns the source of a span, shortened to its first line and 120 characters. None if it is template
-    /// text.
+    /// Returns the source of a span, shortened to its first line and 120 characters. Returns `None` if it is
+    /// template text.
     pub(super) fn excerpt(&self, span: (u32, u32)) -> Option<String> {
         let text = self.ruby.get(span.0 as usize..span.1 as usize)?.trim();
         let first = text.lines().next()?.trim_end();

@@ -46,8 +46,8 @@ impl Lowerer {
         })
     }
 
-    /// Returns the variable of a splat in a pattern: None for other patterns, Some(None) for a splat without
-    /// a name.
+    /// Returns the variable of a splat in a pattern: `None` for other patterns, `Some(None)` for a splat
+    /// without a name.
     fn rest_slot(&mut self, ast: &Ast) -> Option<Option<Slot>> {
         let Ast::MatchRest(rest) = ast else { return None };
         Some(match rest.name.as_deref() {

@@ -64,8 +64,8 @@ pub(super) enum Strictness {
 }
 
 impl Interp {
-    /// Evaluates arguments. The result is as in [`Args`]: the values, and true if the last is a hash of
-    /// keywords.
+    /// Evaluates arguments. Returns the values, and true if the last one is a hash of keywords, as in
+    /// [`Args`].
     pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> R<(Vec<Value>, bool)> {
         let mut list = Vec::with_capacity(args.len());
         let mut keywords = false;

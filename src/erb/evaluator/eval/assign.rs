@@ -10,7 +10,7 @@ use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
 /// A target whose receiver and indexes have been evaluated, so that it can be read and then written.
 enum EvaluatedTarget {
-    /// A variable or constant, which has neither.
+    /// A variable or constant, which has neither a receiver nor indexes.
     Simple,
     /// The receiver and the indexes of `receiver[index]`.
     Index(Value, Vec<Value>),

@@ -4,7 +4,7 @@
 //! private ones (`kernel`) if the receiver is `self`, and `method_missing`. Before all of these, a call on
 //! `self` tries the methods that need the caller's scope, such as `block_given?` (`own_call`).
 //!
-//! Two parameters recur here. `own` is true if the receiver is `self`, so that private methods may be called.
+//! Two parameters recur here. `own` is true if the receiver is `self`, so private methods may be called.
 //! `bare` is true for a name alone, without receiver and arguments, which Ruby's error calls a "local
 //! variable or method".
 
@@ -191,7 +191,7 @@ impl Interp {
         self.no_method(receiver, name, own, bare)
     }
 
-    /// Calls the template's `method_missing`. Returns None if the receiver has none.
+    /// Calls the template's `method_missing`. Returns `None` if the receiver has none.
     fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
         let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
         let _held = Charge::try_new(args.list.len() * VALUE_BYTES)?;

@@ -83,7 +83,7 @@ impl Interp {
             }
             at = class.outer.clone();
         }
-        // All code of a template, even in `class ::String`, is inside of the evaluation context class.
+        // All code of a template, even in `class ::String`, is inside the evaluation context class.
         let context = self.class("TemplateEvaluationContext");
         if let Some(value) = context.constants.borrow().get(name) {
             return Ok(value.clone());
@@ -218,7 +218,7 @@ impl Interp {
         }
     }
 
-    /// Returns the singleton class of an object, which it creates on first use.
+    /// Returns the singleton class of an object. It is created on first use.
     pub(crate) fn singleton_of(&mut self, object: &Rc<crate::evaluator::value::Object>) -> Rc<Class> {
         let existing = object.singleton.borrow().clone();
         existing.unwrap_or_else(|| {
@@ -289,8 +289,8 @@ impl Interp {
             return Ok(class);
         }
         let full = self.qualified(&outer, name);
-        // The template is inside of the evaluation context class. So, as in Ruby, `class String` creates a
-        // new class there, and only `class ::String` reopens Ruby's own.
+        // The template is inside the evaluation context class. So, as in Ruby, `class String` creates a new
+        // class there, and only `class ::String` reopens Ruby's own.
         if let Some(class) = self.named_class(&full) {
             return Ok(class);
         }

@@ -36,7 +36,8 @@ use crate::parse::ir::Name;
 /// A transfer of control that ends the current expression.
 pub(crate) enum Flow {
     Raise(Rc<Object>),
-    /// `break` in a block. The number is the tag of the block, which the call with the block compares.
+    /// `break` in a block. The number is the tag of the block, by which the call with that block recognises
+    /// it.
     Break(u64, Value),
     /// `next` in a block.
     Next(Value),
@@ -53,7 +54,7 @@ pub(crate) enum Flow {
     Stop(Box<Stop>),
 }
 
-/// The reason of [`Flow::Stop`].
+/// The reason for [`Flow::Stop`].
 pub(crate) enum Stop {
     /// The name of the unsupported Ruby.
     Unsupported(String),
@@ -77,7 +78,7 @@ pub(crate) struct Frame {
     pub(super) args: Vec<Value>,
     /// True if the last of `args` is a hash of keyword arguments.
     pub(super) keywords: bool,
-    /// The name of the method. None for the template and for class bodies.
+    /// The name of the method. `None` for the template and for class bodies.
     pub(super) method: Option<Name>,
     /// The class that defines the method, for `super`.
     pub(super) owner: Option<Rc<Class>>,
@@ -86,7 +87,7 @@ pub(crate) struct Frame {
     pub(super) _charge: Charge,
 }
 
-/// The variables of one scope, and its surroundings.
+/// The variables of one scope, and the context in which its code runs.
 pub(crate) struct Env {
     pub(super) vars: RefCell<Vec<Value>>,
     /// The scope around a block.
@@ -110,7 +111,7 @@ pub(crate) struct Interp {
     stack_base: usize,
     /// The last id given out.
     next_id: u64,
-    /// The expression that errors quote.
+    /// The source range of the current expression, which errors quote.
     pub(super) span: (u32, u32),
     /// Ruby's own classes that the template has used, by full name.
     pub(super) classes: FxHashMap<Name, Rc<Class>>,
@@ -130,9 +131,9 @@ pub(crate) struct Interp {
     pub(super) showing: Vec<usize>,
 }
 
-/// The memory of an object without what its variables and data refer to.
+/// The bytes that an object takes, without the values of its variables and data.
 const OBJECT_BYTES: usize = 320;
-/// The memory of a frame or of a scope without its values.
+/// The bytes that a frame or a scope takes, without its values.
 const FRAME_BYTES: usize = 160;
 
 /// Renders a template. The calling thread must have `limits.stack` bytes of stack.
@@ -203,7 +204,7 @@ impl Interp {
 
     /// Breaks reference cycles so that evaluated classes are freed.
     ///
-    /// Cycles between other values of the template are not freed. The limit of memory bounds them.
+    /// Cycles between other values of the template are not freed. The memory limit bounds them.
     fn break_cycles(&mut self) {
         let mut remaining: Vec<Rc<Class>> = self.classes.drain().map(|(_, class)| class).collect();
         self.globals.clear();
@@ -277,7 +278,7 @@ impl Interp {
 }
 
 impl Frame {
-    /// Creates the frame of code outside of methods.
+    /// Creates the frame of code outside methods.
     pub(super) fn bare(id: u64) -> Rc<Frame> {
         Frame::new(id, &Args::default(), None, None)
     }

@@ -87,7 +87,7 @@ impl Interp {
         }
     }
 
-    /// Returns the items of an array, or of an object with `deconstruct`. None for other values.
+    /// Returns the items of an array, or of an object with `deconstruct`. Returns `None` for other values.
     fn deconstruct(&mut self, value: &Value) -> R<Option<Vec<Value>>> {
         match value {
             Value::Array(array) => Ok(Some(array.to_vec())),

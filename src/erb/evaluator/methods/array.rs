@@ -46,7 +46,7 @@ impl Interp {
                 let mut out = Vec::new();
                 for index in &args.list {
                     if let Value::Range(range) = index {
-                        // The range may end behind the array.
+                        // The range may end past the end of the array.
                         let length = array.len() as i64;
                         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
                         let from = if from < 0 { from + length } else { from };
@@ -367,7 +367,7 @@ impl Interp {
         Ok(())
     }
 
-    /// Appends the elements, nested arrays included, to `out`.
+    /// Joins the elements, including those of nested arrays, and appends them to `out`.
     fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> R<()> {
         if depth > 500 {
             return self.argument_error("recursive array join");
@@ -455,7 +455,8 @@ pub(super) fn at(array: &RArray, index: i64) -> Value {
     position(index, array.len()).and_then(|index| array.get(index)).unwrap_or(Value::Nil)
 }
 
-/// Converts an index, which counts from the end if it is negative. Returns `None` if it is outside.
+/// Converts an index to a position. A negative index counts from the end. Returns `None` if it is out of
+/// bounds.
 pub(super) fn position(index: i64, length: usize) -> Option<usize> {
     let index = if index < 0 { index + length as i64 } else { index };
     (0..length as i64).contains(&index).then_some(index as usize)

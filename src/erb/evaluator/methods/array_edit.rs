@@ -40,7 +40,7 @@ const EDITS: &[&str] = &[
     "shuffle!",
 ];
 
-/// The length that no array of Ruby reaches.
+/// A length that no array in Ruby can have.
 const MAX_LENGTH: i64 = 1 << 60;
 
 impl Interp {
@@ -197,7 +197,7 @@ impl Interp {
                 let (from, to) = match rest {
                     [] | [Value::Nil] => (0, length),
                     [at @ Value::Range(range)] => {
-                        // The end of the range may lie behind the array, which then grows.
+                        // The range may end past the end of the array, which then grows.
                         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
                         let from = if from < 0 { from + length as i64 } else { from };
                         if from < 0 {

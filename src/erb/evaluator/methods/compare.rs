@@ -173,7 +173,7 @@ impl Interp {
         }
     }
 
-    /// Returns the text with which an error names the right side of a comparison.
+    /// Returns the text that an error shows for the right side of a comparison.
     pub(crate) fn compared_with(&mut self, value: &Value) -> R<String> {
         match value {
             Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.inspect(value),
@@ -334,7 +334,7 @@ pub(crate) fn is_number(value: &Value) -> bool {
     matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_))
 }
 
-/// Compares two numbers exactly, also an integer beyond the precision of floats with a float. Returns None
+/// Compares two numbers exactly, even a float with an integer beyond the precision of floats. Returns `None`
 /// for NaN.
 pub(crate) fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {

@@ -73,8 +73,8 @@ impl Interp {
         }
     }
 
-    /// Returns an index, a position or a number of elements. Numbers beyond every length are brought within
-    /// ±2⁶², so that sums with a length do not overflow.
+    /// Returns an index, a position or a number of elements. Numbers beyond any length are clamped to ±2⁶²,
+    /// so that sums with a length do not overflow.
     pub(crate) fn index_arg(&mut self, value: &Value) -> R<i64> {
         const FARTHEST: i64 = 1 << 62;
         Ok(self.int_arg(value)?.clamp(-FARTHEST, FARTHEST))

@@ -7,7 +7,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
 impl Interp {
-    /// Applies an operator to two floats. Operators of integers only raise `NoMethodError`.
+    /// Applies an operator to two floats. Operators that only integers have raise `NoMethodError`.
     pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> R<Value> {
         if b == 0.0 && matches!(name, "%" | "modulo" | "remainder") {
             return Err(self.error("ZeroDivisionError", "divided by 0"));
@@ -19,7 +19,7 @@ impl Interp {
             "/" | "fdiv" | "quo" => Value::Float(a / b),
             "%" | "modulo" => Value::Float(modulo(a, b)),
             "remainder" => {
-                // Ruby computes it from the modulus, with its error of rounding.
+                // Ruby computes it from the modulus, with its rounding error.
                 let rest = modulo(a, b);
                 let adjusted = rest != 0.0 && (a < 0.0) != (b < 0.0);
                 Value::Float(match adjusted {

@@ -88,7 +88,7 @@ fn to_whole(float: f64, name: &str, half: Half) -> f64 {
         (_, Half::Up) => float.round(),
         (_, Half::Even) => float.round_ties_even(),
         (_, Half::Down) => {
-            // For floats that have no fraction, this is one less than the float, as in Ruby.
+            // As in Ruby, this can subtract one from a float that is too large to have a fraction.
             let whole = float.round();
             if float > 0.0 && whole - 0.5 >= float {
                 whole - 1.0
@@ -107,7 +107,7 @@ fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
         return float;
     }
     let power = binary_power(float);
-    // A float of this size has no digit after this one, so rounding does not change it.
+    // A float of this size has no further digits, so rounding does not change it.
     if digits >= 17 - (if power > 0 { power / 4 } else { power / 3 - 1 }) {
         return float;
     }
@@ -136,8 +136,8 @@ fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
     }
 }
 
-/// Rounds `magnitude * scale`. The product can be inexact, so a tie is also recognised by dividing it by the
-/// scale again.
+/// Rounds `magnitude * scale`. The product can be inexact, so a tie is also recognised by dividing the result
+/// by the scale again.
 fn round_scaled(magnitude: f64, scale: f64, half: Half) -> f64 {
     let product = magnitude * scale;
     let nearest = product.round();

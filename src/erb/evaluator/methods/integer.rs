@@ -49,7 +49,7 @@ impl Interp {
                     Some(other) => return self.no_conversion(&other, "String"),
                 }
                 match (u32::try_from(code).ok().and_then(char::from_u32), args.is_empty()) {
-                    // Control characters are shown as those of a binary string.
+                    // Control characters are shown like those of a binary string.
                     (Some(character), _) if code < 128 && !character.is_ascii_control() => {
                         Value::str(character.to_string())
                     }

@@ -345,7 +345,7 @@ impl Interp {
         }))
     }
 
-    /// Implements `Integer(value, radix)`. A radix of 0 follows the prefix of the digits.
+    /// Implements `Integer(value, radix)`. If the radix is 0, the prefix of the digits determines it.
     pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
         match value {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),

@@ -122,8 +122,8 @@ impl Interp {
         Ok(None)
     }
 
-    /// Counts the work that a method does because of the size of its receiver and arguments, and the memory
-    /// of the copies that it makes of them.
+    /// Counts the work that depends on the size of the receiver and arguments, and the memory of the copies
+    /// that the method makes of them.
     fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
         let size = weight(receiver);
         if size > FREE_SIZE && !is_constant(receiver, name) {
@@ -175,7 +175,8 @@ impl Interp {
         };
         let Some((min, max)) = names::arity(class, name) else { return Ok(()) };
         let given = args.len();
-        // Keywords are the last value of `args`. Some methods take them on top of their positional arguments.
+        // Keywords are the last value of `args`. Some methods take them in addition to their positional
+        // arguments.
         let has_keywords = args.keywords && given > min && names::TAKE_KEYWORDS.contains(&name);
         let positional = given - usize::from(has_keywords);
         if positional >= min && max.is_none_or(|max| positional <= max) {
@@ -249,7 +250,7 @@ impl Interp {
     }
 }
 
-/// Work on smaller values is part of the step of the call.
+/// Work on values smaller than this counts no steps beyond that of the call.
 const FREE_SIZE: usize = 256;
 
 /// Returns the size of a value in bytes, without the values in it.
@@ -274,7 +275,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Returns true for methods that take the same time for a large value as for a small one.
+/// Returns true for methods that take the same time for values of any size.
 fn is_constant(receiver: &Value, name: &str) -> bool {
     match receiver {
         Value::Str(_) => {

@@ -294,8 +294,8 @@ impl Interp {
         Ok(copy)
     }
 
-    /// Calls a method of a property struct or an `OpenStruct`. A name without a method is a member, and a
-    /// missing member is nil.
+    /// Calls a method of a property struct or an `OpenStruct`. Any other name is a member, and a missing
+    /// member is nil.
     pub(super) fn table_method(
         &mut self,
         object: &Rc<crate::evaluator::value::Object>,

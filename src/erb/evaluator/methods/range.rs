@@ -15,7 +15,7 @@ use crate::evaluator::value::{RRange, Value, hash_code};
 
 impl Interp {
     /// Returns the first index and the number of elements that a range selects from `length` elements.
-    /// Returns `None` if the range starts outside.
+    /// Returns `None` if the start is out of bounds.
     pub(crate) fn range_bounds(&mut self, range: &RRange, length: usize) -> R<Option<(usize, usize)>> {
         let length = length as i64;
         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
@@ -124,8 +124,8 @@ impl Interp {
         }
     }
 
-    /// Visits the strings from one to another. Numbers and single characters are counted, and other strings
-    /// follow `succ` until they are longer than the end.
+    /// Visits the strings from `from` to `to`. Numbers and single characters are counted, and other strings
+    /// follow `succ` until they are longer than `to`.
     fn each_between(
         &mut self,
         from: &str,
@@ -231,7 +231,7 @@ impl Interp {
         Ok(this)
     }
 
-    /// Raises `RangeError` for a method that needs an end that the range lacks.
+    /// Raises `RangeError` if the range lacks the end that the method needs.
     fn need_end(&mut self, range: &RRange, name: &str) -> R<()> {
         let (what, which) = match name {
             "min" if range.from.is_nil() => ("minimum", "beginless"),

@@ -13,11 +13,11 @@ use crate::evaluator::stdlib::regex::{
 };
 use crate::evaluator::value::{RHash, RMatch, Value};
 
-/// The longest regular expression, in bytes.
+/// The maximum length of a regular expression, in bytes.
 const MAX_REGEXP: usize = 64 << 10;
-/// The memory of a compiled regular expression, beside what its length adds.
+/// The bytes that a compiled regular expression takes, in addition to those for its length.
 const COMPILED_BYTES: usize = 32 << 10;
-/// The steps that a match takes by the time that it needs. The engine does not tell how often it goes back.
+/// The steps counted for each microsecond of matching. The engine does not report its backtracks.
 const STEPS_PER_MICROSECOND: u64 = 6;
 
 impl RMatch {
@@ -251,8 +251,8 @@ impl Interp {
         }))
     }
 
-    /// Returns the byte offset where a match begins, from the second argument. Returns `None` if it is
-    /// outside.
+    /// Returns the byte offset at which to begin a match, from the second argument. Returns `None` if it is
+    /// out of bounds.
     pub(super) fn match_start(&mut self, text: &str, args: &Args) -> R<Option<usize>> {
         let start = self.index_or(args, 1, 0)?;
         let length = char_count(text) as i64;
@@ -266,15 +266,15 @@ impl Interp {
         Ok(found.value(index as usize))
     }
 
-    /// Returns the number of a group from its name, or from its number, which counts from the end if it is
-    /// negative. Returns `None` for a number without a group.
+    /// Returns the number of a group from its name or number. A negative number counts from the end. Returns
+    /// `None` for a number without a group.
     pub(super) fn group_number(&mut self, found: &Rc<RMatch>, group: &Value) -> R<Option<usize>> {
         let index = match group {
             Value::Str(name) => self.group_named(found, &name.get().clone())?,
             Value::Symbol(name) => self.group_named(found, name)?,
             index => self.index_arg(index)?,
         };
-        // A negative number does not count as far as the whole match.
+        // Negative numbers cannot reach group 0, the whole match.
         Ok(position(index, found.groups.len()).filter(|group| index >= 0 || *group > 0))
     }
 

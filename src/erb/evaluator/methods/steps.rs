@@ -75,7 +75,7 @@ impl Interp {
         Ok(this.clone())
     }
 
-    /// Visits the floats from one to another, as many as Ruby does in spite of rounding.
+    /// Visits the floats from `from` to `to`, as many as Ruby does despite rounding errors.
     pub(super) fn float_steps(
         &mut self,
         from: f64,
@@ -103,7 +103,7 @@ impl Interp {
     }
 }
 
-/// Returns the number of floats from one to another. As in Ruby, an error of rounding does not hide the last.
+/// Returns the number of floats from `from` to `to`. As in Ruby, a rounding error does not drop the last one.
 pub(super) fn float_step_count(from: f64, to: f64, by: f64, exclusive: bool) -> f64 {
     if by.is_infinite() {
         return f64::from(u8::from(if by > 0.0 { from <= to } else { from >= to }));

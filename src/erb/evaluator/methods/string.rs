@@ -21,7 +21,7 @@ impl Interp {
         self.text_method(string, name, args, env)
     }
 
-    /// Calls a method of a binary string. Its characters are bytes, which most methods would take for text.
+    /// Calls a method of a binary string. Its characters are bytes, which most methods would treat as text.
     fn bytes_method(
         &mut self,
         string: &Rc<RString>,
@@ -66,7 +66,7 @@ impl Interp {
             "-@",
             "dedup",
         ];
-        /// Methods whose strings are bytes as well.
+        /// Methods that return binary strings.
         const RETURN_BYTES: &[&str] = &[
             "strip",
             "lstrip",
@@ -281,8 +281,8 @@ impl Interp {
         }))
     }
 
-    /// Rejects a case conversion with options such as `:ascii`. An invalid option raises, a valid one is not
-    /// supported.
+    /// Rejects a case conversion with options such as `:ascii`. An invalid option raises `ArgumentError`, and
+    /// a valid one is unsupported.
     fn case_option(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
         for option in &args.list {
             let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
@@ -467,13 +467,13 @@ impl CharSet {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&code)) != self.negated
     }
 
-    /// Returns the place of a character in the set, without regard to a negation.
+    /// Returns the position of a character in the set, ignoring a negation.
     fn position(&self, character: char) -> Option<u32> {
         let code = character as u32;
         let (mut before, mut found) = (0, None);
         for (first, last) in &self.ranges {
             if (*first..=*last).contains(&code) {
-                // Of a character that is repeated, the last place counts.
+                // If a character occurs several times, its last position is used.
                 found = Some(before + (code - first));
             }
             before += last - first + 1;
@@ -481,7 +481,7 @@ impl CharSet {
         found
     }
 
-    /// Returns the character at a place.
+    /// Returns the character at a position.
     fn nth(&self, at: u32) -> Option<char> {
         let mut left = at;
         for (first, last) in &self.ranges {
@@ -506,7 +506,7 @@ fn downcase(text: &str) -> String {
 }
 
 /// Returns the form of a character at the start of a capitalized word. It differs from the upper case for
-/// letters that are written as several.
+/// characters that stand for several letters, such as `ǆ`.
 fn titlecase(character: char) -> String {
     let code = character as u32;
     let same = |code: u32| char::from_u32(code).map(String::from).unwrap_or_default();
@@ -515,13 +515,13 @@ fn titlecase(character: char) -> String {
         0x1c7..=0x1c9 => "\u{1c8}".into(),
         0x1ca..=0x1cc => "\u{1cb}".into(),
         0x1f1..=0x1f3 => "\u{1f2}".into(),
-        // The letters of Georgian have no title case.
+        // Georgian letters have no title case.
         0x10d0..=0x10fa | 0x10fd..=0x10ff => same(code),
         0x1c90..=0x1cba | 0x1cbd..=0x1cbf => same(code - 0xbc0),
         0x1f80..=0x1faf => same(code | 8),
         0x1fb3 | 0x1fc3 | 0x1ff3 => same(code + 9),
         0x1fbc | 0x1fcc | 0x1ffc => same(code),
-        // The iota below a Greek letter stays below it.
+        // The iota subscript is kept instead of becoming a capital iota.
         0x1fb2 | 0x1fb4 | 0x1fb7 | 0x1fc2 | 0x1fc4 | 0x1fc7 | 0x1ff2 | 0x1ff4 | 0x1ff7 => {
             character.to_uppercase().map(|upper| if upper == '\u{399}' { '\u{345}' } else { upper }).collect()
         }

@@ -8,8 +8,8 @@ use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RMatch, RString, Value};
 
 impl Interp {
-    /// Returns a pattern argument as a regular expression. A string is the source of one, and other values
-    /// raise `TypeError`.
+    /// Returns a pattern argument as a regular expression. A string is its source, and other values raise
+    /// `TypeError`.
     pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
         match pattern {
             Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
@@ -48,7 +48,7 @@ impl Interp {
         while at <= text.len() {
             let Some(groups) = self.regexp_groups(&regexp, text, at)? else { break };
             let Some((from, to)) = groups[0] else { break };
-            // All matches share their subject, which counts as part of the first one.
+            // All matches share their subject. Its memory is counted with the first match.
             let found = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
             at = if from == to {
                 if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
@@ -154,8 +154,8 @@ impl Interp {
     }
 }
 
-/// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`.
-/// The error is the name of a group that does not exist.
+/// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`. The error is
+/// the name of a group that does not exist.
 fn expand(template: &str, found: &RMatch, out: &mut String) -> Result<(), String> {
     let mut rest = template;
     while let Some(at) = rest.find('\\') {
@@ -164,7 +164,7 @@ fn expand(template: &str, found: &RMatch, out: &mut String) -> Result<(), String
         match after.chars().next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
-                // Beside groups with names, others have no numbers.
+                // If any group is named, groups cannot be referred to by number.
                 if index == 0 || found.regexp.names().is_empty() {
                     out.push_str(found.group(index).unwrap_or_default());
                 }

@@ -7,7 +7,7 @@ use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RString, Value};
 
-/// The memory of a part, and of the value that it becomes.
+/// The bytes that a part and its value take, without the text.
 const PART_BYTES: usize = 128;
 
 impl Interp {
@@ -17,7 +17,7 @@ impl Interp {
         let separator = args.get(0).cloned().unwrap_or(Value::Nil);
         let mut parts: Vec<String> = Vec::new();
         let limit_reached = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
-        // As in awk, a single blank stands for any run of whitespace.
+        // As in awk, a single space stands for any run of whitespace.
         let awk = match &separator {
             Value::Nil => true,
             Value::Str(separator) => *separator.get() == " ",
@@ -112,7 +112,7 @@ impl Interp {
         }
     }
 
-    /// Splits at the matches of a regular expression. Captured groups become parts as well.
+    /// Splits at the matches of a regular expression. Captured groups become parts of the result.
     pub(super) fn split_regexp(
         &mut self,
         text: &str,

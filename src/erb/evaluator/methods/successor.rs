@@ -55,7 +55,8 @@ pub(super) fn successor(text: &str, binary: bool) -> String {
     characters.into_iter().collect()
 }
 
-/// The characters with the same number of UTF-8 bytes. A character is incremented within this range.
+/// The first and last characters with the same number of UTF-8 bytes. A character is incremented within this
+/// range.
 #[derive(Clone, Copy)]
 struct Width {
     first: char,
@@ -98,7 +99,7 @@ enum Step {
 fn step(character: char, width: Width, binary: bool) -> Step {
     let Some(kind) = kind(character, binary) else { return Step::Unchanged };
     let same_kind = |other: &char| self::kind(*other, binary) == Some(kind);
-    // One character of another kind is skipped.
+    // A single character of another kind is skipped.
     let next = width.next(character);
     let after = next.and_then(|next| width.next(next));
     if let Some(next) = [next, after].into_iter().flatten().find(same_kind) {

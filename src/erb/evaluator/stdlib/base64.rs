@@ -1,4 +1,4 @@
-//! `Base64`, which `pack` and `unpack` use as well.
+//! `Base64`, which `pack` and `unpack` also use.
 
 use std::rc::Rc;
 
@@ -30,9 +30,10 @@ pub(super) fn encode_lines(bytes: &[u8]) -> String {
     out
 }
 
-/// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`.
+/// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`. Returns `None` if
+/// base64 characters follow it.
 pub(super) fn decode_lenient(bytes: &[u8]) -> Option<Vec<u8>> {
-    // What follows padding has no meaning of its own.
+    // Base64 characters after the padding are rejected.
     let padding = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
     if bytes[padding..].iter().any(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')) {
         return None;
@@ -104,7 +105,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                     other => *other,
                 })
                 .collect();
-            // Without padding its characters are added.
+            // Missing padding is added.
             let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
             match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
                 Ok(decoded) => binary(&decoded),

@@ -3,7 +3,7 @@
 use crate::evaluator::eval::{Args, Interp, R};
 use crate::evaluator::value::Value;
 
-/// The most bytes of an entity that is decoded.
+/// The maximum length of an entity that is decoded, in bytes.
 const LONGEST_ENTITY: usize = 64;
 /// Code points from this one on are not decoded.
 const LARGEST_ENTITY: u32 = 0x10_ffff;
@@ -24,7 +24,8 @@ pub(super) fn html(text: &str) -> String {
     out
 }
 
-/// Decodes the entities that Ruby knows. Others stay. Returns `None` if one is half of a character.
+/// Decodes the entities that Ruby knows, and keeps others. Returns `None` for a surrogate, and for text that
+/// Ruby drops.
 fn unescape_html(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -38,7 +39,7 @@ fn unescape_html(text: &str) -> Option<String> {
                 rest = &rest[end + 1..];
             }
             None => {
-                // Ruby leaves out what follows a number that is none.
+                // Ruby drops text after a malformed numeric entity.
                 if rest.starts_with("&#") && rest[1..].split(';').next()?.contains('&') {
                     return None;
                 }
@@ -84,7 +85,7 @@ pub(super) fn percent(text: &str, keep: &str) -> String {
     out
 }
 
-/// Decodes percent-encoding, and if `plus` is true `+` to a blank. Returns `None` if the bytes are not UTF-8.
+/// Decodes percent-encoding, and `+` to a space if `plus` is true. Returns `None` if the bytes are not UTF-8.
 pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

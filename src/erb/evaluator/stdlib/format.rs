@@ -27,10 +27,10 @@ struct Directive {
 
 /// Maximum width and precision.
 const MAX_WIDTH: i64 = 1 << 20;
-/// Upper bound of the digits that a float can have after the point.
+/// An upper bound for the number of digits of a float after the point.
 const MAX_DIGITS: usize = 1100;
 
-/// The way in which directives refer to values. One template cannot mix them.
+/// The ways in which directives refer to values. A template cannot mix them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reference {
     InOrder,
@@ -71,7 +71,7 @@ impl Values<'_> {
         }
     }
 
-    /// Returns the value with a name. `shown` is the reference in the template, for the error.
+    /// Returns the value with this name. `shown` is the reference in the template, for the error.
     fn named(&mut self, it: &mut Interp, name: &str, shown: &str) -> R<Value> {
         self.check_reference(it, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
@@ -417,7 +417,7 @@ fn general(magnitude: f64, precision: usize, conversion: char, keep_zeros: bool)
     trim(format!("{magnitude:.decimals$}"))
 }
 
-/// Appends a text padded with blanks to the width.
+/// Appends a text padded with spaces to the width.
 fn pad(out: &mut String, directive: &Directive, text: &str) {
     let width = directive.width.unwrap_or(0);
     let missing = width.saturating_sub(text.chars().count());

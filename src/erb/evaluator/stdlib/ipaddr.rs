@@ -14,7 +14,7 @@ use crate::evaluator::value::{Class, Data, Object, Value};
 const INVALID: &str = "IPAddr::InvalidAddressError";
 const INVALID_PREFIX: &str = "IPAddr::InvalidPrefixError";
 const WRONG_FAMILY: &str = "IPAddr::AddressFamilyError";
-/// The first half of the IPv6 addresses that stand for an IPv4 address.
+/// The prefix of IPv4-mapped IPv6 addresses (`::ffff:0:0`).
 const MAPPED: u128 = 0xffff << 32;
 
 /// The class and the message of an exception.
@@ -109,7 +109,7 @@ impl Address {
         format!("{name}:{bits}{}/{mask}", self.zone())
     }
 
-    /// Returns the digits of the name for a reverse lookup.
+    /// Returns the name for a reverse lookup, without its domain.
     fn reversed(&self) -> String {
         if self.family == Family::V4 {
             let [a, b, c, d] = (self.bits as u32).to_be_bytes();
@@ -141,16 +141,16 @@ impl Address {
         }
     }
 
-    /// Replaces the address. An address out of range is an error.
+    /// Returns a copy with another address. Fails if it is out of range.
     fn set(&self, bits: &BigInt, family: Family) -> Result<Address, Refused> {
         let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.all());
         let bits = fits.ok_or_else(|| (INVALID, format!("invalid address: {}", self.bits)))?;
-        // Only IPv4 loses the rest of the mask.
+        // Only IPv4 masks are truncated to the width of the family.
         let mask = if family == Family::V4 { self.mask & family.all() } else { self.mask };
         Ok(Address { bits, mask, family, zone: self.zone.clone() })
     }
 
-    /// Sets the network by the length of its prefix.
+    /// Returns the network of this address with a prefix length.
     fn with_prefix(&self, length: i64) -> Result<Address, Refused> {
         let length = u32::try_from(length).ok().filter(|length| *length <= self.family.width());
         let length = length.ok_or_else(|| (INVALID_PREFIX, format!("invalid length: {}", self.bits)))?;
@@ -159,7 +159,7 @@ impl Address {
         Ok(Address { bits: self.bits & mask, mask, ..self.clone() })
     }
 
-    /// Sets the network by a prefix length or a mask in a text.
+    /// Returns the network of this address with a prefix length or mask, given as text.
     fn with_mask(&self, text: &str) -> Result<Address, Refused> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             if text.len() > 1 && text.starts_with('0') {
@@ -187,7 +187,7 @@ fn long(bits: u128, family: Family) -> String {
     }
 }
 
-/// The form of `to_s`. It writes more IPv6 addresses with an IPv4 address at the end than Rust does.
+/// Writes the form of `to_s`. It shows more IPv6 addresses with an IPv4 address at the end than Rust does.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.family == Family::V4 {
@@ -195,7 +195,8 @@ impl fmt::Display for Address {
         }
         let parts = Ipv6Addr::from(self.bits).segments();
         let zeros = |at: usize| parts[at..].iter().take_while(|part| **part == 0).count();
-        // The first one of the longest runs of zeros. Ruby's pattern for eight of them does not know a zone.
+        // This is the first of the longest runs of zeros. Ruby's pattern for eight zeros does not allow a
+        // zone.
         let longest = (0..8)
             .map(|at| (zeros(at), at))
             .fold((1, 0), |best, run| if run.0 > best.0 { run } else { best });
@@ -213,7 +214,7 @@ impl fmt::Display for Address {
         if tail.is_some() {
             return write!(f, "::{mapped}{}", Ipv4Addr::from(self.bits as u32));
         }
-        // The pattern that shortens parts shortens a zone of digits, too.
+        // Ruby's pattern that drops leading zeros also matches a zone of hexadecimal digits.
         let zone = self.zone();
         let name = zone.strip_prefix('%').unwrap_or(zone);
         let is_hex = name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -271,7 +272,7 @@ fn invalid() -> Refused {
     (INVALID, "invalid address: ".into())
 }
 
-/// Reads four numbers. Returns `None` if the text has another form.
+/// Reads an IPv4 address. Returns `None` if the text is not four numbers.
 fn v4(text: &str) -> Result<Option<u32>, Refused> {
     let parts: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -294,7 +295,7 @@ fn v4(text: &str) -> Result<Option<u32>, Refused> {
 
 /// Reads an IPv6 address.
 fn v6(text: &str) -> Result<u128, Refused> {
-    // An IPv4 address at the end may have the errors of one.
+    // A trailing IPv4 address is checked like any IPv4 address.
     let tail = text.rsplit(':').next().filter(|tail| tail.contains('.'));
     if let Some(tail) = tail
         && text[..text.len() - tail.len()].bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
@@ -316,7 +317,7 @@ fn refused<T>(it: &mut Interp, result: Result<T, Refused>) -> R<T> {
     result.map_err(|(class, message)| it.error(class, message))
 }
 
-/// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number gets the family.
+/// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number becomes one of this family.
 fn coerce(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
     match value {
         Value::Object(object) if matches!(&*object.data.borrow(), Data::Address(_)) => {
@@ -334,7 +335,7 @@ fn coerce(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
     }
 }
 
-/// Converts a value with `to_i` to an address.
+/// Converts a value with `to_i` to an address of this family.
 fn numbered(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
     let number = match value {
         Value::Int(_) | Value::Big(_) => value.clone(),
@@ -360,7 +361,7 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
         None | Some(Value::Int(0)) => None,
         Some(Value::Int(2)) => Some(Family::V4),
         Some(Value::Int(10)) => Some(Family::V6),
-        // A text has no other family, either.
+        // Any other family is an error, even if the value is a string.
         Some(other) => {
             let shown = it.text_of(&other.clone())?;
             let text = match value {
@@ -415,7 +416,8 @@ pub(crate) fn includes(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R
     Ok(address.contains(&coerce(it, other, address.family)?))
 }
 
-/// Returns the number of bits of a shift to the left. Beyond any address it stays in a range.
+/// Returns the number of bits to shift to the left. Clamped: a shift by more bits than an address has changes
+/// nothing more.
 fn shift_of(it: &mut Interp, args: &Args, name: &str) -> R<i64> {
     let by = it.arg(args, 0)?;
     if !matches!(by, Value::Int(_)) {
@@ -430,7 +432,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     let family = address.family;
     let make =
         |it: &mut Interp, address: Address| it.object(Rc::clone(&object.class), Data::Address(address));
-    // Changes the address by the result of a calculation.
+    // Creates an address from the result of a calculation.
     let set = |it: &mut Interp, bits: BigInt, family: Family| {
         let changed = address.set(&bits, family);
         let changed = refused(it, changed)?;
@@ -488,7 +490,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             let by = shift_of(it, args, name)?;
             let bits = BigInt::from(address.bits);
             let bits = if by >= 0 { bits << by as u32 } else { bits >> by.unsigned_abs() };
-            // Only a shift to the left drops the bits that are too many.
+            // Only `<<` discards overflowing bits.
             let all = BigInt::from(family.all());
             set(it, if name == "<<" { bits & all } else { bits }, family)?
         }

@@ -81,7 +81,7 @@ impl Layout {
 struct Writer {
     layout: Layout,
     out: String,
-    /// The memory of `out` that is counted.
+    /// The bytes of `out` that are counted.
     counted: usize,
 }
 
@@ -134,7 +134,7 @@ impl Writer {
                 self.string(&text);
             }
         }
-        // The text is counted as it grows, because values can occur in it any number of times.
+        // The text is counted as it grows, because it can contain the same value many times.
         let grown = self.out.capacity().saturating_sub(self.counted);
         self.counted += grown;
         it.charge(grown)
@@ -289,8 +289,8 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
     }))
 }
 
-/// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts what
-/// the document says without asking: any depth, and NaN.
+/// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts any
+/// nesting depth, and NaN.
 fn parse(it: &mut Interp, text: &str, loads: bool, args: &Args) -> R<Value> {
     let mut options =
         json_reader::Options { symbols: false, allow_nan: loads, max_nesting: if loads { 0 } else { 100 } };

@@ -9,11 +9,11 @@ use super::number;
 
 /// The options of a call.
 pub(super) struct Options {
-    /// Makes the keys of hashes symbols.
+    /// True to return the keys of hashes as symbols.
     pub(super) symbols: bool,
-    /// Accepts `NaN` and `Infinity`.
+    /// True to accept `NaN` and `Infinity`.
     pub(super) allow_nan: bool,
-    /// The most levels of arrays and hashes. 0 means that there is no limit.
+    /// The maximum nesting of arrays and hashes. 0 means that there is no limit.
     pub(super) max_nesting: usize,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Skips blanks and comments.
+    /// Skips whitespace and comments.
     fn blank(&mut self, it: &mut Interp) -> R<()> {
         loop {
             let rest = self.rest();
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the number of the four hexadecimal digits at the start of a text.
+/// Returns the value of the four hexadecimal digits at the start of a text.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     u16::from_str_radix(digits, 16).ok()

@@ -5,8 +5,8 @@ use num_bigint::BigInt;
 use crate::evaluator::meter;
 use crate::evaluator::value::Value;
 
-/// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. A radix of 0 follows
-/// the prefix (`0x`, `0b`, `0`).
+/// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. If the radix is 0, the
+/// prefix (`0x`, `0b`, `0`) determines it.
 pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
     let (negative, rest) = sign(text.trim_start_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, 8);
@@ -14,7 +14,8 @@ pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
     parse(negative, &digits, radix).unwrap_or(Value::Int(0))
 }
 
-/// Returns the integer if the whole text is one, as `Integer()` does. A radix of 0 follows the prefix.
+/// Returns the integer if the whole text is one, as `Integer()` does. If the radix is 0, the prefix
+/// determines it.
 pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
     let (negative, rest) = sign(text.trim_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, 10);
@@ -25,7 +26,7 @@ pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
     parse(negative, &digits, radix)
 }
 
-/// Returns true for the blanks that Ruby skips around a number. A no-break space is not one of them.
+/// Returns true for the whitespace that Ruby skips around a number. A no-break space is not part of it.
 pub(crate) fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }

@@ -20,9 +20,9 @@ pub(crate) struct Regex {
     compiled: fancy_regex::Regex,
     /// True if a part of the expression ignores case.
     pub(crate) ignores_case: bool,
-    /// True if a set with `\w` or `\W` ignores case.
+    /// True if a character class with `\w` or `\W` ignores case.
     pub(crate) has_word_set: bool,
-    /// True if the expression has the boundary of a word.
+    /// True if the expression has a word boundary.
     pub(crate) has_boundary: bool,
 }
 
@@ -58,7 +58,7 @@ impl Regex {
             captures
                 .iter()
                 .enumerate()
-                // If there are named groups, the others do not capture.
+                // If any group is named, unnamed groups do not capture.
                 .filter(|(index, _)| !named || *index == 0 || self.name_of(*index).is_some())
                 .map(|(_, group)| group.map(|group| (group.start(), group.end())))
                 .collect()
@@ -134,8 +134,8 @@ impl Regex {
         format!("/{}/{}", self.shown(true), self.flags().0)
     }
 
-    /// Returns the source with slashes and control characters escaped. If it needs that and `is_literal`,
-    /// Ruby escapes all characters beyond ASCII, too.
+    /// Returns the source with slashes and control characters escaped. If it has any and `is_literal` is
+    /// true, all characters beyond ASCII are also escaped, as in Ruby.
     fn shown(&self, is_literal: bool) -> String {
         let mut source = String::new();
         let mut escaped = false;
@@ -163,12 +163,12 @@ impl Regex {
     }
 }
 
-/// Returns true for characters that only one of Ruby and the engine takes for a part of a word.
+/// Returns true for characters that are part of a word in Ruby but not in the engine, or the other way round.
 pub(crate) fn is_unclear_in_words(character: char) -> bool {
     matches!(character, '\u{b2}' | '\u{b3}' | '\u{b9}' | '\u{bc}'..='\u{be}' | '\u{200c}' | '\u{200d}')
 }
 
-/// Returns true for characters that equal a letter of ASCII in another case.
+/// Returns true for characters beyond ASCII that equal an ASCII letter in another case.
 pub(crate) fn folds_to_ascii(character: char) -> bool {
     matches!(character, '\u{17f}' | '\u{212a}')
 }

@@ -76,7 +76,7 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
     Ok(Value::array(words.collect()))
 }
 
-/// Raises `ArgumentError` for a quote without its end.
+/// Raises `ArgumentError` for an unclosed quote.
 fn unmatched(it: &mut Interp, text: &str) -> R<Value> {
     let shown = it.inspect(&Value::str(text))?;
     it.argument_error(format!("Unmatched quote: {shown}"))

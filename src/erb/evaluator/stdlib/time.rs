@@ -15,7 +15,7 @@ use crate::evaluator::value::{Data, Object, Value};
 use strftime::strftime;
 
 const NANOS: i128 = 1_000_000_000;
-/// The largest number of digits of a second that `iso8601` shows.
+/// The maximum number of digits of a second that `iso8601` shows.
 const MOST_DIGITS: i64 = 100;
 
 /// A point in time.
@@ -81,7 +81,7 @@ fn seconds(it: &mut Interp, nanos: i128) -> R<Value> {
     Ok(Value::Float(if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }))
 }
 
-/// Returns a number of seconds in nanoseconds. Returns `None` if it is not a number, or has a part below
+/// Returns a number of seconds in nanoseconds. Returns `None` if it is not a number, or has a fraction below
 /// a nanosecond, which Ruby keeps.
 fn nanos_of(value: &Value) -> Option<i128> {
     match value {
@@ -159,7 +159,8 @@ pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args
     }))
 }
 
-/// Reads a date and a time with a zone, as RFC 3339 writes them. `loosely` accepts blanks as `Time.parse`.
+/// Reads a date and a time with a zone, as RFC 3339 writes them. `loosely` accepts spaces, as `Time.parse`
+/// does.
 fn read(text: &str, loosely: bool) -> Option<Moment> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
     let text = if loosely {
@@ -167,7 +168,7 @@ fn read(text: &str, loosely: bool) -> Option<Moment> {
     } else {
         text.to_owned()
     };
-    // A second of 60 and a part below a nanosecond are more than this type holds.
+    // This type can hold neither leap seconds nor fractions below a nanosecond.
     let has_leap_second = text.get(17..19) == Some("60");
     let digits = text
         .get(19..)?
@@ -204,7 +205,7 @@ fn civil(it: &mut Interp, args: &Args) -> R<OffsetDateTime> {
         }
     }
     let [year, month, day, hour, minute, second, micros] = parts;
-    // Ruby first checks the bits that a part has, and then the part.
+    // Ruby first rejects components that do not fit their bit fields, then those that are out of range.
     let limits = [(month, 15), (day, 31), (hour, 31), (minute, 63), (second, 63)];
     if limits.iter().any(|(part, most)| !(0..=*most).contains(part)) {
         return it.argument_error("argument out of range");

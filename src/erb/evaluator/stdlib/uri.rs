@@ -93,7 +93,7 @@ impl Uri {
         Some(self.password.as_deref().map_or(user.to_owned(), |password| format!("{user}:{password}")))
     }
 
-    /// Sets user and password. Without a colon the password stays.
+    /// Sets the user and password. Without a colon, the password is kept.
     fn set_userinfo(&mut self, userinfo: &str) {
         let (user, password) = match userinfo.split_once(':') {
             Some((user, password)) => (user, Some(password)),
@@ -105,7 +105,7 @@ impl Uri {
         }
     }
 
-    /// Sets the host. That of a file is never missing.
+    /// Sets the host. The host of a `file` URI is never missing.
     fn set_host(&mut self, host: Option<String>) {
         self.host = match host {
             None if self.is_file() => Some(String::new()),
@@ -161,7 +161,7 @@ impl Uri {
     pub(crate) fn same(&self, other: &Uri) -> bool {
         let normal = |uri: &Uri| {
             let mut uri = uri.clone();
-            // The parts of an LDAP URI are those of its path before.
+            // For LDAP, Ruby compares the path as it was before normalization.
             let path = uri.path.clone();
             uri.normalize();
             if uri.kind == Kind::Ldap {
@@ -226,7 +226,7 @@ fn parsed(it: &mut Interp, text: &str) -> R<Uri> {
         return Err(it.error(INVALID, format!("URI must be ascii only {}", dump(text))));
     }
     let Some(mut uri) = grammar::split(text) else {
-        // A port beyond 64 bits has no other error.
+        // The grammar also rejects ports beyond 64 bits. Ruby may accept those, so they are unsupported.
         if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
             return Err(it.unsupported("a URI with a large number"));
         }
@@ -298,7 +298,7 @@ fn merged(it: &mut Interp, base: &Value, reference: &Value) -> R<Value> {
     }
 }
 
-/// Encodes a text for a form, with `+` for blanks.
+/// Encodes a text for a form, with `+` for spaces.
 fn encode_component(text: &str) -> String {
     percent(text, "*-._ ").replace(' ', "+")
 }
@@ -333,7 +333,7 @@ fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
         let mut encoded = Vec::new();
         for value in values {
             encoded.push(match value {
-                // In a list, nil has no key in Ruby.
+                // For a nil in a list, Ruby does not write the key.
                 Value::Nil if is_list => String::new(),
                 Value::Nil => key.clone(),
                 value => format!("{key}={}", encode_component(&it.text_of(&value)?)),
@@ -355,7 +355,7 @@ fn decode_form(it: &mut Interp, text: &str) -> R<Value> {
     if text.is_empty() {
         return Ok(Value::array(pairs));
     }
-    // An `&` at the end begins no further pair.
+    // A trailing `&` starts no further pair.
     let text = text.strip_suffix('&').unwrap_or(text);
     for part in text.split('&') {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -464,7 +464,7 @@ fn build(it: &mut Interp, label: &str, args: &Args) -> R<Value> {
     Ok(make(it, uri))
 }
 
-/// Implements `uri.part = value`. The checks of parts are those of Ruby.
+/// Implements `uri.part = value` with Ruby's checks.
 fn set(it: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> R<()> {
     let text = match value {
         Value::Nil => None,

@@ -198,7 +198,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Hash(hash) => {
             state.write_u8(8);
-            // Equal hashes may have another order.
+            // Equal hashes may differ in the order of their entries.
             let entries = hash.map.borrow().iter().fold(0u64, |sum, (key, value)| {
                 let mut entry = FxHasher::default();
                 hash_value(&key.0, &mut entry, depth + 1);
@@ -230,7 +230,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     }
 }
 
-/// Returns the result of `hash`. Values that are `eql?` have the same.
+/// Returns the result of `hash`, which is the same for values that are `eql?`.
 pub(crate) fn hash_code(value: &Value) -> i64 {
     let mut state = FxHasher::default();
     hash_value(value, &mut state, 0);

@@ -51,7 +51,7 @@ pub(crate) enum Value {
 pub(crate) const VALUE_BYTES: usize = size_of::<Value>();
 /// The memory of an array without its elements, of a range or of a proc.
 const SMALL_BYTES: usize = 112;
-/// The bits of an integer whose memory is not counted.
+/// The memory of integers up to this number of bits is not counted.
 const FREE_BITS: u64 = 1024;
 /// The memory of an entry of a hash, and of a variable or constant.
 pub(crate) const ENTRY_BYTES: usize = 96;
@@ -102,7 +102,8 @@ pub(crate) enum ProcKind {
 }
 
 impl RMatch {
-    /// Creates a match in `subject`. `copied` is true if the match is the only user of the subject.
+    /// Creates a match in `subject`. If `copied` is true, the memory of the subject counts as part of the
+    /// match.
     pub(super) fn new(
         regexp: Rc<Regex>,
         subject: Rc<str>,
@@ -114,7 +115,7 @@ impl RMatch {
         Rc::new(RMatch { regexp, subject, groups, _charge })
     }
 
-    /// Returns the text of a group. None if there is no such group or it did not match.
+    /// Returns the text of a group. Returns `None` if there is no such group or it did not match.
     pub(super) fn group(&self, index: usize) -> Option<&str> {
         let (from, to) = (*self.groups.get(index)?)?;
         self.subject.get(from..to)
@@ -144,7 +145,7 @@ impl Value {
         })
     }
 
-    /// Returns the name of the class if the variant alone decides it, and None for objects, procs and
+    /// Returns the name of the class if the variant alone decides it. Returns `None` for objects, procs and
     /// classes.
     pub(super) fn core_class(&self) -> Option<&'static str> {
         Some(match self {
@@ -177,7 +178,7 @@ impl Value {
         match i64::try_from(&value) {
             Ok(small) => Value::Int(small),
             Err(_) => {
-                // Large integers have nothing that counts their end, so they count until the rendering ends.
+                // A `BigInt` has no drop hook, so its memory stays counted until the rendering ends.
                 if value.bits() > FREE_BITS {
                     std::mem::forget(Charge::new((value.bits() / 8) as usize));
                 }
@@ -304,7 +305,7 @@ impl RProc {
 
 impl Drop for RProc {
     fn drop(&mut self) {
-        // The scope of a block takes care of its own parts.
+        // The scope of a block releases its own parts.
         if matches!(self.kind, ProcKind::Method { .. } | ProcKind::Native(_)) {
             let kind = std::mem::replace(&mut self.kind, ProcKind::Symbol(Arc::default()));
             release(std::iter::once(Part::Kind(kind)));

@@ -15,15 +15,15 @@ use crate::evaluator::stdlib::time::Moment;
 use crate::evaluator::stdlib::uri::Uri;
 use crate::parse::ir::{Body, Name};
 
-/// The most superclasses of a class, and the most modules that it includes.
+/// The maximum number of superclasses of a class, and of modules that it includes.
 const MAX_ANCESTORS: usize = 200;
-/// The memory of a class without what it refers to.
+/// The bytes that a class takes, without the values that it refers to.
 const CLASS_BYTES: usize = 1024;
 
 /// A class or module. Its maps have only the methods that a template defined; Ruby's own are in
 /// `evaluator::methods`.
 pub(crate) struct Class {
-    /// The full name (`Outer::Inner`). None for an anonymous class.
+    /// The full name (`Outer::Inner`). `None` for an anonymous class.
     pub(crate) name: RefCell<Option<Name>>,
     pub(crate) superclass: Option<Rc<Class>>,
     pub(crate) is_module: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Class {
     pub(crate) members: RefCell<Option<(Vec<Name>, bool)>>,
     /// The visibility of the next methods to be defined.
     pub(crate) visibility: Cell<Visibility>,
-    /// True if the next methods become methods of the module itself as well.
+    /// True if the next methods also become methods of the module itself.
     pub(crate) module_function: Cell<bool>,
     pub(crate) charge: Charge,
 }
@@ -161,7 +161,7 @@ pub(crate) enum Data {
     Reader(Rc<RString>, usize),
     /// The result of `if_p`.
     Else {
-        /// True if a property was missing, so that `else` runs.
+        /// True if a property was missing, so `else` runs.
         active: bool,
     },
 }
@@ -271,7 +271,7 @@ impl Class {
         false
     }
 
-    /// Finds a method of the class's instances, also in its modules and ancestors.
+    /// Finds a method of the class's instances, including those of its modules and ancestors.
     pub(crate) fn find_method(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {
@@ -288,7 +288,7 @@ impl Class {
         None
     }
 
-    /// Finds a method of the class itself, also in the modules that extend it and in its ancestors.
+    /// Finds a method of the class itself, including those of its ancestors and of modules that extend it.
     pub(crate) fn find_singleton(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {

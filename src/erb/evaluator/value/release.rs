@@ -1,8 +1,8 @@
-//! Drops nested values without recursion as deep as they nest.
+//! Drops deeply nested values without equally deep recursion.
 //!
 //! Values nest through arrays, hashes, ranges, objects, classes, procs and scopes. Each of these hands its
-//! parts to [`release`] when it is dropped. Up to a depth, the parts are dropped at once. Deeper ones are
-//! kept, and dropped by the outermost call.
+//! parts to [`release`] when it is dropped. Parts up to [`MAX_DEPTH`] levels deep are dropped immediately.
+//! Deeper parts are kept, and the outermost call drops them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub(crate) enum Part {
 pub(crate) fn release(parts: impl Iterator<Item = Part>) {
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
-        // While a thread ends, its variables may be gone. Then no values are left.
+        // During thread exit, the thread-local list may already be destroyed.
         let _ = KEPT.try_with(|kept| kept.borrow_mut().extend(parts.filter(Part::nests)));
         return;
     }

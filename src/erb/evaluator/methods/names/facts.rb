@@ -1,11 +1,10 @@
-# Compares facts.rs with the reflection of Ruby 3.1: prints a line for each difference that is not in the
-# tables below, and nothing if there is none. With names of classes or modules as arguments it prints their
-# facts, in the form of facts.rs.
+# Compares facts.rs with the reflection of Ruby 3.1. Prints a line for each difference that is not in the
+# tables below. If the arguments are names of classes or modules, prints their facts in the form of facts.rs.
 #
 #     ruby src/erb/evaluator/methods/names/facts.rb [NAME …]
 #
-# What a class answers to is compared together with what it inherits: which class of a chain names a method
-# does not matter to the evaluator.
+# Inherited methods are included in the comparison, because the evaluator does not care which class in the
+# chain of superclasses lists a method.
 unless RUBY_VERSION.start_with?("3.1.")
   warn "the facts are those of Ruby 3.1, and this is Ruby #{RUBY_VERSION}"
   exit 2
@@ -14,24 +13,26 @@ end
    pathname resolv securerandom set shellwords singleton socket stringio strscan tempfile time timeout tmpdir
    uri yaml zlib].each { |library| require library }
 
-# Facts of classes that are the evaluator's own.
+# Classes that only the evaluator has.
 OWN = %w[PropertyStruct TemplateEvaluationContext TemplateEvaluationContext::UnknownProperty
          TemplateEvaluationContext::ActiveElseBlock TemplateEvaluationContext::InactiveElseBlock].freeze
-# Methods that only some patch releases of Ruby 3.1, or versions of its libraries, have. Either is right.
+# Methods that only some patch releases of Ruby 3.1, or versions of its libraries, have. Facts may
+# list them or not.
 SOMETIMES = %w[Net::HTTP#ignore_eof Net::HTTP#ignore_eof= Net::HTTP#response_body_encoding
                Net::HTTP#response_body_encoding= StringIO#pread URI.decode_uri_component
                URI.encode_uri_component URI::Generic#decoded_password URI::Generic#decoded_user].freeze
-# Methods that a class has taken away. A fact has no form for that.
+# Inherited methods that a class undefines. Facts cannot express that.
 TAKEN_AWAY = %w[Complex#% Complex#< Complex#<= Complex#> Complex#>= Complex#between? Complex#ceil
                 Complex#clamp Complex#div Complex#divmod Complex#floor Complex#i Complex#modulo
                 Complex#negative? Complex#positive? Complex#remainder Complex#round Complex#step
                 Complex#truncate DateTime.today Pathname#=~].freeze
 # Methods that facts.rs leaves out.
 LEFT_OUT = {
-  # What delegation is made of.
+  # Methods that implement the delegation.
   "Tempfile" => /\A(.*instance_methods?|const_missing|public_api|delegating_block)\z/
 }.freeze
-# Numbers of arguments that are right although Ruby does not refuse others, or not for the number's sake.
+# Methods whose number of arguments is right, although Ruby does not reject other numbers, or rejects them for
+# another reason.
 NOT_REFUSED = {
   "Integer#define_singleton_method" => "the receiver is refused first",
   "Float#define_singleton_method" => "the receiver is refused first",
@@ -44,7 +45,7 @@ NOT_REFUSED = {
 # Libraries that change error messages, which need not be loaded.
 NOT_LOADED = /\A(DidYouMean|ErrorHighlight)\b/
 
-# For each class whose facts count arguments, a fresh object that methods are tried on.
+# For each class whose facts have numbers of arguments, creates an object on which to try methods.
 OBJECTS = {
   "Array" => -> { [1, 2] }, "Class" => -> { Class.new }, "Enumerator" => -> { [1].each },
   "Exception" => -> { Exception.new("x") }, "FalseClass" => -> { false }, "Float" => -> { 1.5 },
@@ -71,8 +72,8 @@ found = File.read(File.join(__dir__, "facts.rs")).scan(FORM).map do |name, super
 end
 FACTS = found.to_h { |fact| [fact.name, fact] }.freeze
 
-# Methods of instances, with their counts, as the evaluator finds them: by the class, its modules and
-# superclasses.
+# Returns the instance methods with their numbers of arguments, as the evaluator finds them: in the class, its
+# modules and its superclasses.
 def methods_by_facts(name)
   fact = FACTS[name]
   return {} unless fact
@@ -92,12 +93,12 @@ def methods_by_ruby(type)
   names.map(&:to_s)
 end
 
-# Methods of a class itself. What all objects have is not among them.
+# Returns the methods of a class itself, without those that all objects have.
 def own_by_ruby(type)
   type.singleton_methods.map(&:to_s)
 end
 
-# The nearest superclass that has a fact.
+# Returns the nearest superclass that has a fact.
 def superclass_by_ruby(type)
   return unless type.is_a?(Class)
 
@@ -106,15 +107,15 @@ def superclass_by_ruby(type)
   above&.name
 end
 
-# The modules with facts that a class includes and its superclass does not.
+# Returns the modules with facts that a class includes and its superclass does not.
 def includes_by_ruby(type)
   inherited = type.is_a?(Class) && type.superclass ? type.superclass.ancestors : []
-  # Object's fact names Kernel's methods itself.
+  # The fact of Object also lists the methods of Kernel.
   (type.ancestors - [type, Kernel] - inherited).map(&:name).select { |name| FACTS.key?(name) }
 end
 
-# What Ruby expects in its errors for so many arguments, without a block and with one; nothing if it takes
-# them. What the method prints is dropped.
+# Calls a method with this number of arguments, without a block and with one. Returns the numbers of arguments
+# that Ruby's errors say it expects. Output of the method is dropped.
 def refusals(name, method, given, blocks = [nil, proc {}])
   blocks.filter_map do |block|
     stdout = $stdout
@@ -130,8 +131,8 @@ def refusals(name, method, given, blocks = [nil, proc {}])
   end
 end
 
-# How many arguments a method takes, as its parameters say. Methods written in C with optional arguments say
-# nothing.
+# Returns the minimum and maximum number of arguments from the parameters of a method. Returns nil for methods
+# in C with optional arguments, whose parameters do not show the numbers.
 def parameters(method)
   kinds = method.parameters.map(&:first)
   return if method.arity.negative? && method.parameters == [[:rest]]
@@ -151,8 +152,8 @@ def count(least, most)
   least == most ? least.to_s : "#{least}..#{most}"
 end
 
-# Whether Ruby takes as many arguments as the fact says, and refuses fewer and more. Where a block changes the
-# number, the fact covers both.
+# Returns true if Ruby accepts the numbers of arguments in the fact, and rejects lower and higher ones. If a
+# block changes the number, the fact covers both cases.
 def counted?(name, method, count)
   least, most = bounds(count)
   known = parameters(Object.const_get(name).public_instance_method(method))
@@ -175,7 +176,7 @@ def differences(fact)
     named(fact, ".", method(:own_by_ruby), method(:own_by_facts)) + miscounted(fact)
 end
 
-# Differences of names, without those that a superclass has too.
+# Returns the differences of names, without those that a superclass also has.
 def named(fact, sign, in_ruby, in_facts)
   by_ruby = in_ruby.call(Object.const_get(fact.name))
   by_facts = in_facts.call(fact.name)
@@ -200,7 +201,7 @@ def miscounted(fact)
   end
 end
 
-# The fact of a class or module, as facts.rs has it.
+# Returns the fact of a class or module in the form of facts.rs.
 def text(type)
   superclass = superclass_by_ruby(type)
   above = superclass ? methods_by_facts(superclass).keys : []
@@ -211,7 +212,7 @@ def text(type)
     method = type.public_instance_method(name)
     known = parameters(method)
     expected = count(*known) if known
-    # Without a block: with one, some would never end.
+    # The method gets no block, because with a block some methods would never end.
     if OBJECTS.key?(type.name)
       expected ||= [99, 0].flat_map { |given| refusals(type.name, name, given, [nil]) }.first
     end

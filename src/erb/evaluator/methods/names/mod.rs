@@ -15,12 +15,12 @@ pub(crate) struct ClassFact {
     pub(crate) name: &'static str,
     pub(crate) superclass: Option<&'static str>,
     pub(crate) is_module: bool,
-    /// Modules that it includes, separated by blanks.
+    /// Modules that it includes, separated by spaces.
     pub(crate) includes: &'static str,
-    /// Public instance methods, separated by blanks. If the number of arguments is known, it follows a colon:
+    /// Public instance methods, separated by spaces. If the number of arguments is known, it follows a colon:
     /// `1`, `0..2`, `1+`.
     pub(crate) methods: &'static str,
-    /// Class methods, separated by blanks.
+    /// Class methods, separated by spaces.
     pub(crate) own: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn lists(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known.split(':').next() == Some(name))
 }
 
-/// Methods that take keywords on top of a known number of positional arguments.
+/// Methods that take keywords in addition to a known number of positional arguments.
 pub(crate) const TAKE_KEYWORDS: &[&str] = &[
     "clone",
     "each_line",
@@ -112,7 +112,7 @@ pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
     "UNIXSocket", "UnicodeNormalize", "Warning",
 ];
 
-/// Private methods of every object, separated by blanks.
+/// Private methods of every object, separated by spaces.
 pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String \
     URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller \
     caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets \

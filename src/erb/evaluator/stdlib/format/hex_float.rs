@@ -5,7 +5,7 @@ const FRACTION_BITS: i32 = 52;
 /// Number of hexadecimal digits in a float's fraction.
 const FRACTION_DIGITS: usize = 13;
 
-/// Returns a finite float that is not negative, without its `0x`: 3 is `1.8p+1`.
+/// Returns a finite float that is not negative, without the prefix `0x`: 3 becomes `1.8p+1`.
 pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -> String {
     let (mut bits, mut power) = significand_and_power(size);
     let digits = precision.unwrap_or(FRACTION_DIGITS).min(FRACTION_DIGITS);

@@ -57,7 +57,7 @@ struct Attribute {
 }
 
 impl Attribute {
-    /// Returns the form in which names are compared. It ignores letter case and extra blanks.
+    /// Returns the form in which names are compared. It ignores letter case and extra spaces.
     fn canonical(&self) -> (&str, String) {
         let text = String::from_utf8_lossy(&self.value).to_ascii_lowercase();
         (&self.key, text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))

@@ -1,13 +1,13 @@
 //! Translates regular expressions from Ruby's syntax to that of the engine.
 //!
-//! Blanks and comments of the extended syntax are left out. Spellings to which the engine gives another
-//! meaning are an error, so that no expression silently matches something else.
+//! Whitespace and comments of the extended syntax are left out. Syntax to which the engine gives another
+//! meaning is an error, so that no expression silently matches something else.
 
 use std::str::Chars;
 
 use super::folds_to_several;
 
-/// The length of an interval such as `1,2` is below this.
+/// Intervals such as `1,2` must be shorter than this.
 const LONGEST_INTERVAL: usize = 16;
 
 /// One group, or the expression around all groups.
@@ -17,7 +17,7 @@ struct Scope {
     extended: bool,
     /// True inside a look-behind, which has a fixed length in Ruby.
     looks_behind: bool,
-    /// The number of groups that end with this one. `(?i)` begins one of them.
+    /// The number of groups opened by `(?i)` and the like. They end where this scope ends.
     inner: usize,
 }
 
@@ -25,18 +25,18 @@ struct Scope {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     Quantifier,
-    /// A blank or a comment of the extended syntax, or `(?#…)`. True after a quantifier.
+    /// Whitespace or a comment of the extended syntax, or `(?#…)`. True after a quantifier.
     Blank(bool),
     Other,
 }
 
-/// Translates expressions of Ruby.
+/// The state of translating one expression.
 struct Translator<'s> {
     characters: Chars<'s>,
     out: String,
     scopes: Vec<Scope>,
     names: Vec<&'s str>,
-    /// The nesting of sets.
+    /// The nesting of character classes.
     in_class: u32,
     last: Token,
     has_names: bool,
@@ -49,12 +49,12 @@ pub(super) struct Translated {
     pub(super) text: String,
     /// True if a part of the expression ignores case.
     pub(super) ignores_case: bool,
-    /// True if a set with `\w` or `\W` ignores case.
+    /// True if a character class with `\w` or `\W` ignores case.
     pub(super) has_word_set: bool,
 }
 
-/// Translates the spellings that differ between Ruby and the engine. The error names what the engine cannot
-/// do as Ruby does.
+/// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
+/// engine cannot match as Ruby does.
 pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String> {
     let whole =
         Scope { ignores_case: options & 1 != 0, extended: options & 2 != 0, looks_behind: false, inner: 0 };
@@ -101,7 +101,7 @@ impl<'s> Translator<'s> {
         self.characters.by_ref().take(count).for_each(drop);
     }
 
-    /// Translates a token outside of sets.
+    /// Translates a token outside character classes.
     fn token(&mut self, character: char) -> Result<(), String> {
         let Scope { extended, looks_behind, .. } = *self.scope();
         if extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
@@ -127,7 +127,7 @@ impl<'s> Translator<'s> {
             _ => None,
         };
         if matches!(character, '*' | '+' | '?') || interval.is_some() {
-            // A second character, as in `+?`, belongs to the quantifier only if it follows at once.
+            // A second character, as in `+?`, belongs to the quantifier only if it follows immediately.
             if self.last == Token::Blank(true) {
                 return Err("a blank between two quantifiers".into());
             }
@@ -145,7 +145,7 @@ impl<'s> Translator<'s> {
             };
             match rest[inside.len() + 1..].chars().next() {
                 Some('+') => return Err("'+' after an interval".into()),
-                // Ruby takes it for an optional repetition.
+                // Ruby reads it as an optional repetition.
                 Some('?') if is_fixed => return Err("'?' after '{n}'".into()),
                 _ => {}
             }
@@ -156,7 +156,7 @@ impl<'s> Translator<'s> {
             return Ok(());
         }
         if matches!(self.last, Token::Blank(_)) {
-            // The tokens around a blank must not become one.
+            // The tokens around the omitted whitespace must not merge.
             self.out.push_str("(?:)");
         }
         self.last = Token::Other;
@@ -170,7 +170,7 @@ impl<'s> Translator<'s> {
                 self.out.push_str(&")".repeat(1 + inner.unwrap_or(0)));
                 Ok(())
             }
-            // After the last line break there is no line, so `^` does not match there.
+            // There is no line after the last line break, so `^` does not match there.
             '^' => {
                 let mut next = rest.chars();
                 let consumes = !extended
@@ -191,12 +191,12 @@ impl<'s> Translator<'s> {
         }
     }
 
-    /// Notes a blank, which is left out.
+    /// Records whitespace or a comment, which is left out.
     fn blank(&mut self) {
         self.last = Token::Blank(matches!(self.last, Token::Quantifier | Token::Blank(true)));
     }
 
-    /// Translates a token inside a set.
+    /// Translates a token inside a character class.
     fn in_set(&mut self, character: char) -> Result<(), String> {
         match character {
             '\\' => return self.escape(),
@@ -214,7 +214,7 @@ impl<'s> Translator<'s> {
                 self.in_class -= 1;
                 self.out.push(']');
             }
-            // The engine has other operators between sets.
+            // In the engine, `--` and `~~` combine character classes.
             '-' | '~' if self.peek() == Some(character) => {
                 return Err(format!("'{character}{character}' in a set"));
             }
@@ -236,7 +236,7 @@ impl<'s> Translator<'s> {
         Ok(())
     }
 
-    /// Translates the start of a group. `rest` follows the bracket.
+    /// Translates the start of a group. `rest` is the text after the parenthesis.
     fn open_group(&mut self, rest: &'s str) -> Result<(), String> {
         let mut scope = Scope { inner: 0, ..*self.scope() };
         let Some(kind) = rest.strip_prefix('?') else {
@@ -260,7 +260,7 @@ impl<'s> Translator<'s> {
                 match flag {
                     // Ruby's flag `m` lets `.` match line breaks. The engine calls it `s`.
                     'm' => self.out.push('s'),
-                    // Blanks and comments are left out here.
+                    // `token` leaves out whitespace and comments.
                     'x' => {}
                     other => self.out.push(other),
                 }
@@ -274,7 +274,7 @@ impl<'s> Translator<'s> {
             if rest[1 + flags.len()..].starts_with(':') {
                 self.scopes.push(scope);
             } else {
-                // `(?i)` begins a group that ends with the one around it, even after a `|`.
+                // `(?i)` opens a group that ends with the enclosing one, even after a `|`.
                 *self.scope() = Scope { inner: self.scope().inner + 1, ..scope };
             }
             return Ok(());
@@ -304,7 +304,7 @@ impl<'s> Translator<'s> {
         Ok(())
     }
 
-    /// Translates what follows a backslash.
+    /// Translates the rest of an escape, after its backslash.
     fn escape(&mut self) -> Result<(), String> {
         let in_class = self.in_class > 0;
         let ignores_case = self.scope().ignores_case;
@@ -318,7 +318,8 @@ impl<'s> Translator<'s> {
                     _ => ("\\x20\\t\\r\\n\\f\\v", letter == 'S'),
                 };
                 let set = format!("[{}{inside}]", if negated { "^" } else { "" });
-                // They do not depend on case, although two characters beyond ASCII equal letters in it.
+                // These classes do not depend on case, although `ſ` and the kelvin sign equal ASCII letters
+                // in another case.
                 let may_fold = ignores_case && matches!(letter, 'w' | 'W');
                 self.has_word_set |= may_fold && in_class;
                 self.out.push_str(&if may_fold && !in_class { format!("(?-i:{set})") } else { set });
@@ -338,7 +339,7 @@ impl<'s> Translator<'s> {
                 self.out.push_str(&format!("\\u{{{code}}}"));
             }
             Some('x') => match self.number(16, 2) {
-                // Beyond ASCII it is a byte and not a character.
+                // A greater number is a byte and not a character.
                 Some(code) if code < 0x80 => self.out.push_str(&format!("\\x{code:02x}")),
                 _ => return Err("a byte as \\x".into()),
             },
@@ -386,7 +387,7 @@ impl<'s> Translator<'s> {
                 self.out.push('\\');
                 self.out.push(letter);
             }
-            // The engine has other meanings for `\<` and the like.
+            // The engine gives other meanings to `\<` and the like.
             Some(other) => {
                 if "\\.+*?()|[]{}^$-&~#".contains(other) {
                     self.out.push('\\');
@@ -410,7 +411,8 @@ impl<'s> Translator<'s> {
     }
 }
 
-/// Returns the inside of the interval of a quantifier, such as `1,2`, if a text that follows `{` is one.
+/// Returns the interval of a quantifier, such as `1,2`, from the text after `{`. Returns `None` if there is
+/// none.
 fn interval(rest: &str) -> Option<&str> {
     let inside = &rest[..rest.bytes().take(LONGEST_INTERVAL).position(|byte| byte == b'}')?];
     let has_digit = inside.contains(|c: char| c.is_ascii_digit());
@@ -431,14 +433,14 @@ fn has_latin_range(source: &str) -> bool {
         || source.contains('-') && (source.contains("\\u") || source.contains("\\x"))
 }
 
-/// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are properties as well.
+/// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are also properties.
 fn property(name: &str, negated: bool) -> Result<String, String> {
     let (negated, plain) = match name.strip_prefix('^') {
         Some(plain) => (!negated, plain),
         None => (negated, name),
     };
     match posix_class(&plain.to_ascii_lowercase()) {
-        // `\p{Punct}` has fewer characters than `[:punct:]`, as in the engine.
+        // In Ruby and in the engine, `\p{Punct}` has fewer characters than `[:punct:]`.
         Ok(class) if !plain.eq_ignore_ascii_case("punct") => {
             Ok(if negated { format!("[^{class}]") } else { class })
         }
@@ -449,8 +451,8 @@ fn property(name: &str, negated: bool) -> Result<String, String> {
     }
 }
 
-/// Returns the characters of a POSIX bracket such as `[:alpha:]`, as a set of the engine. In Ruby they go
-/// beyond ASCII.
+/// Returns a POSIX bracket such as `[:alpha:]` as a character class of the engine. In Ruby, these classes
+/// contain characters beyond ASCII.
 fn posix_class(name: &str) -> Result<String, String> {
     let (negated, plain) = match name.strip_prefix('^') {
         Some(plain) => ("^", plain),

@@ -74,7 +74,7 @@ fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
     let hour12 = if hour % 12 == 0 { 12 } else { hour % 12 };
     let year = i64::from(at.year());
     Some(match directive {
-        // The sign of a year counts.
+        // The width includes the minus sign.
         'Y' => (year, Padding::Zeros(if year < 0 { 5 } else { 4 })),
         'C' => (year.div_euclid(100), Padding::Zeros(2)),
         'y' => (year.rem_euclid(100), Padding::Zeros(2)),
@@ -95,7 +95,7 @@ fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
     })
 }
 
-/// Returns the name of a directive.
+/// Returns the name that a directive stands for, such as that of a month.
 fn name(moment: &Moment, directive: char) -> Option<String> {
     let short = |name: String| name.chars().take(3).collect();
     let (day, month) = (moment.at.weekday().to_string(), moment.at.month().to_string());

@@ -8,7 +8,7 @@ use super::{Kind, Uri};
 const USER: &[u8] = b"!$&'()*+,-.:;=_~";
 /// The characters of a host name, besides letters and digits.
 const NAME: &[u8] = b"!$&'()*+,-.;=_~";
-/// The characters of a part of a path, besides letters and digits.
+/// The characters of a path segment, besides letters and digits.
 const SEGMENT: &[u8] = b"!$&'()*+,-.:;=@_~";
 
 /// Returns true if a text has only letters, digits, these characters and percent-encoded bytes.
@@ -37,7 +37,7 @@ pub(super) fn is_user(text: &str) -> bool {
     has_only(text, USER)
 }
 
-/// Returns true for a host. As a part of a URI, an address has fewer forms than by itself.
+/// Returns true if a text is a host. Fewer forms of addresses are valid if it is part of a URI.
 pub(super) fn is_host(text: &str, in_uri: bool) -> bool {
     let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
         return has_only(text, NAME);
@@ -63,7 +63,7 @@ pub(super) fn is_relative_path(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('/') && text.split('/').all(|part| has_only(part, SEGMENT))
 }
 
-/// Returns true for parts that Ruby's older parser, which checks the parts of `build`, reads in the same way.
+/// Returns true for parts that Ruby's older parser reads in the same way. `build` uses that parser.
 pub(super) fn is_plain(part: &str, text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -83,7 +83,7 @@ pub(super) fn is_plain(part: &str, text: &str) -> bool {
     }
 }
 
-/// Escapes the characters of a query or a fragment that a URI cannot have.
+/// Escapes the characters that a query or fragment cannot have.
 pub(super) fn escaped(text: &str, is_query: bool) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -101,7 +101,7 @@ pub(super) fn escaped(text: &str, is_query: bool) -> String {
     out
 }
 
-/// Returns true if a query has a percent sign with two characters that are both no digits.
+/// Returns true if a query has a percent sign before two characters that are not hexadecimal digits.
 pub(super) fn has_bad_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     (0..bytes.len()).any(|at| match bytes.get(at..at + 3) {
@@ -144,7 +144,7 @@ pub(super) fn split(text: &str) -> Option<Uri> {
     let Some(authority) = rest.strip_prefix("//") else {
         let is_valid = match &uri.scheme {
             Some(_) => rest.is_empty() || is_absolute_path(rest),
-            // The first part of a relative path has no colon.
+            // The first segment of a relative path has no colon.
             None => {
                 rest.is_empty()
                     || is_absolute_path(rest)
@@ -174,7 +174,7 @@ pub(super) fn split(text: &str) -> Option<Uri> {
     if !is_host(host, true) || !port.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // A relative reference has a host with a name, or none.
+    // A relative reference has either a host with a name or no host.
     uri.host = (uri.scheme.is_some() || !host.is_empty()).then(|| host.to_owned());
     if !port.is_empty() {
         uri.port = Some(port.parse().ok()?);

@@ -52,7 +52,7 @@ fn merged_path(base: &str, reference: &str) -> String {
         base.push("");
     }
     while let Some(at) = base.iter().position(|part| *part == "..") {
-        // Before the first part comes the last one, as with any index in Ruby.
+        // As in Ruby, index -1 is the last segment.
         let start = at.checked_sub(1).unwrap_or(base.len() - 1);
         let end = (start + 2).min(base.len());
         base.drain(start..end);

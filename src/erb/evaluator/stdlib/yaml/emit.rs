@@ -1,4 +1,4 @@
-//! Writes documents in block style, with an indentation of two blanks and lines folded after column 80.
+//! Writes documents in block style, with an indentation of two spaces and lines folded after column 80.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use crate::evaluator::eval::{Interp, R};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{Data, Value};
 
-/// Lines are folded at the first blank after this column.
+/// Lines are folded at the first space after this column.
 const WIDTH: usize = 80;
 /// Maximum length of a key in bytes. Longer keys are written with `?`.
 const KEY_LENGTH: usize = 128;
@@ -27,7 +27,7 @@ enum Item {
 struct Builder {
     /// Numbers of the collections that have occurred, by address.
     seen: HashMap<usize, usize>,
-    /// Anchors of the collections that have occurred twice, by number. They count up in the order of the
+    /// Anchors of the collections that have occurred twice, by number. They are numbered in the order of the
     /// second occurrence.
     anchors: HashMap<usize, usize>,
 }
@@ -162,7 +162,7 @@ impl Builder {
 
 /// Returns a string as a scalar in the style that Psych requests.
 fn string(text: &str) -> Item {
-    // A line break with more after it than one final line break.
+    // True if a line break is followed by more than a single final line break.
     let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
     let mut tag = None;
     let mut plain = true;
@@ -182,7 +182,8 @@ fn string(text: &str) -> Item {
     Item::Scalar { text: text.to_owned(), tag, style, plain }
 }
 
-/// Returns true if a line starts with a sign and has no double quote after it.
+/// Returns true if a line starts with neither a letter, a digit nor `_`, and has no double quote after that
+/// character.
 fn has_line_with_sign(text: &str) -> bool {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     starts.filter(|at| *at < text.len()).any(|at| {
@@ -202,7 +203,7 @@ fn is_invalid_octal(text: &str) -> bool {
 struct Emitter {
     out: String,
     column: usize,
-    /// True if the next indicator needs no blank before it.
+    /// True if the next indicator needs no space before it.
     whitespace: bool,
     /// True if the line has only indentation so far.
     indention: bool,
@@ -223,7 +224,7 @@ impl Emitter {
         self.column = 0;
     }
 
-    /// Writes a line break of the text, which can be another character than a line feed.
+    /// Writes a line break of the text, which can be a character other than a line feed.
     fn break_as(&mut self, character: char) {
         self.out.push(character);
         self.column = 0;

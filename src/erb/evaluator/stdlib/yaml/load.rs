@@ -9,11 +9,11 @@ use crate::evaluator::stdlib::base64;
 use crate::evaluator::value::{RArray, RHash, Value};
 use yaml::syntax_tree::{self, Id, RawKind, SyntaxTree};
 
-/// The features that the caller permits on top of plain data.
+/// The features that the caller permits in addition to plain data.
 struct Allowed {
     symbols: bool,
     aliases: bool,
-    /// Times and dates. If they are permitted they are reported as unsupported.
+    /// Times and dates. If they are permitted, they are reported as unsupported.
     times: bool,
     symbolize_names: bool,
 }
@@ -159,7 +159,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads a scalar. If it has a tag, its quotes do not count, unless the tag makes it a string.
+    /// Reads a scalar. If it has a tag, its quotes are ignored, unless the tag makes it a string.
     fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
         match tag {
             None if plain => self.plain(it, text),

@@ -110,8 +110,8 @@ pub(super) fn is_string(text: &str) -> bool {
         || is_integer(text))
 }
 
-/// Returns true if the first or second character is a letter, blank or sign. A digit, point, colon or minus
-/// as the first character excludes the second.
+/// Returns true if the first or second character is a letter, whitespace or certain punctuation. The second
+/// one does not count after a digit, point, colon or minus.
 fn starts_like_text(text: &str) -> bool {
     let sign = |c: char| c.is_alphabetic() || c.is_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c);
     let mut characters = text.chars();
