@@ -9,7 +9,7 @@ use super::{Data, Mapping, Node};
 
 /// The number of characters after which a line is folded at the next space.
 const WIDTH: usize = 80;
-/// The longest key, in bytes, that is written as `key:` and not as `? key`.
+/// The maximum length in bytes of a key that is written as `key:` and not as `? key`.
 const MAX_SIMPLE_KEY: usize = 128;
 /// The columns by which a nested mapping is indented.
 const INDENT: usize = 2;
@@ -50,7 +50,7 @@ struct Emitter {
     out: String,
     /// The number of characters on this line so far.
     column: usize,
-    /// The column in which block content starts. None outside of collections.
+    /// The column in which block content starts. `None` outside collections.
     indent: Option<usize>,
     /// True at the start of a line and after the spaces of its indent.
     whitespace: bool,
@@ -309,8 +309,8 @@ impl Emitter {
         if text.starts_with(|first| first == ' ' || is_break(first)) {
             self.indicator("2", false, false);
         }
-        // The indicator is `-` for no line break at the end, and `+` for several or a text that is only a
-        // break.
+        // The indicator is `-` if no line break is at the end. It is `+` if several are, or if the text is a
+        // single line break.
         let mut from_end = text.chars().rev();
         match (from_end.next().is_some_and(is_break), from_end.next().is_none_or(is_break)) {
             (false, _) => self.indicator("-", false, false),
@@ -423,8 +423,8 @@ impl Traits {
     }
 }
 
-/// Returns true if the text has no character with a meaning in YAML. This is the fast path, and holds for
-/// most strings of manifests.
+/// Returns true if the text has no character with a meaning in YAML. This fast path applies to most strings
+/// of manifests.
 fn is_harmless(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'/')

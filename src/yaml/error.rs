@@ -11,7 +11,7 @@ use super::position::{LineColumn, Position};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", prefix(.file.as_deref(), *.line, *.column))]
 pub struct Error {
-    /// The file or label that the caller passed. None if the caller passed none.
+    /// The file or label that the caller passed. `None` if the caller passed none.
     pub file: Option<PathBuf>,
     /// Line, from 1. 0 for a value that was not read from a document.
     pub line: usize,

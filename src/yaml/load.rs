@@ -15,14 +15,14 @@ use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
 
-/// The most bytes of scalars that aliases may add.
+/// The maximum number of bytes of scalars that aliases may add.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
 /// Loads the first document of `text`. Positions and errors name it by `source`; no file is read.
 ///
-/// Text without a document loads as null. Later documents are ignored, as by upstream, with a warning through
+/// Text without a document loads as null. Later documents are ignored, as in upstream, with a warning through
 /// `tracing`.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 /// - is not valid YAML, or has a value that does not fit its tag,
 /// - has a key twice, or a key that is a collection,
 /// - is nested deeper than [`MAX_DEPTH`], or
-/// - has an alias inside of the value that it refers to, or aliases that make it very large.
+/// - has an alias inside the value that it refers to, or aliases that make it very large.
 pub fn load(text: &str, source: &Path) -> Result<Node, Error> {
     let source = Arc::new(source.to_owned());
     load_shared(text, &source).map_err(|error| error.in_file(&source))
@@ -82,7 +82,7 @@ struct Decoder<'a> {
     depth: usize,
 }
 
-/// A mapping under construction. A key from a merge may be set again, and a key of the mapping itself may
+/// A mapping under construction. A key from a merge may be set again, but a key of the mapping itself may
 /// not.
 #[derive(Default)]
 struct Entries<'t> {
@@ -261,7 +261,8 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Returns the key for the index. It borrows the text of an untagged string from the document.
+    /// Returns the key under which the entry is indexed. It borrows the text of an untagged string from the
+    /// document.
     fn hash(&self, id: Id, key: &Node) -> Option<Key<'a>> {
         match (&key.data, &self.tree.nodes[id]) {
             (Data::String(_), Raw { kind: RawKind::Scalar { text, .. }, tag: None, .. }) => {

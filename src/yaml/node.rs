@@ -166,7 +166,7 @@ impl Node {
         matches!(self.data, Data::Null)
     }
 
-    /// Returns the text of a string, and None for other types.
+    /// Returns the text of a string, and `None` for other types.
     pub fn as_str(&self) -> Option<&str> {
         match &self.data {
             Data::String(text) => Some(text),
@@ -174,7 +174,7 @@ impl Node {
         }
     }
 
-    /// Returns an integer up to `i64::MAX`, and None for larger integers and other types.
+    /// Returns an integer up to `i64::MAX`, and `None` for larger integers and other types.
     pub fn as_i64(&self) -> Option<i64> {
         match self.data {
             Data::Int(int) => Some(int),
@@ -182,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Returns a boolean, and None for other types.
+    /// Returns a boolean, and `None` for other types.
     pub fn as_bool(&self) -> Option<bool> {
         match self.data {
             Data::Bool(flag) => Some(flag),
@@ -190,7 +190,7 @@ impl Node {
         }
     }
 
-    /// Returns the items of a sequence, and None for other types.
+    /// Returns the items of a sequence, and `None` for other types.
     pub fn as_seq(&self) -> Option<&[Node]> {
         match &self.data {
             Data::Seq(items) => Some(items),
@@ -198,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Returns a mapping, and None for other types.
+    /// Returns a mapping, and `None` for other types.
     pub fn as_map(&self) -> Option<&Mapping> {
         match &self.data {
             Data::Map(map) => Some(map),
@@ -206,7 +206,7 @@ impl Node {
         }
     }
 
-    /// Returns the value of a string key. None if the key is missing or the node is not a mapping.
+    /// Returns the value of a string key. Returns `None` if the key is missing or the node is not a mapping.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_map()?.get(key)
     }

@@ -119,7 +119,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     value_x.cmp(&value_y).then(length_x.cmp(&length_y)).then(p.cmp(&q))
 }
 
-/// Returns the value and the count of the digits at the start of `text`. Inside a number the value gets a
+/// Returns the value and the number of the digits at the start of `text`. Inside a number, the value gets a
 /// leading 1, so that zeros at the start count.
 fn digits(text: &str, inside_number: bool) -> (i64, usize) {
     let mut value = i64::from(inside_number);

@@ -8,7 +8,7 @@ use granit_parser::Marker;
 /// The place of a node in its input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    /// The file, or a label for other input, such as `--var`. None for generated nodes.
+    /// The file, or a label for other input, such as `--var`. `None` for generated nodes.
     pub source: Option<Arc<PathBuf>>,
     /// Line, from 1. 0 for generated nodes.
     pub line: usize,

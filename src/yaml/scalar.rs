@@ -65,8 +65,8 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
     if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
-/// Parses an integer with an optional sign and base prefix. Without a sign it may be up to `u64::MAX`, with
-/// one it must fit `i64`.
+/// Parses an integer with an optional sign and base prefix. Without a sign it may be up to `u64::MAX`. With a
+/// sign it must fit `i64`.
 fn integer(text: &str) -> Option<Data> {
     let (sign, digits) = match text.as_bytes().first()? {
         sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
@@ -113,7 +113,7 @@ fn is_decimal(text: &str) -> bool {
     mantissa_ok && exponent_ok
 }
 
-/// Parses a decimal float. Returns None if it is too large for 64 bits.
+/// Parses a decimal float. Returns `None` if it is too large for 64 bits.
 ///
 /// With `underscores`, single underscores may separate digits.
 fn float(text: &str, underscores: bool) -> Option<Data> {
@@ -205,7 +205,7 @@ fn zone(rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Consumes a number of one or two digits, and returns None if it is above `max`.
+/// Consumes a number of one or two digits. Returns `None` if it is above `max`.
 fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let (value, tail) = match **rest {
         [a @ b'0'..=b'9', b @ b'0'..=b'9', ref tail @ ..] => {

@@ -17,11 +17,11 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 use super::Error;
 use super::position::LineColumn;
 
-/// The largest number of nested collections in a document. Every walk over a tree is recursive and must fit
+/// The maximum number of nested collections in a document. Every walk over a tree is recursive and must fit
 /// the stack.
 pub const MAX_DEPTH: usize = 500;
 
-/// The most bytes that are parsed again for one document.
+/// The maximum number of bytes that are parsed again for one document.
 const MAX_REREAD: usize = 32 << 20;
 
 /// Index of a [`Raw`] in [`SyntaxTree::nodes`].
@@ -60,7 +60,7 @@ pub enum RawKind<'t> {
 pub struct SyntaxTree<'t> {
     /// All nodes, in the order in which they begin.
     pub nodes: Vec<Raw<'t>>,
-    /// The root node. None for a document without content.
+    /// The root node. `None` for a document without content.
     pub root: Option<Id>,
     /// True if another document follows this one.
     pub more: bool,
@@ -127,7 +127,7 @@ fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
 }
 
 /// Indents a line of a quoted scalar deeper than every open block. Returns the new text and the added
-/// columns, or None if the line is deep enough already.
+/// columns. Returns `None` if the line is already deep enough.
 ///
 /// Leading spaces of such a line are not part of the scalar.
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
@@ -215,7 +215,7 @@ impl<'t> Builder<'t> {
                 self.open.pop();
                 return Ok(());
             }
-            // At any other character, the name ends in YAML 1.1 but goes on in 1.2.
+            // At any other character, the name ends in YAML 1.1 but continues in 1.2.
             Event::Anchor(_, name)
                 if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) =>
             {
@@ -264,7 +264,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Returns true for an empty value as in `{a:}` or `[a:, b]`. YAML 1.1 reads `a:` there as text, 1.2 as a
+/// Returns true for an empty value as in `{a:}` or `[a:, b]`. YAML 1.1 reads `a:` there as text, and 1.2 as a
 /// key.
 fn is_half_key(span: &Span, text: &str) -> bool {
     let (start, end) = (span.start.byte_offset(), span.end.byte_offset());

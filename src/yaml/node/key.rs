@@ -16,7 +16,8 @@ pub(crate) enum Key<'t> {
 }
 
 impl<'t> Key<'t> {
-    /// Returns None for collections, and for NaN, which is not equal to itself.
+    /// Returns the key of a scalar. Returns `None` for collections, and for NaN, which is not equal to
+    /// itself.
     pub(crate) fn of(data: &'t Data) -> Option<Self> {
         Some(match data {
             Data::Null => Key::Null,
