@@ -30,7 +30,7 @@ pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// Returns JSON text with the keys of objects in order, so that equal values have equal texts.
+/// Returns JSON text with the keys of objects sorted, so that equal values have equal texts.
 pub fn sorted_json(value: &serde_json::Value) -> String {
     use serde_json::Value;
     fn sorted(value: &Value) -> Value {

@@ -41,7 +41,7 @@ impl fmt::Debug for Encryption {
 pub enum StoredForm {
     /// Plain text.
     Plain,
-    /// Encrypted for recipients that are others than the current ones, or not known.
+    /// Encrypted for other recipients, or for unknown ones.
     OtherRecipients,
     /// Encrypted for the current recipients.
     CurrentRecipients,
@@ -62,14 +62,14 @@ const MARK: &str = "monopile-recipients";
 
 impl RecipientsMark {
     fn of(recipients: &[String]) -> Self {
-        // However often and in which order they are named.
+        // Order and repetition do not matter.
         let recipients: BTreeSet<&String> = recipients.iter().collect();
         let digest =
             recipients.iter().fold(Sha256::new(), |digest, one| digest.chain_update(format!("{one}\n")));
         RecipientsMark(hex::encode(digest.finalize()))
     }
 
-    /// Reads the mark of an encrypted document. Returns `None` if it has none, as those of other programs.
+    /// Reads the mark of an encrypted document. Returns `None` for a document that another program encrypted.
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut file = Vec::new();
         ArmoredReader::new(bytes).read_to_end(&mut file).ok()?;
@@ -92,8 +92,8 @@ impl Recipient for RecipientsMark {
 impl Encryption {
     /// Encrypts for `recipients` (`age1…`), and decrypts with `identities` (name and text of identity files).
     ///
-    /// A text that is not valid is a usage error. It names the file, but quotes no recipient and no identity:
-    /// they are easily taken for each other.
+    /// An invalid text is a usage error. The error names the file, but quotes neither recipients nor
+    /// identities, because they are easily confused.
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
         for (index, recipient) in recipients.iter().enumerate() {
             let place = || format!("recipient {} of {} is not valid", index + 1, recipients.len());
@@ -158,7 +158,7 @@ impl Encryption {
 
     /// Decrypts a document. Returns a plain one unchanged.
     ///
-    /// The kind of the error is `InvalidInput` if the header is damaged or if no identity fits.
+    /// The kind of the error is `InvalidInput` if the header is damaged or if no identity matches.
     pub fn decrypt(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         if !is_encrypted(&bytes) {
             return Ok(bytes);

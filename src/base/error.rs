@@ -84,7 +84,7 @@ impl Error {
     /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
     ///
     /// The kind is [`ErrorKind::Environment`] (exit code 1). If the I/O error contains an error of this type,
-    /// kind and hints are taken from there.
+    /// the kind and hints of that error are used.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Environment, Error::kind);
         Self::new(kind, format!("{what} failed")).with_source(source)
@@ -109,7 +109,8 @@ impl Error {
         self
     }
 
-    /// Adds a hint if the cause is a missing permission: owner and mode of `path`, and commands that help.
+    /// Adds a hint if the cause is a missing permission: the owner and mode of `path`, and commands that
+    /// help.
     ///
     /// If `path` does not exist, the hint is about its directory. `option` is the flag that selects another
     /// path, such as "--state FILE".
@@ -145,7 +146,7 @@ impl Error {
         }
     }
 
-    /// Wraps this error in an outer message. Kind and hints stay.
+    /// Wraps this error in an outer message. Keeps the kind and the hints.
     #[must_use]
     pub fn context(mut self, message: impl Into<String>) -> Self {
         let hints = std::mem::take(&mut self.inner.hints);
@@ -171,7 +172,7 @@ impl Error {
         let mut next = std::error::Error::source(self);
         while let Some(cause) = next {
             let text = cause.to_string();
-            // Some libraries repeat the text of a cause in their own text. It is left out then.
+            // Some libraries repeat the text of a cause in their own text. The cause is left out then.
             if !lines.last().is_some_and(|last| last.ends_with(&text)) {
                 lines.push(text);
             }
@@ -228,8 +229,8 @@ impl<T> ResultExt<T> for Result<T> {
 
 /// Returns the name in `known` that differs from `name` only by a typing error; letter case is ignored.
 ///
-/// The edit distance may be a third of the length, but at least 1. Of several equally near names the first in
-/// alphabetical order is returned.
+/// The edit distance may be a third of the length, but at least 1. If several names are equally near, the
+/// first one in alphabetical order is returned.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();

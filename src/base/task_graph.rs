@@ -1,5 +1,5 @@
 //! Runs a graph of tasks on a few threads. A task starts as soon as its dependencies are done and a thread of
-//! its lane is free. Of several ready tasks the one with the highest priority starts first.
+//! its lane is free. If several tasks are ready, the one with the highest priority starts first.
 
 use std::collections::BinaryHeap;
 
@@ -35,8 +35,8 @@ const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 struct GraphProgress {
     /// For each task, the number of its dependencies that are not done.
     waits_for: Vec<usize>,
-    /// For each lane, priority and number of its ready tasks. Of tasks with the same priority, the lowest
-    /// number is first.
+    /// For each lane, the priority and number of its ready tasks. Among tasks with the same priority, the
+    /// lowest number is first.
     ready: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
     left: usize,

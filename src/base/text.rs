@@ -1,4 +1,4 @@
-//! Formats durations, sizes and text from outside for people.
+//! Formats durations, sizes and text from outside for the operator.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-/// Returns a word for a shell command that people paste, in single quotes if it needs them.
+/// Returns a word for a shell command that the operator pastes, in single quotes if it needs them.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_plain) {
@@ -50,8 +50,8 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true for characters that change the order in which a terminal shows others, and for separators
-/// that some terminals take for line breaks.
+/// Returns true for characters that change the order in which a terminal shows text, and for separators that
+/// some terminals treat as line breaks.
 fn reorders(character: char) -> bool {
     matches!(
         character,
@@ -96,8 +96,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(output)
 }
 
-/// Escapes in JSON what [`clean`] would remove and JSON allows: the control characters above ASCII, DEL, and
-/// bidirectional marks. They can only be inside of strings.
+/// Escapes the characters that [`clean`] would remove and JSON allows: the control characters above ASCII,
+/// DEL, and bidirectional marks. They can only be inside strings.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let is_harmful = |character: char| character >= '\x7f' && (character.is_control() || reorders(character));
     if !json.chars().any(is_harmful) {

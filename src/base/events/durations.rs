@@ -29,8 +29,8 @@ impl StageDurations {
         self.lock().usual.get(kind).copied()
     }
 
-    /// Records the duration of a stage that succeeded. Of several stages of a kind, the longest duration is
-    /// kept.
+    /// Records the duration of a stage that succeeded. If several stages are of the same kind, the longest
+    /// duration is kept.
     pub(super) fn note(&self, kind: String, elapsed: Duration) {
         let mut known = self.lock();
         let took = known.took.entry(kind).or_default();

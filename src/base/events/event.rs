@@ -9,11 +9,11 @@ use crate::timing::Timings;
 /// A step of a plan as it is shown: on the terminal, in JSON, and in the record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnnouncedStep {
-    /// The name of its kind: `create_vm`.
+    /// The name of its kind, such as `create_vm`.
     pub step: String,
-    /// A description for people.
+    /// A description for the operator.
     pub what: String,
-    /// The reason for it.
+    /// The reason for the step.
     pub reason: String,
 }
 
@@ -30,9 +30,9 @@ pub enum Event {
         id: StageId,
         /// The enclosing stage. `None` at the top level.
         parent: Option<StageId>,
-        /// Its title, a gerund such as "Creating VM".
+        /// The stage's title, a gerund such as "Creating VM".
         name: String,
-        /// Its usual duration. `None` if not known.
+        /// The stage's usual duration. `None` if not known.
         #[serde(
             rename = "usual_ms",
             skip_serializing_if = "Option::is_none",
@@ -82,11 +82,11 @@ pub enum Event {
         number: usize,
         /// Number of steps in the plan.
         count: usize,
-        /// The name of its kind: `create_vm`.
+        /// The name of the step's kind, such as `create_vm`.
         step: &'static str,
-        /// A description for people.
+        /// A description for the operator.
         what: String,
-        /// The reason for it.
+        /// The reason for the step.
         reason: String,
     },
     /// Information that is neither a stage nor a failure.
@@ -143,9 +143,9 @@ pub struct RunReport {
 /// A step of the plan that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StartedStep {
-    /// A description for people.
+    /// A description for the operator.
     pub what: String,
-    /// The reason for it.
+    /// The reason for the step.
     pub reason: String,
     /// True if the step succeeded.
     pub done: bool,
@@ -154,13 +154,13 @@ pub struct StartedStep {
 /// A stage that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FinishedStage {
-    /// Its title.
+    /// The title that [`Event::StageStarted`] announced.
     pub name: String,
     /// Number of enclosing stages.
     pub depth: usize,
     /// `done`, `skipped` or `failed`.
     pub outcome: &'static str,
-    /// Its duration.
+    /// The time from its start to its end.
     #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
     pub elapsed: Duration,
     /// Its usual duration. `None` if not known.

@@ -48,7 +48,7 @@ impl Reporter {
         self.emit(Event::Note { text: text.into() });
     }
 
-    /// Emits a warning: the run goes on, but the operator should look at it.
+    /// Emits a warning: the run continues, but the operator should check something.
     pub fn warn(&self, text: impl Into<String>) {
         self.emit(Event::Warning { text: text.into() });
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The name of the file with the id.
 pub const PLACE_ID: &str = "id";
-/// The largest id that is read, in bytes.
+/// The maximum size of an id in bytes.
 const LIMIT: u64 = 256;
 
 /// Returns the id of a directory, if it has one.

@@ -9,22 +9,22 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{self as unix, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
+/// Replaces the content of `path` with `bytes`, and sets the mode 0600. Keeps the owner.
 ///
 /// Writes and syncs a temporary file in the same directory, renames it to `path`, and syncs the directory.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Replacement::write(path, bytes, 0o600)?.put_in_place().map(drop)
 }
 
-/// As [`write_atomically`]; the owner becomes that of `model`.
+/// Like [`write_atomically`], but gives the file the owner of `model`.
 pub fn write_atomically_beside(path: &Path, bytes: &[u8], model: &Path) -> io::Result<()> {
     let replacement = Replacement::write(path, bytes, 0o600)?;
     give_file_to_owner_of(replacement.file(), model)?;
     replacement.put_in_place().map(drop)
 }
 
-/// Gives a file to the owner and group of `model`, so that root leaves to a user what is the user's. Does
-/// nothing if there is no `model` or this process must not do that.
+/// Gives a file to the owner and group of `model`, so that files that root writes still belong to the user.
+/// Does nothing if `model` does not exist or the process lacks the permission.
 pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
     match other_owner(&file.metadata()?, model) {
         Some((user, group)) => unless_denied(unix::fchown(file, Some(user), Some(group))),
@@ -32,7 +32,7 @@ pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
     }
 }
 
-/// As [`give_file_to_owner_of`], of a directory.
+/// Like [`give_file_to_owner_of`], for a directory.
 pub fn give_directory_to_owner_of(directory: &Path, model: &Path) -> io::Result<()> {
     match other_owner(&fs::symlink_metadata(directory)?, model) {
         Some((user, group)) => unless_denied(unix::lchown(directory, Some(user), Some(group))),
@@ -40,7 +40,7 @@ pub fn give_directory_to_owner_of(directory: &Path, model: &Path) -> io::Result<
     }
 }
 
-/// The owner and group of `model`, unless they are these already.
+/// Returns the owner and group of `model`, unless the file already has them.
 fn other_owner(metadata: &fs::Metadata, model: &Path) -> Option<(u32, u32)> {
     let model = fs::metadata(model).ok()?;
     let wanted = (model.uid(), model.gid());
@@ -54,9 +54,9 @@ fn unless_denied(outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Applies `change` to a text file and writes the result with mode 0600, unless it is the same.
+/// Applies `change` to a text file and writes the result with mode 0600, unless the text is unchanged.
 ///
-/// Of a file longer than 64 MiB only the end is kept. Does nothing if the file does not exist.
+/// Keeps only the last 64 MiB of a longer file. Does nothing if the file does not exist.
 pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
     const LIMIT: u64 = 64 << 20;
     let mut file = match File::open(path) {
@@ -119,7 +119,7 @@ fn temporary_prefix(path: &Path) -> OsString {
     prefix
 }
 
-/// Returns a fixed path for a temporary file beside `path`, which [`sweep_temporaries`] removes, too.
+/// Returns a fixed path for a temporary file beside `path`, which [`sweep_temporaries`] also removes.
 /// `purpose` is a part of its name and must not contain a dot.
 pub fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
     let mut name = temporary_prefix(path);
@@ -166,8 +166,8 @@ pub fn remove_durably(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Lists the files in `directory` with this extension in descending order of their names. Empty if there is
-/// no such directory.
+/// Lists the files in `directory` with this extension in descending order of their names. Returns an empty
+/// list if there is no such directory.
 ///
 /// The names must begin with a time, so that the newest file comes first.
 pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
@@ -188,7 +188,7 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Creates a directory and its missing parents, each with mode 0700 whatever the umask. Succeeds if the
+/// Creates a directory and its missing parents, each with mode 0700 regardless of the umask. Succeeds if the
 /// directory exists.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

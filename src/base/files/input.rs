@@ -1,7 +1,7 @@
-//! Reads files that others chose: up to a size limit, and without waiting for ever.
+//! Reads files whose paths come from outside: up to a size limit, and without waiting forever.
 //!
-//! A named pipe without a writer, or one whose writer is silent, ends with the first signal. `/dev/zero` ends
-//! with the limit.
+//! Reading a named pipe without a writer, or with a silent writer, ends at the first signal. Reading
+//! `/dev/zero` ends at the limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Error, ErrorKind};
 
-/// The largest file that is read whole, in bytes: manifests, ops files, variables, states, plans.
+/// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
 pub const FILE_LIMIT: u64 = 64 << 20;
 
-/// The count of signals of this process: the low byte is the count, the next one the first signal.
+/// The signals of this process: the low byte is their count, the next byte the number of the first one.
 static SIGNALS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Lets signals end the reading of files. The low byte of `signals` is their count, the next byte the first
-/// signal. Only the first call in a process has an effect.
+/// Lets signals end the reading of files. The low byte of `signals` is their count, the next byte the number
+/// of the first one. Only the first call in a process has an effect.
 pub fn end_at_signals(signals: Arc<AtomicUsize>) {
     let _ = SIGNALS.set(signals);
 }
@@ -72,7 +72,7 @@ fn read_to_limit(
 ) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        // A regular file never waits, and a run that was interrupted still reads and records its state.
+        // Reading a regular file never waits, and an interrupted run must still read and record its state.
         if waits {
             check_signals()?;
             if !is_ready(descriptor)? {
@@ -112,7 +112,7 @@ fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Returns an error if a signal came. Before signals are counted, they end the process.
+/// Returns an error if a signal arrived. Before [`end_at_signals`] is called, a signal ends the process.
 fn check_signals() -> io::Result<()> {
     let signals = SIGNALS.get().map_or(0, |signals| signals.load(Ordering::SeqCst));
     if signals & 0xff == 0 {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::durable::write_atomically;
 use crate::{Error, Result};
 
-/// Largest accepted file in bytes.
+/// The maximum size of a file in bytes.
 const LIMIT: u64 = 64 << 20;
 
 /// The layout of a JSON document.
@@ -18,7 +18,7 @@ const LIMIT: u64 = 64 << 20;
 pub enum JsonLayout {
     /// On one line.
     Compact,
-    /// Indented, for people who look into it.
+    /// Indented, for operators who read it.
     Indented,
 }
 

@@ -1,5 +1,5 @@
-//! Durable files, files that others chose, JSON files, file locks that are released on drop, ids of
-//! directories, private directories, and removal of directory trees.
+//! Durable files, files whose paths come from outside, JSON files, file locks that are released on drop, ids
+//! of directories, private directories, and removal of directory trees.
 
 mod directory_id;
 pub mod durable;

@@ -1,4 +1,4 @@
-//! Removes directory trees, also read-only ones.
+//! Removes directory trees, including read-only ones.
 
 use std::fs::{self, Permissions};
 use std::io;

@@ -1,7 +1,7 @@
 //! Claims on a scratch directory by processes that can outlive its run.
 //!
-//! A CPI may read an image or its configuration there. Before it is started, the run notes the file that the
-//! process holds locked. As long as one of these is locked, the directory must stay.
+//! A CPI may read an image or its configuration there. Before it is started, the run records a list of files.
+//! The process keeps one of them locked, and the directory must stay for that time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -15,10 +15,10 @@ use super::locked::Locked;
 
 /// The directory of claims in a scratch directory.
 const CLAIMS: &str = ".claims";
-/// The largest claim that is read, in bytes.
+/// The maximum size of a claim in bytes.
 const LIMIT: u64 = 64 << 10;
 
-/// Notes that a process is about to use `scratch`, which holds a lock on the file at one of `locked`.
+/// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
 pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
     let directory = scratch.join(CLAIMS);
     create_private_directory(&directory)?;
@@ -32,7 +32,7 @@ pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
     claim.keep().map(drop).map_err(|error| error.error)
 }
 
-/// Returns true if a process that claimed `scratch` still runs, or if that cannot be known.
+/// Returns true if a process that claimed `scratch` still runs, or if this is unknown.
 pub fn is_claimed(scratch: &Path) -> bool {
     let entries = match fs::read_dir(scratch.join(CLAIMS)) {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,

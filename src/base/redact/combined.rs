@@ -15,13 +15,13 @@ use super::*;
 
 /// The number of secrets in the default run.
 const SECRETS: u64 = 150;
-/// The seeds and numbers of secrets that were once shown.
+/// The seeds and numbers of secrets that an earlier version did not hide.
 const SHOWN: [(u64, u64); 8] =
     [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
-/// The number of characters of a secret that a text shows at least before it is cut off.
+/// The minimum number of characters of a secret in a text before it is cut off.
 const CUT_AFTER: usize = 8;
 /// The number of characters that may stay visible, such as `$` of `$'…'` or `&#3` of an entity that was cut
-/// off, and how many more for each base64, whose characters at the edges encode neighbours as well.
+/// off. The second number is added for each base64, whose characters at the edges also encode neighbours.
 const VISIBLE: (usize, usize) = (3, 6);
 
 /// Spells a text.
@@ -101,8 +101,9 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// Returns a secret of at least 16 characters, 12 of which are no quotes, backslashes or blanks. Such
-    /// characters at its ends would stay visible, because texts put them around every secret.
+    /// Returns a secret of at least 16 characters, 12 of which are neither quotes, backslashes nor
+    /// whitespace. Such characters at its ends would stay visible, because texts put them around every
+    /// secret.
     fn secret(&mut self) -> String {
         let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
         let base64: Vec<char> = letters.iter().copied().chain("+/+/+/".chars()).collect();
@@ -176,20 +177,20 @@ fn backslashes(text: &str, kept: &str) -> String {
     text.chars().map(quote).collect()
 }
 
-/// Returns a text with its escapes decoded, without quotes and blanks.
+/// Returns a text with its escapes decoded, without quotes and whitespace.
 fn without_quoting(text: &str) -> Vec<u8> {
     let view = DecodedView::of(text.as_bytes(), 0);
     let unescaped = view.unescaped();
     compact(&unescaped.as_ref().unwrap_or(&view).bytes)
 }
 
-/// Returns an error if `shown` contains more of the secret than [`VISIBLE`] allows, or less of the text
-/// around.
+/// Returns an error if `shown` contains more of the secret than [`VISIBLE`] allows, or if the text around the
+/// secret was changed.
 fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String> {
     let allowed = VISIBLE.0 + VISIBLE.1 * of.matches("base64").count();
     let rest = shown.strip_prefix(before).and_then(|shown| shown.strip_suffix(after));
     let rest = rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {of}"))?;
-    // Of an entity for a quote behind the secret, a part may be left.
+    // Part of an HTML entity for a quote after the secret may remain.
     let rest = match rest.rsplit_once("<redacted>&") {
         Some((rest, entity)) if entity.len() < 6 => format!("{rest}{REPLACEMENT}"),
         _ => rest.to_owned(),
@@ -235,7 +236,7 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let shown = redactor.apply(&format!("{before}{whole}{after}")).into_owned();
             failed.extend(check(&shown, before, after, &of).err());
 
-            // A part may be shorter when it is decoded than a part of it, which ends inside of an escape.
+            // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
             let shows_little = |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER;
             let last = (0..secret.chars().count()).rev().find(shows_little).unwrap();
             // `inspect` spells a `#` by the character after it.

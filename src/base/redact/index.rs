@@ -1,7 +1,7 @@
 //! Finds which of many byte strings begin at a position of a text.
 //!
 //! Strings are kept sorted in buckets by their first [`KEY`] bytes. Inserting needs no rebuild, so secrets
-//! can be added at any time. A position where no string begins mostly costs one lookup of a bit.
+//! can be added at any time. A position where no string begins usually costs one lookup of a bit.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct IndexedString {
     pub(super) form: Box<[u8]>,
     /// True if the string is secret only as a precaution; see [`super::Redactor::add_value`].
     pub(super) is_value: bool,
-    /// The numbers of quotes and blanks before and after the string in the secret; see
+    /// The numbers of quotes and whitespace characters before and after the string in the secret; see
     /// [`super::view::compact`].
     pub(super) around: (usize, usize),
 }
@@ -26,20 +26,21 @@ pub(super) struct IndexedString {
 #[derive(Default)]
 pub(super) struct Index {
     buckets: HashMap<u32, Vec<IndexedString>, RandomState>,
-    /// One bit for each hash of first bytes; set if a string begins with them.
+    /// One bit for each hash of first bytes. It is set if a string begins with them.
     filter: Vec<u64>,
     count: usize,
     longest: usize,
 }
 
 impl Index {
-    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was added once as no
-    /// value is none.
+    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was once added as a
+    /// secret stays a secret, even if it is later added as a value.
     pub(super) fn insert(&mut self, string: &[u8], is_value: bool) {
         self.insert_within(string, is_value, (0, 0));
     }
 
-    /// Adds a string with so many quotes and blanks before and after it in the secret.
+    /// Adds a string. `around` is the number of quotes and whitespace characters before and after it in the
+    /// secret.
     pub(super) fn insert_within(&mut self, string: &[u8], is_value: bool, around: (usize, usize)) {
         let Some(key) = key(string) else { return };
         let bucket = self.buckets.entry(key).or_default();

@@ -1,6 +1,6 @@
 //! Redaction by value: replaces a secret wherever it occurs, in any combination of common spellings
 //! (`search`).
-//! [`Redactor::naming`] tells which keys and variables hold secrets; `manifest::secrets` decides which values
+//! [`Redactor::naming`] classifies the names of keys and variables; `manifest::secrets` decides which values
 //! are secret.
 //!
 //! Each line of a multi-line secret is a secret too, because logs are written line by line. A wrapped secret
@@ -35,7 +35,7 @@ use search::Forms;
 
 use crate::text::clean;
 
-/// The length from which a text may have been truncated.
+/// Texts of at least this length may have been truncated.
 const CUT: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
 /// The maximum length of a text that [`Redactor::keep`] accepts.
@@ -50,11 +50,11 @@ pub struct Redactor {
 
 #[derive(Default)]
 struct Secrets {
-    /// Secrets whose forms are not in the other fields yet, and whether they are values. Their forms are made
-    /// when a text is redacted, because that takes long, and some runs show nothing.
+    /// Secrets whose forms are not in the other fields yet, each with true if it is a value. Their forms are
+    /// made when a text is redacted, because that takes long, and some runs show nothing.
     pending: Vec<(String, bool)>,
     forms: Forms,
-    /// Texts inside which such values are not replaced.
+    /// Texts inside which values are not replaced.
     kept: Index,
     /// Names that the operator declared secret, normalized by [`naming::normal`].
     names: BTreeSet<String>,
@@ -102,7 +102,7 @@ impl Redactor {
         self.shared.write().names.insert(name);
     }
 
-    /// Returns the meaning of a variable's or key's name for its value.
+    /// Returns the class of the name of a variable or key.
     pub fn naming(&self, name: &str) -> Naming {
         let name = naming::normal(name);
         let asked = self.shared.read().names.contains(&name);
@@ -114,18 +114,19 @@ impl Redactor {
         self.redact(text, text.len() >= CUT)
     }
 
-    /// Redacts one line of a longer text whose other lines are not at hand.
+    /// Redacts one line of a text that arrives line by line.
     pub fn line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         self.redact(line, true)
     }
 
-    /// Removes control characters from foreign text, then redacts it. The order matters, because an escape
-    /// sequence inside a secret would hide it.
+    /// Removes control characters from a text of another program, then redacts it. The order matters, because
+    /// an escape sequence inside a secret would hide it.
     pub fn show(&self, text: &str) -> String {
         self.apply(&clean(text)).into_owned()
     }
 
-    /// Removes control characters from one line of a longer text, then redacts it like [`Self::line`].
+    /// Removes control characters from one line of a text that arrives line by line, then redacts it like
+    /// [`Self::line`].
     pub fn show_line(&self, line: &str) -> String {
         self.line(&clean(line)).into_owned()
     }
@@ -166,7 +167,7 @@ impl Secrets {
     }
 }
 
-/// Replaces the ranges; adjoining ones become one.
+/// Replaces the ranges. Adjacent ranges become one.
 fn replace(text: &str, mut found: Vec<Range<usize>>) -> Cow<'_, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);

@@ -1,14 +1,14 @@
-//! Judges names of keys and variables: does the value of this name hold a secret?
+//! Classifies names of keys and variables by whether their values are secret.
 
-/// The meaning of a key's or variable's name for its value.
+/// The class of a name, which determines whether its value is secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Naming {
-    /// The name says nothing.
+    /// The name does not suggest a secret.
     #[default]
     Plain,
-    /// A key, which is secret, or the path of one, which is not.
+    /// The name of a key, which is secret, or of the path of a key, which is not.
     Key,
-    /// A password, a token or the like.
+    /// The name of a password, a token or the like.
     Secret,
     /// A name that the operator declared secret (`--redact`).
     Requested,
@@ -75,7 +75,7 @@ pub(super) fn normal(name: &str) -> String {
     normal
 }
 
-/// Judges a normalized name.
+/// Classifies a normalized name.
 pub(super) fn of(name: &str) -> Naming {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last = name.rsplit('_').next().unwrap_or(name);

@@ -1,5 +1,5 @@
 //! Searches texts for secrets: as they are, unescaped, without quoting and wrapping, and in base64. At the
-//! edges of a text, also for the start or end of a secret that was cut off there.
+//! edges of a text, it also searches for the start or end of a secret that was cut off there.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use super::index::{Index, IndexedString};
 use super::spellings;
 use super::view::{DecodedView, compact, compact_places, is_escape, is_quoted};
 
-/// The length from which a secret of letters alone is also found inside longer words.
+/// The minimum length of a secret of letters alone that is also found inside longer words.
 pub(super) const SHORTEST_INSIDE: usize = 8;
-/// The minimum length of a secret without quotes and blanks that is searched in such a form. Two adjacent
+/// The minimum length, without quotes and whitespace, of a secret that is searched in that form. Two adjacent
 /// short words are not a secret.
 pub(super) const SHORTEST_COMPACT: usize = 12;
 /// The number of times that base64 is decoded.
 const DEPTH: u8 = 2;
-/// The length of a fragment of a secret at the edge of a text.
+/// The possible lengths of a fragment of a secret at the edge of a text.
 const FRAGMENT: Range<usize> = 8..513;
-/// The minimum lengths of such a fragment in base64, and when it is decoded.
+/// The minimum length of such a fragment in base64, and of the decoded fragment.
 const FRAGMENT_BASE64: (usize, usize) = (8, 5);
 /// The maximum length of what remains of an escape that was cut off.
 const RESIDUE: usize = 16;
@@ -24,7 +24,7 @@ const RESIDUE: usize = 16;
 const LONGEST_BETWEEN: usize = 3;
 /// The length of text that is searched at each edge.
 const EDGE: usize = 4096;
-/// The length of text that is searched at a time, and by how much these parts overlap.
+/// The length of the parts in which a text is searched, and of their overlap.
 const WINDOW: (usize, usize) = (256 * 1024, 16 * 1024);
 
 /// A secret in a text.
@@ -39,7 +39,7 @@ pub(super) struct Match {
 pub(super) struct Forms {
     /// Secrets as they are, and all spellings of short ones.
     exact: Index,
-    /// Unescaped secrets without quotes and blanks.
+    /// Unescaped secrets without quotes and whitespace.
     compact: Index,
     /// The same, reversed.
     reversed: Index,
@@ -196,7 +196,7 @@ impl Forms {
                 let fragment = bytes.get(at..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if hides(entry, fragment, edge, depth) {
-                    // What remains of an escape can look like a part of a shorter fragment.
+                    // The rest of a cut-off escape can look like part of a shorter fragment.
                     if longest.is_none_or(|(longest, _)| at < longest) {
                         longest = Some((at, entry));
                     }
@@ -263,8 +263,8 @@ impl Forms {
     }
 }
 
-/// Returns the start of a match whose first place is at an index, with at most `before` quotes and blanks
-/// before it.
+/// Returns the start of a match whose first place is at an index, with at most `before` quotes and whitespace
+/// characters before it.
 fn start_of(places: &[usize], index: usize, before: usize) -> usize {
     let previous = index.checked_sub(1).and_then(|previous| places.get(previous));
     let place = places.get(index).copied().unwrap_or_default();
@@ -306,7 +306,7 @@ fn is_opaque(fragment: &[u8]) -> bool {
     mixed && has(u8::is_ascii_alphabetic)
 }
 
-/// Returns the places of `…` and `...` in a text. Of more dots, the last three are the ellipsis.
+/// Returns the places of `…` and `...` in a text. In a longer run of dots, the last three are the ellipsis.
 fn ellipses(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -44,7 +44,7 @@ pub(super) fn parts(secret: &str) -> Vec<&str> {
     parts
 }
 
-/// Lines that frame a PEM block, and short lines, reveal nothing.
+/// Returns false for lines that frame a PEM block and for short lines, because they reveal nothing.
 fn line_is_secret(line: &str) -> bool {
     line.len() >= SHORTEST_LINE && !line.starts_with("-----")
 }
@@ -66,7 +66,7 @@ fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
     }
 }
 
-/// Returns the spellings of a short secret, for itself and inside JSON.
+/// Returns the spellings of a short secret, both by itself and inside JSON.
 pub(super) fn of(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     base64(secret, &mut forms);
@@ -101,7 +101,7 @@ pub(super) fn of(secret: &str) -> Vec<String> {
     forms.push(secret.replace('\'', r#"'"'"'"#));
     forms.push(secret.replace('\\', r"\\"));
     forms.push(secret.replace('\\', r"\\").replace('\'', r"\'"));
-    // Ruby's Shellwords and `printf %q` of a shell leave different characters.
+    // Ruby's Shellwords and `printf %q` of a shell leave different characters unescaped.
     forms.push(shell_escape(secret, "_-.,:+/@\n"));
     forms.push(shell_escape(secret, "_-.:+/@%=~#"));
     // Ruby's inspect.
@@ -119,7 +119,7 @@ pub(super) fn of(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Returns a text as it stands between the quotes of a JSON string.
+/// Returns a text in the form that it has between the quotes of a JSON string.
 pub(super) fn json(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
@@ -141,7 +141,7 @@ fn ascii_only(json: &str) -> String {
     output
 }
 
-/// Escapes the characters other than letters, digits and `kept` with a backslash, as shells do.
+/// Escapes all characters except letters, digits and `kept` with a backslash, as shells do.
 fn shell_escape(secret: &str, kept: &str) -> String {
     let mut output = String::with_capacity(secret.len());
     for character in secret.chars() {

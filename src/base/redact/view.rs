@@ -1,10 +1,10 @@
-//! A text with its escapes decoded, and the place in the original of each byte.
+//! A text with its escapes decoded, and the place of each byte in the original.
 //!
 //! Secrets and texts are brought into the same form, so that a secret is found in any combination of
 //! spellings. Three steps lead there:
 //! - [`DecodedView::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none
 //!   is left;
-//! - [`compact`] drops the quotes, backslashes, blanks and line breaks that quoting and wrapping added;
+//! - [`compact`] drops the quotes, backslashes, spaces and line breaks that quoting and wrapping added;
 //! - [`DecodedView::decoded`] decodes base64.
 
 use std::borrow::Cow;
@@ -14,9 +14,9 @@ use std::ops::Range;
 const LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
 const LONGEST_AT_EDGE: usize = 1024;
-/// Marks a byte that is no base64 in [`SEXTETS`].
+/// Marks a byte that is not base64 in [`SEXTETS`].
 const NONE: u8 = 0xff;
-/// The value of each byte in base64, in the standard alphabet and in that of URLs.
+/// The value of each byte in base64, in the standard and the URL-safe alphabet.
 static SEXTETS: [u8; 256] = sextets();
 
 /// A text that was made from an original.
@@ -58,7 +58,7 @@ impl<'t> DecodedView<'t> {
         }
     }
 
-    /// Decodes all escapes, also nested ones. Returns nothing if there are none.
+    /// Decodes all escapes, including nested ones. Returns `None` if there are none.
     pub(super) fn unescaped(&self) -> Option<DecodedView<'static>> {
         let mut view = self.unescaped_once()?;
         for _ in 1..LEVELS {
@@ -127,8 +127,8 @@ impl<'t> DecodedView<'t> {
         }
     }
 
-    /// Tells for each number of characters left out at the start of a run whether the rest may contain a text
-    /// of at least `shortest` bytes. Most words, paths and IDs do not, and are not decoded.
+    /// Returns, for 0 to 3 characters skipped at the start of a run, whether the rest may decode to at least
+    /// `shortest` bytes of text. Most words, paths and IDs do not, and are not decoded.
     fn alignments(&self, range: &Range<usize>, shortest: usize) -> [bool; 4] {
         let mut lengths = [TextLength::default(); 4];
         let mut is_text = [false; 4];
@@ -136,7 +136,7 @@ impl<'t> DecodedView<'t> {
         let values = self.bytes.get(range.clone()).unwrap_or_default().iter().map(|byte| sextet(*byte));
         for (index, value) in values.filter(|value| *value != NONE).enumerate() {
             if let Some(before) = before.replace(value) {
-                // Bytes lie across two characters, at another place for each alignment.
+                // Each byte spans two base64 characters, and its bit offset depends on the alignment.
                 let bytes = [before << 2 | value >> 4, before << 4 | value >> 2, before << 6 | value];
                 for (place, byte) in bytes.into_iter().enumerate() {
                     let alignment = (index + 3 - place) % 4;
@@ -230,7 +230,7 @@ impl<'t> DecodedView<'t> {
     }
 }
 
-/// The length of a text, which ends at bytes that are not UTF-8. It may be too large, but not too small.
+/// The length of a text, which ends at bytes that are not UTF-8. It may be too large, but never too small.
 #[derive(Clone, Copy, Default)]
 struct TextLength {
     length: usize,
@@ -267,13 +267,13 @@ fn is_noise(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b'+' | 0x7f)
 }
 
-/// Returns true if a text without escapes contains what [`compact`] leaves out, apart from blanks.
+/// Returns true if a text without escapes contains characters that [`compact`] drops, apart from spaces.
 pub(super) fn is_quoted(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
 }
 
-/// Returns a text without quotes, backslashes, blanks, line breaks and control characters. `+` is a blank
-/// in a URL.
+/// Returns a text without quotes, backslashes, whitespace and control characters. `+` is also dropped,
+/// because it is a space in a URL.
 pub(super) fn compact(bytes: &[u8]) -> Vec<u8> {
     let mut output = Vec::with_capacity(bytes.len());
     for byte in bytes {
@@ -284,7 +284,7 @@ pub(super) fn compact(bytes: &[u8]) -> Vec<u8> {
     output
 }
 
-/// Returns the positions of the bytes that [`compact`] leaves.
+/// Returns the positions of the bytes that [`compact`] keeps.
 pub(super) fn compact_places(bytes: &[u8]) -> Vec<usize> {
     bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(at, _)| at).collect()
 }
@@ -301,7 +301,7 @@ enum Piece {
     Character(char),
 }
 
-/// Decodes the escape at the start of a text. Returns its length, too.
+/// Decodes the escape at the start of a text. Also returns its length.
 fn decode(text: &[u8]) -> Option<(usize, Piece)> {
     match text.first()? {
         b'\\' => Some(backslash(text)),
@@ -335,7 +335,7 @@ fn backslash(text: &[u8]) -> (usize, Piece) {
     }
 }
 
-/// Decodes `u00e4`, `u{e4}`, `U000000e4` or `xe4`. Returns the length, too.
+/// Decodes `u00e4`, `u{e4}`, `U000000e4` or `xe4`. Also returns the length.
 fn numbered(text: &[u8]) -> Option<(usize, char)> {
     let number = |range: Range<usize>| hex(text.get(range)?);
     match text {
@@ -363,8 +363,8 @@ fn numbered(text: &[u8]) -> Option<(usize, char)> {
     }
 }
 
-/// Decodes a character of several bytes that are escaped one by one, such as `xc3\xa4`. Returns the length,
-/// too.
+/// Decodes a character of several bytes that are escaped one by one, such as `xc3\xa4`. Also returns the
+/// length.
 fn utf8(text: &[u8]) -> Option<(usize, char)> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -407,8 +407,8 @@ fn hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |value: u32, byte| Some(value << 4 | digit(byte)?))
 }
 
-/// Returns the length of a line break at the start of a text, with the indentation after it and with
-/// quotes, in which a shell encloses each line. Returns 0 if there is none.
+/// Returns the length of a line break at the start of a text. It includes the indentation after the line
+/// break, and quotes in which a shell encloses each line. Returns 0 if there is none.
 fn line_break(text: &[u8]) -> usize {
     let length = text.iter().take_while(|byte| is_between_lines(**byte)).count();
     if text.get(..length).is_some_and(|between| between.contains(&b'\n')) { length } else { 0 }
