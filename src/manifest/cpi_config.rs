@@ -118,7 +118,7 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, migrated_from, file })
 }
 
-/// Checks that every name, earlier ones included, belongs to one CPI only.
+/// Checks that every name, including earlier ones, belongs to one CPI only.
 fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     let fields = root.list("cpis", &mut Problems::default());
     let place = |name: &str| {
@@ -158,7 +158,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     }
 }
 
-/// Returns how messages call a CPI: `CPI 'x'`, or `the default CPI` if it has no name.
+/// Returns the name of a CPI in messages: `CPI 'x'`, or `the default CPI` if it has no name.
 pub fn cpi_label(name: Option<&str>) -> String {
     name.map_or_else(|| "the default CPI".to_owned(), |name| format!("CPI '{name}'"))
 }

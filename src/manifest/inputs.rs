@@ -34,8 +34,7 @@ pub struct Inputs {
     /// The vars store to use if `vars_store` is not given and a variable declared in `variables:` has no
     /// value.
     pub default_vars_store: Option<PathBuf>,
-    /// True if several machines share the state. The vars store must be shared too, so it has no default
-    /// then.
+    /// True if several machines share the state. The vars store must also be shared, so it has no default.
     pub shared_state: bool,
     /// Encryption of the vars store.
     pub encryption: Encryption,
@@ -50,8 +49,8 @@ impl Inputs {
     }
 }
 
-/// Variables of an env file. A variable that [`Inputs`] sets itself takes precedence, and the kinds here have
-/// the same order as there.
+/// Variables of an env file. A variable that [`Inputs`] sets itself takes precedence. The order of precedence
+/// of the kinds is the same as there.
 #[derive(Debug, Clone, Default)]
 pub struct EnvFileVariables {
     /// Values by variable name.

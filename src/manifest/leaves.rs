@@ -98,7 +98,7 @@ mod tests {
         let root = yaml::load(text, std::path::Path::new("m.yml")).unwrap();
         for leaf in leaves(&root) {
             if leaf.path == "/a/5" {
-                continue; // An ops path takes this for an index.
+                continue; // An ops path would read this as an index.
             }
             let path: Path = leaf.path.parse().unwrap();
             let found = super::super::ops::find(&root, &path).unwrap();

@@ -1,4 +1,4 @@
-//! Turns manifest, ops files and variables into a validated deployment.
+//! Turns a manifest, ops files and variables into a validated deployment.
 //!
 //! This crate reads the files that it is given and writes the vars store. It does no other I/O.
 //!

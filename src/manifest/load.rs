@@ -1,4 +1,4 @@
-//! Loads manifest, ops files and variables into one tree.
+//! Loads a manifest, ops files and variables into one tree.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -105,7 +105,7 @@ impl LoadedManifest {
         Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
     }
 
-    /// Returns the vars store, and the variable in it that has this certificate.
+    /// Returns the vars store, and the variable in it that holds this certificate.
     pub fn stored_as(&self, certificate: &str) -> Option<(&Path, &str)> {
         let (name, _) = self.stored_certificates.iter().find(|(_, stored)| stored == certificate)?;
         Some((self.vars_store.as_deref()?, name))
@@ -137,8 +137,8 @@ pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<LoadedManifest> {
     load_checked(inputs, redactor, &|_| Ok(()))
 }
 
-/// Loads a manifest like [`load`]. `check` gets the declared variables before any value is generated, and an
-/// error of it ends the load.
+/// Loads a manifest like [`load`]. `check` gets the declared variables before any value is generated. If it
+/// fails, the load fails.
 pub fn load_checked(
     inputs: &Inputs,
     redactor: &Redactor,
@@ -162,7 +162,7 @@ fn load_and_check(
     redactor: &Redactor,
     check: &ValuesCheck<'_>,
 ) -> Result<LoadedManifest> {
-    // Checks arguments before it reads files and generates values.
+    // Arguments are checked before files are read and values are generated.
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
@@ -196,8 +196,8 @@ fn load_and_check(
     })
 }
 
-/// Adds the secrets in readable inputs to the redactor, for commands that show the output of earlier runs.
-/// Generates and writes nothing.
+/// Registers the secrets of readable inputs with the redactor, for commands that show the output of earlier
+/// runs. Generates and writes nothing.
 pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
     keep_paths(inputs, redactor);
     let mut draft = PartialInputs::default();
@@ -259,7 +259,7 @@ impl PartialInputs {
         self.definitions = Definitions::of(&self.root)?;
         self.store = match open_store(inputs, &self.sources, &self.definitions) {
             Err(error) if inputs.lacks_vars_store_name() => {
-                // The check can say which one is meant.
+                // The check may know which vars store is meant.
                 check(&values(&self.definitions, &self.sources, None))?;
                 return Err(error);
             }
@@ -300,7 +300,7 @@ impl PartialInputs {
         Ok(())
     }
 
-    /// Replaces the references that have a value. Some values are secret or not by their place in the
+    /// Replaces the references that have a value. Whether a value is secret can depend on its place in the
     /// manifest.
     fn interpolate_known(&mut self) {
         let now = OffsetDateTime::UNIX_EPOCH;
@@ -312,7 +312,7 @@ impl PartialInputs {
         }
     }
 
-    /// Adds the secrets of the draft to the redactor.
+    /// Registers the secrets of the inputs read so far with the redactor.
     fn learn(&self, redactor: &Redactor) {
         let passwords = self.definitions.iter().filter(|one| one.kind.as_deref() == Some("password"));
         let configs = self.cpi_config.iter().chain(&self.cloud_config);

@@ -57,7 +57,7 @@ impl<'a> Field<'a> {
         Some(Field { node, path: self.join(key) })
     }
 
-    /// Returns position and path of the field for messages, such as "line 3: `name`".
+    /// Returns the position and path of the field for messages, such as "line 3: `name`".
     pub(super) fn place(&self) -> String {
         format!("{}: `{}`", self.node.position.describe(), self.path)
     }
@@ -88,7 +88,7 @@ impl<'a> Field<'a> {
         is_mapping
     }
 
-    /// Returns the text of a scalar. Numbers and booleans become text, as upstream does it.
+    /// Returns the text of a scalar. Numbers and booleans become text, as in the bosh CLI.
     pub(super) fn text(&self, problems: &mut Problems) -> Option<String> {
         match &self.node.data {
             Data::String(text) => Some(text.clone()),
@@ -108,7 +108,7 @@ impl<'a> Field<'a> {
         self.get(key)?.text(problems)
     }
 
-    /// Returns the text under a required key. A blank text is a problem too.
+    /// Returns the text under a required key. Text of whitespace alone is also a problem.
     pub(super) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
         match self.get(key) {
             None => {

@@ -4,7 +4,8 @@
 //! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and passwords that were generated;
-//! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
+//! - the password of URLs, alone and with the user, including that of the mbus; and a user without a
+//!   password;
 //! - values that the operator declares secret (`--redact`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
@@ -24,7 +25,7 @@ use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node};
 
-/// The length from which a text is secret wherever it occurs.
+/// The minimum length of a text that is secret wherever it occurs.
 const SHORTEST: usize = 8;
 /// The end of the first line of a private key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
@@ -42,7 +43,7 @@ pub(crate) struct KnownInputs<'d> {
     pub(crate) urls: &'d [String],
 }
 
-/// Adds all secrets to the redactor by the rules of the module.
+/// Registers all secrets with the redactor by the rules of the module.
 pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
     let mut found = SecretTexts::new(redactor);
     for document in &known.documents {
@@ -76,14 +77,15 @@ pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
         .for_each(|text| redactor.add_value(text));
 }
 
-/// Adds the secrets in a CPI's properties to the redactor.
+/// Registers the secrets in a CPI's properties with the redactor.
 pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
     let entry = Map::from_iter([("properties".to_owned(), Value::Object(properties.clone()))]);
     let config = Node::from_json(&serde_json::json!({ "cpis": [entry] }));
     learn(&KnownInputs { documents: vec![&config], ..KnownInputs::default() }, redactor);
 }
 
-/// Adds what is always secret in a document that a program wrote, such as a disk hint, to the redactor.
+/// Registers the values that are always secret in a document that a program wrote, such as a disk hint, with
+/// the redactor.
 pub fn learn_named(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
     let mut found = SecretTexts::new(redactor);
@@ -91,12 +93,12 @@ pub fn learn_named(value: &Value, redactor: &Redactor) {
     found.add_to_redactor(redactor);
 }
 
-/// Adds the credentials in a URL to the redactor.
+/// Registers the credentials in a URL with the redactor.
 pub fn learn_url(url: &str, redactor: &Redactor) {
     credentials(url).iter().for_each(|secret| redactor.add(secret));
 }
 
-/// Cached judgements about key names, because the same few keys repeat throughout a manifest.
+/// A cache of the classes of key names, because the same few keys repeat throughout a manifest.
 struct NamingCache<'n> {
     redactor: Redactor,
     known: HashMap<&'n str, Naming, RandomState>,
@@ -117,7 +119,7 @@ impl<'n> NamingCache<'n> {
     }
 }
 
-/// The texts of manifest and variables whose treatment does not depend on others.
+/// The texts of the manifest and the variables whose treatment does not depend on other texts.
 struct SecretTexts<'n> {
     names: NamingCache<'n>,
     /// Values that are always secret.
@@ -246,8 +248,8 @@ fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomSt
     }
 }
 
-/// Returns the artifact URLs without variables of a manifest before interpolation, without query and
-/// fragment. URLs with credentials are left out.
+/// Returns the artifact URLs without variables in a manifest before interpolation. Queries and fragments are
+/// removed, and URLs with credentials are left out.
 pub(crate) fn literal_urls(manifest: &Node) -> Vec<String> {
     let releases = list(manifest, "releases").iter();
     let pools = list(manifest, "resource_pools").iter().filter_map(|pool| pool.get("stemcell"));
@@ -262,7 +264,8 @@ fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
 }
 
 /// Returns the credentials in a URL, both as written and decoded. A user is a credential together with the
-/// password. Without one it may be a token, except in URLs of SSH, where it is the name of an account.
+/// password. Without a password the user may be a token, except in SSH URLs, where it is the name of an
+/// account.
 fn credentials(text: &str) -> Vec<String> {
     // Most URLs have no user, and parsing all of them would take a tenth of the time of loading.
     let has_user = text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
@@ -304,7 +307,7 @@ fn is_public(text: &str) -> bool {
         })
 }
 
-/// Returns true if a text is a file path. A key in base64 may begin with a slash too.
+/// Returns true if a text is a file path. A key in base64 may also begin with a slash.
 fn is_path(text: &str) -> bool {
     ["/", "~/", "./", "../"].iter().any(|start| text.starts_with(start))
         && !text.contains(['\n', '=', '+'])
@@ -441,7 +444,7 @@ mod tests {
 
     #[test]
     fn url_user_stays_visible_if_its_password_is_a_variable() {
-        // Secrets are learned before interpolation as well, when the password is still a reference.
+        // Secrets are also learned before interpolation, when the password is still a reference.
         let manifest = json!({"cloud_provider": {"mbus": "https://mbus:((password))@10.0.0.6:6868"}});
         let text = "state import bosh.yml -v mbus_port=6868 -v password=<redacted>";
         assert_eq!(shown(manifest, json!({"password": "p-w-1"}), &text.replace("<redacted>", "p-w-1")), text);

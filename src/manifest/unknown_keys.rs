@@ -1,4 +1,4 @@
-//! Warns of unknown keys. They are ignored as in upstream, but most of them are misspelt.
+//! Warns of unknown keys. They are ignored as in the bosh CLI, but most of them are misspelt.
 
 use crate::deployment::did_you_mean;
 use crate::load::LoadedManifest;

@@ -11,9 +11,9 @@ use yaml::Node;
 /// The availability zone of the instance group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Az {
-    /// Its name.
+    /// The name that instance groups refer to.
     pub name: String,
-    /// The name of its CPI; `None` means the CPI of `cloud_provider`.
+    /// The name of its CPI; `None` for the CPI of `cloud_provider`.
     pub cpi: Option<String>,
     /// Defaults for the cloud properties of VM, disk and networks in the zone.
     pub cloud_properties: Map<String, Value>,

@@ -2,7 +2,7 @@
 //!
 //! [`Deployment::parse`] reads the interpolated tree and reports all problems at once, each with its
 //! position.
-//! The format follows `deployment/manifest` and `installation/manifest` of upstream's CLI, and
+//! The format follows `deployment/manifest` and `installation/manifest` of the bosh CLI, and
 //! `cli-env-deps.md` and `manifest-v2.md` of the documentation.
 
 mod az;
@@ -72,7 +72,7 @@ pub struct ReleaseRef {
 pub struct VmSpec {
     /// The resource pool's cloud properties.
     pub cloud_properties: Map<String, Value>,
-    /// The agent's environment, tags included.
+    /// The agent's environment, including tags.
     pub env: Map<String, Value>,
     /// The networks in the format of `create_vm`.
     pub networks: Map<String, Value>,
@@ -90,7 +90,7 @@ pub struct DiskSpec {
 /// The instance group: the jobs of the VM.
 #[derive(Debug, Clone)]
 pub struct InstanceGroup {
-    /// Its name.
+    /// The name, which is also the first part of the instance name.
     pub name: String,
     /// Its jobs in order.
     pub jobs: Vec<JobRef>,
@@ -202,16 +202,17 @@ impl Deployment {
 
     /// Returns the name of the availability zone for templates and agent.
     pub fn az_name(&self) -> &str {
-        // Upstream's name if there is no zone.
+        // The name that the bosh CLI uses if there is no zone.
         self.az.as_ref().map_or("unknown", |az| az.name.as_str())
     }
 
-    /// Returns the name of the zone's CPI; `None` means the CPI of `cloud_provider`.
+    /// Returns the name of the zone's CPI; `None` for the CPI of `cloud_provider`.
     pub fn cpi(&self) -> Option<&str> {
         self.az.as_ref()?.cpi.as_deref()
     }
 
-    /// Returns the static IP of the network with the default gateway. `None` if the IaaS assigns the address.
+    /// Returns the static IP of the network with the default gateway. Returns `None` if the IaaS assigns the
+    /// address.
     pub fn static_address(&self) -> Option<&str> {
         let default = self.default_network()?;
         if default.get("type").and_then(Value::as_str) == Some("dynamic") {

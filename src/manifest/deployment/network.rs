@@ -22,7 +22,7 @@ pub enum NetworkKind {
 /// A network of the manifest.
 #[derive(Debug, Clone)]
 pub struct Network {
-    /// Its name.
+    /// The name that instance groups refer to.
     pub name: String,
     /// The way it assigns addresses.
     pub kind: NetworkKind,

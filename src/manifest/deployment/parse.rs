@@ -18,11 +18,11 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use yaml::Node;
 
-/// Upstream's default for `update_watch_time`.
+/// The default of the bosh CLI for `update_watch_time`.
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
 
 impl Deployment {
-    /// Parses and validates an interpolated manifest. If there is a cloud config, its `azs` count.
+    /// Parses and validates an interpolated manifest. If there is a cloud config, the `azs` are read from it.
     pub fn parse(manifest: &Node, cloud_config: Option<&Node>, redactor: &Redactor) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
@@ -71,8 +71,8 @@ impl Deployment {
     }
 }
 
-/// Returns the names in a list of the manifest, also of entries with problems, so that a reference to such an
-/// entry causes no second problem.
+/// Returns the names in a list of the manifest, including those of entries with problems, so that a reference
+/// to such an entry causes no second problem.
 pub(super) fn names(root: &Field<'_>, list: &str) -> Vec<String> {
     let ignored = &mut Problems::default();
     root.list(list, ignored).iter().filter_map(|field| field.optional_text("name", ignored)).collect()
@@ -376,7 +376,7 @@ fn cloud_provider(
     Some(CloudProvider { cpi: cpi?, mbus, previous, cert, properties, registry, ssh_tunnel })
 }
 
-/// The arguments of an executable. `args` is another name for them.
+/// Returns the arguments of an executable. `args` is another name for `arguments`.
 fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     match (cpi.get("arguments"), cpi.get("args")) {
         (Some(_), Some(args)) => {

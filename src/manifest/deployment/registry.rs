@@ -1,9 +1,9 @@
 //! Settings of contract v1 in the manifest: `cloud_provider.properties.registry` and
 //! `cloud_provider.ssh_tunnel`.
 //!
-//! As in upstream until v6 (`installation/manifest/parser.go`), a tunnel alone is enough: it gets a registry
-//! on 127.0.0.1:6901 with a generated password. In both cases the CPI's properties receive a complete
-//! `registry`, from which the templates of v1 CPIs take their endpoint.
+//! As in the bosh CLI until v6 (`installation/manifest/parser.go`), a tunnel alone is enough: it gets a
+//! registry on 127.0.0.1:6901 with a generated password. In both cases the CPI's properties receive a
+//! complete `registry`, from which the templates of v1 CPIs take their endpoint.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ impl fmt::Debug for SshTunnel {
     }
 }
 
-/// Parses registry and tunnel, and adds the registry to the CPI's properties.
+/// Parses the registry and the tunnel, and adds the registry to the CPI's properties.
 pub(super) fn read(
     provider: &Field<'_>,
     properties: &mut Map<String, Value>,

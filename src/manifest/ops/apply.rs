@@ -18,7 +18,7 @@ pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), P
     Ok(())
 }
 
-/// Descends one level for `replace`, and creates what is missing if the token is optional.
+/// Descends one level for `replace`, and creates a missing value if the token is optional.
 fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Result<&'a mut Node, PathError> {
     match token {
         Token::Key { key, optional } => {

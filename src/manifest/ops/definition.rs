@@ -224,7 +224,7 @@ fn scalar_text(node: &Node) -> Option<String> {
     }
 }
 
-/// Returns the value of `absent`, or the kind of one that is not a boolean.
+/// Returns the value of `absent`. The error is the kind of a value that is not a boolean.
 fn absent(map: &Mapping) -> Result<Option<bool>, String> {
     match map.get("absent") {
         None => Ok(None),
@@ -233,7 +233,7 @@ fn absent(map: &Mapping) -> Result<Option<bool>, String> {
     }
 }
 
-/// Converts a value as if it were written and read again, as upstream does: a float without a fraction
+/// Converts a value as if it were written and read again, as the bosh CLI does: a float without a fraction
 /// becomes an integer.
 fn reparsed(value: &Node) -> Node {
     let data = match &value.data {

@@ -106,7 +106,7 @@ impl From<Vec<Token>> for Path {
 impl FromStr for Path {
     type Err = ParseError;
 
-    /// The empty text is the whole document; `/` is the empty key.
+    /// Parses a path. The empty text is the whole document; `/` is the empty key.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if text.is_empty() {
             return Ok(Path::default());

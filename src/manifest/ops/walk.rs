@@ -12,7 +12,7 @@ use yaml::{Data, Mapping, Node};
 pub struct PathError {
     /// The kind of failure, for callers that handle absence.
     pub kind: PathErrorKind,
-    /// The number of tokens followed, with the failing one.
+    /// The number of tokens followed, including the failing one.
     pub depth: usize,
     /// The problem, with the nearest name that exists.
     pub message: String,
@@ -58,7 +58,7 @@ pub(super) struct Step<'a> {
 pub(super) enum MatchResult {
     /// The index of the item, before modifiers.
     One(usize),
-    /// No such item, which the path allows.
+    /// There is no such item, and the path allows that.
     Absent,
 }
 

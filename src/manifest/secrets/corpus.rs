@@ -1,11 +1,11 @@
-//! Redacts the outputs of `tests/redaction`, in which what must be hidden is marked.
+//! Redacts the outputs of `tests/redaction`, in which secrets are marked.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::*;
 
-/// The maximum number of lines of the corpus in which anything is redacted that is no secret.
+/// The maximum number of lines of the corpus in which text is redacted that is not secret.
 const FALSE_POSITIVES: usize = 0;
 
 fn read(name: &str) -> String {
@@ -54,7 +54,7 @@ fn redactor() -> Redactor {
     redactor
 }
 
-/// Returns a marked text without marks, and as it must be shown.
+/// Returns a marked text without its marks, and its expected redacted form.
 fn split(marked: &str) -> (String, String) {
     let text = marked.replace(['⟦', '⟧'], "");
     let mut parts = marked.split(['⟦', '⟧']);

@@ -1,3 +1,5 @@
+//! The declarations of manifests, for commands that work on a vars store.
+
 use super::{Definition, Definitions, Sources};
 
 /// Declarations of manifests, with the values that their options may refer to.

@@ -63,8 +63,8 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
-    /// Returns one error with everything missing, if anything is. `known` are the existing names; without
-    /// `variables` only missing parts count.
+    /// Returns one error with everything missing, or `None` if nothing is. `known` are the existing names.
+    /// Without `variables`, only missing parts count.
     pub fn error<'a>(&self, variables: bool, known: impl Iterator<Item = &'a str> + Clone) -> Option<Error> {
         let mut lines = Vec::new();
         if variables {

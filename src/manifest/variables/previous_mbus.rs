@@ -37,7 +37,7 @@ impl MbusOutline {
         MbusOutline { mbus: part("mbus"), cert: part("cert") }
     }
 
-    /// Returns the earlier values, the latest first. Values that cannot be told are left out.
+    /// Returns the earlier values, the latest first. Values that cannot be determined are left out.
     pub(crate) fn previous(
         &self,
         sources: &Sources,

@@ -13,7 +13,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
 
-/// The limit of text and nodes that variables add to one document, in bytes (a node counts as
+/// The maximum amount of text and nodes that variables add to one document, in bytes (a node counts as
 /// [`NODE_WEIGHT`]). Without it, a small manifest could expand to terabytes.
 const BUDGET: usize = 256 * 1024 * 1024;
 const NODE_WEIGHT: usize = 16;
@@ -33,7 +33,7 @@ pub struct Resolver<'a> {
     budget: usize,
     read_only: bool,
     notes: Vec<String>,
-    /// Stored values that were made again.
+    /// The old values of stored variables that were generated again.
     replaced: Vec<(String, Node)>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         for definition in candidates(store) {
             check_literal(definition)?;
         }
-        // Values that another run has generated in the meantime count.
+        // Values that another run has generated in the meantime are used.
         store.lock()?;
         let wanted = candidates(store);
         let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
@@ -162,7 +162,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Generates the value of a declared variable, or returns the stored one if it still fits.
+    /// Generates the value of a declared variable, or returns the stored one if it still matches.
     fn generate_value(
         &mut self,
         definition: &Definition,
@@ -189,8 +189,8 @@ impl<'a> Resolver<'a> {
         Ok(Some(value))
     }
 
-    /// Returns type and options of a declared variable, with its CA. Returns `None` if its options refer to
-    /// variables without a value.
+    /// Returns the type and options of a declared variable, and its CA. Returns `None` if its options refer
+    /// to variables without a value.
     pub fn prepare(
         &mut self,
         definition: &Definition,
@@ -333,8 +333,8 @@ impl<'a> Resolver<'a> {
         Ok(Some(part.clone()))
     }
 
-    /// Removes the definitions with values from `variables:`, as upstream does, and marks the variables in
-    /// their options as used.
+    /// Removes the definitions with values from `variables:`, as the bosh CLI does, and marks the variables
+    /// in their options as used.
     pub fn take_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
         let mut satisfied = BTreeSet::new();
         for definition in self.definitions.iter() {
@@ -361,7 +361,7 @@ impl<'a> Resolver<'a> {
         self.used.contains(name)
     }
 
-    /// Returns the error for everything missing; without `variables` only for missing parts.
+    /// Returns the error for everything missing. Without `variables`, only missing parts count.
     pub fn missing_error(&self, variables: bool) -> Option<Error> {
         let stored = self.store.as_deref().into_iter().flat_map(Store::names);
         let known = self
@@ -390,7 +390,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Checks type and options of a definition, if they contain no references.
+/// Checks the type and options of a definition, if they contain no references.
 fn check_literal(definition: &Definition) -> Result<()> {
     let refers = |node: &Node| {
         let mut names = BTreeSet::new();

@@ -81,7 +81,7 @@ fn has_references(node: &Node) -> bool {
 }
 
 proptest! {
-    /// Interpolation panics for no combination of tree and values.
+    /// Interpolation never panics, for any tree and values.
     #[test]
     fn interpolation_never_panics(mut node in tree(), a in tree(), b in tree()) {
         let mut sources = Sources::default();

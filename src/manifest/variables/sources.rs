@@ -128,7 +128,7 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
     map.get_mut(key).ok_or_else(|| Error::invalid(format!("variable '{name}' cannot be set")))
 }
 
-/// Parses `NAME=VALUE`, where VALUE is YAML. A plain text stays as written, without quotes around it.
+/// Parses `NAME=VALUE`, where VALUE is YAML. Plain text stays as written, except for quotes around it.
 fn from_var(pair: &str, flag: &str) -> Result<(String, Node)> {
     let (name, text) = split(pair, flag, "VALUE")?;
     let source = PathBuf::from(format!("--var {name}"));
@@ -243,7 +243,7 @@ fn from_environment(
     Ok(())
 }
 
-/// Removes positions, because lines of an argument are no help. Such values take the position of their use.
+/// Removes positions, because lines of an argument do not help. Such values take the position of their use.
 fn without_positions(node: Node) -> Node {
     let data = match node.data {
         Data::Seq(items) => Data::Seq(items.into_iter().map(without_positions).collect()),

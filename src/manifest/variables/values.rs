@@ -8,9 +8,9 @@ use yaml::Node;
 /// A variable that is declared with a type, and so can be generated.
 #[derive(Clone)]
 pub struct VariableValue {
-    /// Its name.
+    /// The name in `variables:`.
     pub name: String,
-    /// Its value in a form in which equal values are equal; `None` if it would be generated.
+    /// The value in a form in which equal values are equal; `None` if it would be generated.
     pub value: Option<String>,
     /// True if the vars store is the source of the value.
     pub stored: bool,

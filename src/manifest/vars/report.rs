@@ -18,7 +18,7 @@ use yaml::Node;
 /// One variable of the vars store.
 #[derive(Debug, Clone, Serialize)]
 pub struct VariableRow {
-    /// Its name.
+    /// The key in the vars store.
     pub name: String,
     /// `certificate`, `ssh`, `rsa`, `text` or `value`.
     #[serde(rename = "type")]

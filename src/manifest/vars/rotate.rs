@@ -106,7 +106,7 @@ impl Rotation<'_> {
         Ok(())
     }
 
-    /// Returns spec and CA of the new value: from the declaration, or modelled on the old value.
+    /// Returns the spec and the CA of the new value: from the declaration, or modelled on the old value.
     fn prepare(
         &mut self,
         store: &mut Store,
@@ -206,8 +206,8 @@ fn drop_old(store: &mut Store, name: &str) -> Result<RotationResult> {
     Ok(done)
 }
 
-/// Returns the certificates that earlier rotations left behind the current one: same subject, other key.
-/// Other certificates in the bundle are the chain above it.
+/// Returns the certificates that earlier rotations left after the current one, with the same subject but
+/// another key. Other certificates in the bundle are the chain above it.
 fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certificate> {
     let first = certificates.first();
     certificates.iter().skip(1).filter(move |other| {

@@ -1,7 +1,7 @@
-//! Makes certificates: version 3, RSA key, the extensions upstream gives them.
+//! Generates certificates of version 3, with an RSA key and the extensions that the bosh CLI gives them.
 //!
-//! They are written as plain DER and not by a library for certificates: an issuer's name has to be copied
-//! byte for byte from a CA that other programs made, and libraries rebuild it and lose repeated attributes.
+//! They are written as plain DER, without a library for certificates. An issuer's name must be copied byte
+//! for byte from a CA that another program made, but libraries rebuild it and lose repeated attributes.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
 /// digitalSignature and keyEncipherment.
 pub(super) const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
 
-/// A certificate in PEM form for `key`, signed by `authority`, or by itself without one.
+/// Generates a certificate for `key` in PEM form, signed by `authority`, or self-signed without one.
 pub(super) fn generate(
     options: &CertificateOptions,
     key: &RsaKey,
@@ -86,10 +86,10 @@ pub(super) fn generate(
     Ok(pem_text::encode("CERTIFICATE", &certificate))
 }
 
-/// More days than there are until the year 9999, and few enough to count with.
+/// The maximum validity in days. It reaches beyond the year 9999, and cannot overflow.
 const MAX_DAYS: i64 = 4_000_000;
 
-/// 128 random bits.
+/// Returns 128 random bits.
 fn serial() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes)
@@ -133,7 +133,7 @@ fn write_extensions(
     };
     let usage = options.key_usage.unwrap_or(if options.is_ca { CA_KEY_USAGE } else { LEAF_KEY_USAGE });
     add(KEY_USAGE, true, construct_der(|writer| write_flags(writer, usage)));
-    // Upstream leaves extended key usage and alternative names out of CAs.
+    // The bosh CLI leaves extended key usage and alternative names out of CAs.
     if !options.is_ca {
         add(EXTENDED_KEY_USAGE, false, extended_key_usage(&options.extended_key_usage));
     }
@@ -185,18 +185,18 @@ fn sequence(write: impl FnOnce(&mut DERWriterSeq<'_>)) -> Vec<u8> {
     construct_der(|writer| writer.write_sequence(write))
 }
 
-/// Bytes under a context-specific tag.
+/// Writes bytes under a context-specific tag.
 fn write_implicit(sequence: &mut DERWriterSeq<'_>, tag: u64, bytes: &[u8]) {
     sequence.next().write_tagged_implicit(Tag::context(tag), |writer| writer.write_bytes(bytes));
 }
 
-/// A BIT STRING of flags, bit 0 first, trailing zero bits left off.
+/// Writes a BIT STRING of flags, bit 0 first, without trailing zero bits.
 fn write_flags(writer: DERWriter<'_>, bits: u16) {
     let used = 16 - bits.leading_zeros() as usize;
     writer.write_bitvec_bytes(&bits.reverse_bits().to_be_bytes()[..used.div_ceil(8)], used);
 }
 
-/// A PrintableString where the text allows it, else a UTF8String.
+/// Writes a PrintableString if the text allows it, and otherwise a UTF8String.
 fn write_text(writer: DERWriter<'_>, text: &str) {
     let printable = |byte: u8| {
         byte.is_ascii_alphanumeric()
@@ -210,7 +210,7 @@ fn write_text(writer: DERWriter<'_>, text: &str) {
     }
 }
 
-/// A time to the second: UTCTime up to 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5).
+/// Writes a time to the second: UTCTime up to 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5).
 fn write_time(writer: DERWriter<'_>, moment: OffsetDateTime) {
     let moment = moment.truncate_to_second();
     match UTCTime::from_datetime_opt(moment) {

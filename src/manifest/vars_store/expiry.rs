@@ -49,8 +49,8 @@ pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) ->
     dated
 }
 
-/// Describes the certificates in a text by the day on which the first of them expires; none if the text has
-/// no certificate.
+/// Describes the certificates in a text by the day on which the first of them expires. Returns `None` if the
+/// text has no certificate.
 pub fn describe(text: &str) -> Option<String> {
     if !text.contains("-----BEGIN CERTIFICATE-----") {
         return None;

@@ -1,9 +1,9 @@
-//! The vars store: a YAML file of generated values in upstream's format, and their generators.
+//! The vars store: a YAML file of generated values in the format of the bosh CLI, and their generators.
 //!
-//! [`Store`] is the file. [`GeneratorSpec`] holds type and options of a declared variable: it generates
+//! [`Store`] is the file. [`GeneratorSpec`] holds the type and options of a declared variable: it generates
 //! values and checks stored ones. [`Authority`] is a CA that signs.
 //!
-//! The format follows `variable-types.md` of docs-bosh and was compared with upstream's output field by
+//! The format follows `variable-types.md` of docs-bosh and was compared with the bosh CLI's output field by
 //! field.
 
 pub(crate) mod authority;

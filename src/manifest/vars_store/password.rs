@@ -2,7 +2,7 @@
 
 use base::{Error, Result};
 
-/// Upstream's alphabet (config-server, `password_generator.go`).
+/// The alphabet of the bosh CLI (config-server, `password_generator.go`).
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// The default length.

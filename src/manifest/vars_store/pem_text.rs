@@ -1,5 +1,4 @@
-//! PEM in the form of OpenSSL and Go: lines of 64 characters that end with `
-//! `.
+//! PEM in the form of OpenSSL and Go: lines of 64 characters that end with a line feed.
 
 /// Encodes `der` under a label such as `CERTIFICATE`.
 pub(super) fn encode(label: &str, der: &[u8]) -> String {
@@ -7,7 +6,7 @@ pub(super) fn encode(label: &str, der: &[u8]) -> String {
     pem::encode_config(&pem::Pem::new(label, der), config)
 }
 
-/// Returns the PEM blocks of a text in order; none if it is not PEM.
+/// Returns the PEM blocks of a text in order. Returns an empty list if it is not PEM.
 pub(super) fn blocks(text: &str) -> Vec<pem::Pem> {
     pem::parse_many(text).unwrap_or_default()
 }

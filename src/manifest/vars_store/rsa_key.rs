@@ -89,7 +89,7 @@ impl RsaKey {
         self.public_info.as_ref()
     }
 
-    /// Returns the key ID for certificates: the SHA-1 of the modulus, as upstream computes it.
+    /// Returns the key ID for certificates: the SHA-1 of the modulus, as the bosh CLI computes it.
     pub fn key_id(&self) -> &[u8] {
         &self.key_id
     }
@@ -158,8 +158,8 @@ fn pkcs1_of_pkcs8(pkcs8: &[u8]) -> ASN1Result<Vec<u8>> {
     })
 }
 
-/// Returns modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1). A number whose first bit is set has a
-/// leading zero byte.
+/// Returns the modulus and exponent of an RSAPublicKey (RFC 8017, A.1.1). A number whose first bit is set has
+/// a leading zero byte.
 fn public_parts(rsa_public_key: &[u8]) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
     yasna::parse_der(rsa_public_key, |reader| {
         reader.read_sequence(|key| {

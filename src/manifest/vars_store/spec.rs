@@ -1,4 +1,4 @@
-//! Type and options of a declared variable. Generates values, and reports how a stored value differs.
+//! The type and options of a declared variable. Generates values, and reports how a stored value differs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::node_kind::kind_with_article;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node};
 
-/// Type and options of one variable.
+/// The type and options of one variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GeneratorSpec {
     /// `password` of this length.
@@ -32,7 +32,7 @@ const MAX_PASSWORD: i64 = 1024 * 1024;
 const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
 impl GeneratorSpec {
-    /// Parses type and interpolated options of a definition.
+    /// Parses the type and interpolated options of a definition.
     pub fn parse(kind: &str, options: Option<&Node>) -> Result<Self> {
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
         match kind {
@@ -47,7 +47,7 @@ impl GeneratorSpec {
                 }
             }
             "certificate" => CertificateOptions::parse(options).map(Box::new).map(GeneratorSpec::Certificate),
-            // Upstream ignores the options of these types; `key_length` is CredHub's.
+            // The bosh CLI ignores the options of these types; `key_length` is CredHub's.
             "rsa" => Ok(GeneratorSpec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             "ssh" => Ok(GeneratorSpec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             other => Err(Error::invalid(format!("there is no variable type '{other}'"))

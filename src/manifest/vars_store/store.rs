@@ -12,10 +12,10 @@ use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
-/// A vars store: a YAML mapping from variable names to values, in upstream's format.
+/// A vars store: a YAML mapping from variable names to values, in the format of the bosh CLI.
 ///
-/// A run that generates values locks the store and reads it again first. Of two runs at once, the second uses
-/// the values of the first.
+/// A run that generates values locks the store and reads it again first. If two runs do so at once, the
+/// second one uses the values of the first.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -112,7 +112,7 @@ impl Store {
         Data::Map(self.values.clone()).into()
     }
 
-    /// Sets a value, which [`Self::save`] writes.
+    /// Sets a value. [`Self::save`] writes it.
     pub fn set(&mut self, name: &str, value: Node) {
         self.values.insert(Node::string(name), value);
         self.changed = true;
@@ -123,7 +123,7 @@ impl Store {
         self.values.get(previous::KEY)
     }
 
-    /// Keeps values that are replaced until [`Self::forget_previous`], which [`Self::save`] writes.
+    /// Keeps replaced values until [`Self::forget_previous`]. [`Self::save`] writes them.
     pub(crate) fn keep_previous(&mut self, replaced: &[(String, Node)]) {
         if let Some(list) = previous::with_replaced(self.previous(), replaced) {
             self.set(previous::KEY, list);

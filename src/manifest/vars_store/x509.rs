@@ -24,7 +24,7 @@ pub struct Certificate {
     pub organizations: Vec<String>,
     /// True if the subject has other attributes than generated certificates.
     pub has_other_names: bool,
-    /// DNS names and IP addresses of the subject alternative name.
+    /// DNS names of the subject alternative name.
     pub dns_names: Vec<String>,
     /// The IP addresses of the subject alternative name.
     pub addresses: Vec<IpAddr>,
@@ -34,7 +34,7 @@ pub struct Certificate {
     pub not_after: OffsetDateTime,
     /// True if the basic constraints say CA.
     pub is_ca: bool,
-    /// Bits of the key usage, digitalSignature being bit 0; none without the extension.
+    /// Bits of the key usage; bit 0 is digitalSignature. `None` without the extension.
     pub key_usage: Option<u16>,
     /// The extended key usages this program knows, by the names of options.
     pub extended_key_usage: Vec<&'static str>,
@@ -128,7 +128,7 @@ impl Certificate {
         pem_text::encode("CERTIFICATE", &self.der)
     }
 
-    /// Returns true if `authority` issued the certificate: the names and the signature fit.
+    /// Returns true if `authority` issued the certificate: the names and the signature match.
     pub fn is_signed_by(&self, authority: &Certificate) -> bool {
         self.issuer == authority.subject && self.verify(authority).unwrap_or(false)
     }
