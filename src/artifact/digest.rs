@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use base::{Error, Result};
 
-/// A hash function, weakest first.
+/// A hash algorithm. The variants are ordered from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// SHA-1, 40 hex digits.
@@ -44,16 +44,16 @@ impl Algorithm {
     }
 }
 
-/// The reason that a text is not a digest.
+/// The reason why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDigestError {
     /// The text is empty.
     #[error("the digest is empty")]
     Empty,
-    /// No part has a supported hash function; holds the name of the last one.
+    /// No part has a supported algorithm; holds the name of the last one.
     #[error("the hash function '{0}' is not supported: use sha1, sha256 or sha512")]
     UnknownAlgorithm(String),
-    /// A part is not hex, or does not have the length of the hash function's output.
+    /// A part is not hex, or does not have the length of the algorithm's output.
     #[error("'{text}' is not {expected} hex digits")]
     NotHex {
         /// The part of the text.
@@ -69,12 +69,12 @@ impl From<ParseDigestError> for Error {
     }
 }
 
-/// The digest of a file by one or several hash functions.
+/// The digest of a file, with one or several algorithms.
 ///
 /// Displays in the form of BOSH: SHA-1 plain, others with their name, joined by `;`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Digest {
-    /// At least one part, weakest function first, each function once. Digits are in lower case.
+    /// At least one part, the weakest algorithm first, each algorithm once. Digits are in lower case.
     parts: Vec<(Algorithm, String)>,
 }
 
@@ -146,29 +146,29 @@ impl Digest {
         })
     }
 
-    /// Returns the strongest hash function of the digest, which [`Digest::check`] compares.
+    /// Returns the strongest algorithm of the digest, which [`Digest::check`] compares.
     pub fn strongest(&self) -> Algorithm {
         // Every constructor adds at least one part.
         self.parts.last().map_or(Algorithm::Sha1, |(algorithm, _)| *algorithm)
     }
 
-    /// Returns the hex digits by `algorithm`, or `None` if the digest lacks it.
+    /// Returns the hex digits for `algorithm`, or `None` if the digest lacks it.
     pub fn hex(&self, algorithm: Algorithm) -> Option<&str> {
         self.parts.iter().find(|(candidate, _)| *candidate == algorithm).map(|(_, hex)| hex.as_str())
     }
 
-    /// Returns the part of the digest by `algorithm`, or `None` if the digest lacks it.
+    /// Returns the part of the digest for `algorithm`, or `None` if the digest lacks it.
     pub fn only(&self, algorithm: Algorithm) -> Option<Digest> {
         Some(Digest { parts: vec![(algorithm, self.hex(algorithm)?.to_owned())] })
     }
 
-    /// Adds the functions that this digest lacks from `other`, a digest of the same bytes.
+    /// Adds the algorithms that this digest lacks from `other`, a digest of the same bytes.
     pub fn and(&self, other: &Digest) -> Result<Digest> {
         Digest::parse(&format!("{self};{other}"), "a file")
     }
 
-    /// Checks `actual` against this expected digest, by the strongest function of this one. `file` names the
-    /// file in the error.
+    /// Checks `actual` against this expected digest, with the strongest algorithm of the expected one. `file`
+    /// names the file in the error.
     pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {
         let algorithm = self.strongest();
         let expected = self.only(algorithm);
@@ -209,7 +209,7 @@ pub struct HashingWriter<W> {
 }
 
 impl<W: Write> HashingWriter<W> {
-    /// Passes bytes to `inner` and hashes them by these functions.
+    /// Passes bytes to `inner` and hashes them with these algorithms.
     pub fn new(inner: W, algorithms: &[Algorithm]) -> Self {
         HashingWriter { inner, hasher: Hasher::new(algorithms) }
     }
@@ -241,7 +241,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Creates a hasher of these functions, or of SHA-256 if `algorithms` is empty.
+    /// Creates a hasher of these algorithms, or of SHA-256 if `algorithms` is empty.
     pub fn new(algorithms: &[Algorithm]) -> Self {
         let algorithms = if algorithms.is_empty() { &[Algorithm::Sha256] } else { algorithms };
         Hasher {

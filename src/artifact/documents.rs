@@ -19,8 +19,8 @@ use base::{Error, Result};
 
 pub(super) const MAX_DOCUMENT: u64 = limits::DOCUMENT;
 
-/// The number of opening brackets above which a document is parsed by `yaml` first, which refuses a depth of
-/// more than [`yaml::MAX_DEPTH`].
+/// The number of opening brackets above which `yaml` parses a document first. `yaml` refuses a depth of more
+/// than [`yaml::MAX_DEPTH`].
 const MAX_BRACKETS: usize = 64;
 
 /// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
@@ -42,7 +42,7 @@ fn check_shape(text: &str) -> Result<(), String> {
     while let Some(byte) = bytes.next() {
         let next = bytes.peek();
         let ends_word = next.is_none_or(u8::is_ascii_whitespace);
-        // Closing brackets may stand in quotes, so only those of empty collections count.
+        // Closing brackets may be inside quotes, so only those of empty collections count.
         let is_empty = matches!((byte, next), (b'[', Some(b']')) | (b'{', Some(b'}')));
         brackets += usize::from(b"[{".contains(&byte) && !is_empty);
         nodes += usize::from(b"[{,\n".contains(&byte) || ends_word && b"-:?".contains(&byte));
@@ -50,7 +50,7 @@ fn check_shape(text: &str) -> Result<(), String> {
     if nodes > limits::NODES {
         return Err(format!("it has more than {} nodes", limits::NODES));
     }
-    // Brackets in quotes and comments count as well, so a parser of bounded depth decides.
+    // Brackets in quotes and comments are also counted, so a parser of bounded depth decides.
     if brackets > MAX_BRACKETS {
         yaml::syntax_tree::parse(text, |_| ()).map_err(|error| error.to_string())?;
     }
@@ -69,8 +69,8 @@ pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
     // `decode` has checked that it is UTF-8.
     let tree = yaml::load(&String::from_utf8_lossy(text), Path::new(file))?;
     let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
-    // Matched by position, because `yaml` does not read the names `on` and `1` as strings. By name if the
-    // number of properties differs, as after a merge key.
+    // Properties are matched by position, because `yaml` does not read the names `on` and `1` as strings.
+    // They are matched by name if their number differs, as after a merge key.
     let same_order = nodes.len() == spec.properties.len();
     for (index, (name, property)) in spec.properties.iter_mut().enumerate() {
         let by_position = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| same_order);
@@ -88,7 +88,7 @@ pub(super) struct StemcellManifest {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) operating_system: Option<String>,
-    /// Any value here, so that the error of a wrong one can name the key.
+    /// Accepts any value, so that the error for a wrong one can name the key.
     #[serde(default)]
     pub(super) api_version: Option<serde_yaml::Value>,
     pub(super) sha1: Option<String>,
@@ -278,7 +278,7 @@ mod tests {
             assert!(refused, "{why}");
         }
         assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
-        // Brackets in text are no depth.
+        // Brackets in text do not count as depth.
         let text = format!("name: a\nversion: '{}'\n", "[".repeat(200));
         assert_eq!(decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap().version.len(), 200);
     }

@@ -10,9 +10,9 @@ use base::Result;
 /// The content of a release, with jobs and packages sorted by name.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReleaseReport {
-    /// Its name.
+    /// The name in `release.MF`.
     pub name: String,
-    /// Its version.
+    /// The version in `release.MF`, or the one computed for a directory in source form.
     pub version: String,
     /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
@@ -29,7 +29,7 @@ pub struct ReleaseReport {
 /// A job of a release.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobRow {
-    /// Its name.
+    /// The name in `release.MF`.
     pub name: String,
     /// Hash of its content.
     pub fingerprint: String,
@@ -42,7 +42,7 @@ pub struct JobRow {
 /// A package of a release.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackageRow {
-    /// Its name.
+    /// The name in `release.MF`.
     pub name: String,
     /// Hash of its content.
     pub fingerprint: String,
@@ -107,11 +107,11 @@ impl PackageRow {
 /// The content of a stemcell.
 #[derive(Debug, Clone, Serialize)]
 pub struct StemcellReport {
-    /// Its name.
+    /// The name in `stemcell.MF`.
     pub name: String,
-    /// Its operating system; empty if `stemcell.MF` has none.
+    /// The operating system; empty if `stemcell.MF` has none.
     pub os: String,
-    /// Its version.
+    /// The version in `stemcell.MF`.
     pub version: String,
     /// `infrastructure` of its cloud properties, or "unknown".
     pub infrastructure: String,
@@ -128,7 +128,8 @@ pub struct StemcellReport {
 }
 
 impl StemcellReport {
-    /// Reads the `stemcell.MF` of `source`. `identity` is that of the same source and supplies the digest.
+    /// Reads the `stemcell.MF` of `source`. `identity` must be that of the same source. It supplies the
+    /// digest.
     pub fn new(source: &Source, identity: &Identity) -> Result<Self> {
         let description = stemcell::describe(source)?;
         let text = |key: &str, otherwise: &str| {

@@ -7,7 +7,7 @@
 //! 1. [`Location::parse`] reads the `url` of a manifest.
 //! 2. [`Fetcher::obtain`] turns it into a [`Source`], a file or directory on this machine. It downloads into
 //!    the [`Cache`] if necessary.
-//! 3. [`Cache::identify`] returns name, version and digest. It does not read a file again that has not
+//! 3. [`Cache::identify`] returns the name, version and digest. It does not read a file again that has not
 //!    changed.
 //! 4. [`stemcell::open`] and [`release::open`] verify and unpack.
 //!
@@ -86,7 +86,7 @@ pub(crate) mod testing {
         Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)
     }
 
-    /// A stage whose events are discarded.
+    /// Returns a stage whose events are discarded.
     pub(crate) fn stage() -> Stage {
         Reporter::new(Arc::new(Silent)).stage("testing")
     }

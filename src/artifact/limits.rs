@@ -1,21 +1,21 @@
-//! The limits of the waits of downloads, and of the sizes of documents in artifacts.
+//! Timeouts of downloads, and size limits of documents in artifacts.
 
 use std::time::Duration;
 
-/// Limit of a connection to a host, with all its addresses, and of each answer of a proxy or a jumpbox. A
+/// The timeout of connecting to a host, over all its addresses, and of each answer of a proxy or a jumpbox. A
 /// proxy may itself have to wait for a server.
 pub const CONNECT: Duration = Duration::from_secs(30);
-/// Limit of everything before the request: the login at a jumpbox, the connection from there, and TLS. Each
-/// of the three may take [`CONNECT`].
+/// The timeout of everything before the request: the login at a jumpbox, the connection from there, and TLS.
+/// Each of the three may take [`CONNECT`].
 pub const SETUP: Duration = Duration::from_secs(90);
-/// Limit from the request to the end of the headers of the answer. Some servers fetch a file before they send
-/// it.
+/// The timeout from the request to the end of the headers of the answer. Some servers fetch a file before
+/// they send it.
 pub const ANSWER: Duration = Duration::from_secs(60);
-/// Limit of a download in which no byte moves. A slow download that goes on has no limit.
+/// The timeout of a download in which no byte moves. A slow download that makes progress has no timeout.
 pub const STALL: Duration = Duration::from_secs(60);
-/// The largest YAML document of a stemcell or release, in bytes. The largest `release.MF` in cf-deployment
-/// has 300 KiB.
+/// The maximum size of a YAML document of a stemcell or release, in bytes. The largest `release.MF` in
+/// cf-deployment has 300 KiB.
 pub const DOCUMENT: u64 = 8 << 20;
-/// The largest number of nodes in such a document. The largest `release.MF` in cf-deployment has about
+/// The maximum number of nodes in such a document. The largest `release.MF` in cf-deployment has about
 /// 20,000.
 pub const NODES: usize = 1_000_000;

@@ -86,7 +86,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns the file or directory `path` as a source. An error if `path` does not exist or is neither.
+    /// Returns the file or directory `path` as a source. Fails if `path` does not exist or is neither.
     pub fn local(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
@@ -105,12 +105,12 @@ impl Source {
         Ok(Source { shown: url.to_string(), ..Source::local(path)? })
     }
 
-    /// Returns its name in messages, such as `the release '/x/hello.tgz'`.
+    /// Returns the name of the source in messages, such as `the release '/x/hello.tgz'`.
     pub(super) fn describe(&self, what: &str) -> String {
         format!("the {what} '{}'", self.shown)
     }
 
-    /// Returns an error if `expected` is given. For directories, whose digest cannot be checked.
+    /// Returns an error if `expected` is given. Used for directories, whose digest cannot be checked.
     pub(super) fn refuse_digest(&self, what: &str, expected: Option<&Digest>) -> Result<()> {
         match expected {
             Some(_) => Err(Error::invalid(format!(
@@ -122,20 +122,21 @@ impl Source {
         }
     }
 
-    /// Returns the stamp of a tarball, or `None` for a directory: its time does not change with its content.
+    /// Returns the stamp of a tarball. Returns `None` for a directory, whose modification time does not
+    /// change with its content.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         if self.is_dir { None } else { Stamp::of(&self.path).ok() }
     }
 }
 
-/// Size, inode and time of a file. While they are the same, the file is taken to be unchanged.
+/// Size, inode and modification time of a file. As long as they stay the same, the file counts as unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Path of the file.
     pub path: PathBuf,
     /// Size in bytes.
     pub size: u64,
-    /// Time of its last change in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub mtime: u64,
     /// Number of its inode; 0 on systems without inodes.
     pub inode: u64,
@@ -158,13 +159,13 @@ impl Stamp {
 /// Name, version and digest of an artifact, found without unpacking it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its name.
+    /// The name in `release.MF` or `stemcell.MF`.
     pub name: String,
-    /// Its version.
+    /// The version there, or the one computed for a directory in source form.
     pub version: String,
     /// SHA-256 of the tarball, or of the content of a directory in source form.
     pub digest: Digest,
-    /// Stamp of the tarball. While it is the same, `digest` is still valid. `None` for a directory.
+    /// Stamp of the tarball. As long as it stays the same, `digest` is valid. `None` for a directory.
     pub stamp: Option<Stamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Processing of long byte streams on several threads: while one part is inflated, the next one is read and
+//! Processes long byte streams on several threads: while one part is inflated, the next one is read and
 //! hashed, and the previous one is hashed and written.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ const CHUNK: usize = 256 << 10;
 /// Number of chunks that may wait between two threads. It bounds the memory.
 const WAITING: usize = 8;
 
-/// Size in bytes from which a separate thread saves time.
+/// The minimum size in bytes at which a separate thread saves time.
 pub(super) const WORTH_A_THREAD: u64 = 1 << 20;
 
 /// A reader whose input is read ahead and hashed on a thread of its own.
@@ -41,8 +41,8 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         Ok(ReadAhead { full, empty, chunk: Vec::new(), used: 0, thread })
     }
 
-    /// Stops the thread and returns input and hasher. Both are at the same position, at or after the last
-    /// byte consumed.
+    /// Stops the thread and returns the input and the hasher. Both are at the same position, at or after the
+    /// last byte consumed.
     pub(super) fn stop(self) -> (R, Hasher) {
         drop(self.full);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -109,8 +109,8 @@ pub(super) enum CopyError {
     Write(io::Error),
 }
 
-/// Copies `data` to `file` and adds it to `hasher`, which is returned. From a `size` of [`WORTH_A_THREAD`]
-/// bytes, a separate thread hashes and writes. `size` is only an estimate.
+/// Copies `data` to `file` and adds it to `hasher`, which is returned. If `size` is at least
+/// [`WORTH_A_THREAD`], a separate thread hashes and writes. `size` is only an estimate.
 pub(super) fn copy(
     data: &mut impl Read,
     size: u64,
@@ -198,7 +198,8 @@ mod tests {
         (0..count).map(|index| (index / 7 % 251) as u8).collect()
     }
 
-    /// A reader that returns odd amounts and is interrupted now and then. With `fails` it ends with an error.
+    /// A reader that returns irregular amounts and is interrupted sometimes. With `fails` it ends with an
+    /// error.
     struct Uneven<'b> {
         rest: &'b [u8],
         turn: usize,

@@ -1,5 +1,5 @@
 //! Makes changed copies of artifacts: a stemcell with another name, version, image or cloud properties, and a
-//! release with digests by another hash function.
+//! release with digests of another algorithm.
 //!
 //! The result is written under a temporary name and renamed. Equal input gives equal bytes.
 
@@ -54,7 +54,7 @@ pub fn repack_stemcell(
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
     let manifest_path = dir.join(stemcell::MANIFEST);
-    // Checks its size and its required keys.
+    // This checks its size and its required keys.
     let typed = stemcell::read_manifest(&manifest_path, &what)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
@@ -71,7 +71,7 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
         manifest.insert("operating_system".into(), system.into());
     }
     if changes.empty_image && typed.sha1.is_some() {
-        // The digest of the empty image, by the same hash function as before.
+        // The digest of the empty image, with the same algorithm as before.
         let algorithm = typed.sha1.as_deref().and_then(|text| text.parse().ok());
         let algorithm = algorithm.map_or(Algorithm::Sha1, |digest: Digest| digest.strongest());
         manifest.insert("sha1".into(), Digest::of(b"", &[algorithm]).to_string().into());
@@ -98,8 +98,8 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
     Ok(manifest)
 }
 
-/// Verifies the release tarball `source` and writes a copy to `result`, in whose `release.MF` every digest is
-/// by `algorithm`. Returns the release with the new digests. `work` is an empty directory for it.
+/// Verifies the release tarball `source`, and writes a copy to `result` whose `release.MF` has digests of
+/// `algorithm`. Returns the release with the new digests. `work` is an empty directory for it.
 pub fn redigest_release(
     source: &Source,
     algorithm: Algorithm,

@@ -27,7 +27,7 @@ impl HttpUrl {
         }
     }
 
-    /// Returns user and password, percent-decoded.
+    /// Returns the user and password, percent-decoded.
     pub(super) fn user(&self) -> Option<(String, String)> {
         let (_, user, _, _) = self.split()?;
         let (user, password) = user.map(|user| user.split_once(':').unwrap_or((user, "")))?;
@@ -39,8 +39,8 @@ impl HttpUrl {
         self.split().is_some_and(|(scheme, ..)| scheme.eq_ignore_ascii_case("https"))
     }
 
-    /// Returns true if credentials for this URL may be sent to `other`: the same host and port, and not
-    /// without encryption if this URL has it.
+    /// Returns true if credentials for this URL may be sent to `other`. It must have the same host and port,
+    /// and must be encrypted if this URL is.
     pub(super) fn may_share_credentials(&self, other: &HttpUrl) -> bool {
         let host = self.host_and_port();
         host.is_some() && host == other.host_and_port() && (other.is_https() || !self.is_https())
@@ -92,7 +92,7 @@ impl HttpUrl {
         secrets
     }
 
-    /// Returns scheme, user information, host with port, and the rest from the path on.
+    /// Returns the scheme, the user information, the host with port, and the rest from the path on.
     fn split(&self) -> Option<(&str, Option<&str>, &str, &str)> {
         let (scheme, rest) = self.0.split_once("://")?;
         let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));

@@ -2,7 +2,7 @@
 //! give equal bytes).
 //!
 //! Every archive is untrusted. [`unpack_file`] writes into a temporary directory beside the destination. It
-//! renames that directory after everything has been checked, the digest included. On failure nothing is left.
+//! renames that directory after all checks, including the digest. After a failure nothing is left.
 //!
 //! - Names: relative, without `..` and NUL, and short enough for a file system. A name that occurs twice is
 //!   refused, so that no entry can replace a checked one. Directories may repeat.
@@ -63,7 +63,7 @@ pub enum Links {
     /// A link's target must be inside the archive's root.
     #[default]
     Inside,
-    /// Links are written unchanged, absolute ones too. Needed for the root file system of a machine and for
+    /// Links are written unchanged, even absolute ones. Needed for the root file system of a machine and for
     /// compiled packages, whose links point into `/var/vcap`. Code that reads the tree must not follow them.
     Verbatim,
 }
@@ -75,17 +75,16 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// Treatment of symbolic links.
     pub links: Links,
-    /// Selects the entries to write by their path; `None` writes all. Entries that are left out are checked
-    /// too.
+    /// Selects the entries to write by their path; `None` writes all. Other entries are still checked.
     pub only: Option<&'a dyn Fn(&Path) -> bool>,
-    /// Hash functions to compute for every file written. Empty for none.
+    /// Algorithms to compute for every file written. Empty for none.
     pub hash: &'a [Algorithm],
 }
 
 /// The result of unpacking an archive.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// Digest of the archive file by SHA-256 and by the strongest function of the expected digest.
+    /// Digest of the archive file: SHA-256, and the strongest algorithm of the expected digest.
     pub digest: Digest,
     /// Digests of the files written, by path in the archive. Empty unless [`Options::hash`] asks for them.
     pub files: BTreeMap<PathBuf, Digest>,
@@ -116,13 +115,13 @@ pub enum ArchiveError {
     TooLarge {
         /// The limited quantity, such as "entries".
         what: &'static str,
-        /// The highest accepted value.
+        /// The maximum.
         limit: u64,
     },
     /// An entry's name is not acceptable.
     #[error("the entry '{name}' is refused: {reason}")]
     Name {
-        /// The name.
+        /// The entry's name, printable.
         name: String,
         /// The reason.
         reason: NameError,
@@ -130,7 +129,7 @@ pub enum ArchiveError {
     /// An entry's type is not supported.
     #[error("the entry '{name}' is refused: it is a {kind}")]
     Type {
-        /// The name.
+        /// The entry's name, printable.
         name: String,
         /// The type, such as "fifo".
         kind: String,
@@ -164,7 +163,7 @@ pub enum ArchiveError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         #[source]
         source: std::io::Error,
     },

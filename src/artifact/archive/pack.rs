@@ -85,7 +85,7 @@ impl Packer {
         }
     }
 
-    /// Completes the archive and returns the digest of its file by SHA-1 and SHA-256.
+    /// Completes the archive and returns the SHA-1 and SHA-256 digests of its file.
     pub fn finish(self) -> Result<Digest> {
         let packing = |error| Error::io(format!("packing '{}'", self.path.display()), error);
         let hashing = self.builder.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
@@ -168,8 +168,8 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
     Ok(inputs)
 }
 
-/// Packs everything below `root` into the gzip tar archive `path`, which must not be below `root`.
-/// Returns the digest of the archive by SHA-1 and SHA-256.
+/// Packs everything below `root` into the gzip tar archive `path`, which must not be below `root`. Returns
+/// the SHA-1 and SHA-256 digests of the archive.
 pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
     for (name, input) in tree(root)? {

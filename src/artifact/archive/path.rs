@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Longest accepted name in bytes (PATH_MAX of Linux).
+/// The maximum length of a name in bytes (PATH_MAX of Linux).
 pub const MAX_NAME: usize = 4096;
-/// Longest accepted component of a name in bytes (NAME_MAX of Linux).
+/// The maximum length of a component of a name in bytes (NAME_MAX of Linux).
 const MAX_COMPONENT: usize = 255;
 
 /// The reason for refusing a name or a link target.

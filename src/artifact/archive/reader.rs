@@ -12,8 +12,8 @@ use tar::{EntryType, Header, PaxExtensions};
 use super::{ArchiveError, Limits, printable};
 
 const BLOCK: usize = 512;
-/// Longest accepted extension header (long name, PAX records) in bytes. Real ones have some hundred bytes,
-/// those with extended attributes some thousand.
+/// The maximum size of an extension header (long name, PAX records) in bytes. Real ones have some hundred
+/// bytes, those with extended attributes some thousand.
 const MAX_EXTENSION: u64 = 256 << 10;
 
 /// A reader of unpacked bytes that fails when the limits on bytes or ratio are exceeded.
@@ -49,7 +49,7 @@ impl<R: Read> Read for BudgetReader<R> {
     }
 }
 
-/// Converts a read error. An [`ArchiveError`] inside it is taken out.
+/// Converts a read error. If it contains an [`ArchiveError`], that error is returned.
 pub(super) fn read_error(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => ArchiveError::Truncated,
@@ -69,7 +69,7 @@ pub(super) struct Entry {
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: u64,
     pub(super) mode: u32,
-    /// Time of the last change in seconds since 1970.
+    /// Modification time in seconds since 1970.
     pub(super) mtime: u64,
 }
 
@@ -105,7 +105,7 @@ impl<R: Read> Entries<R> {
         Entries { inner, compression, data: 0, padding: 0, count: 0, limits }
     }
 
-    /// The number of headers read so far.
+    /// Returns the number of headers read so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

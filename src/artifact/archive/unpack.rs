@@ -17,11 +17,12 @@ use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::read_ahead::{self, CopyError, ReadAhead, WORTH_A_THREAD};
 use base::{Error, Result};
 
-/// Largest number of directories remembered as checked. The set is emptied when it is full, to bound memory.
+/// The maximum number of directories remembered as checked. The set is emptied when it is full, to bound
+/// memory.
 const MAX_CHECKED_DIRECTORIES: usize = 10_000;
 
-/// Largest size in bytes of all names held until the end: of directories whose mode is set last, and of files
-/// that are hashed. Real archives have some MiB.
+/// The maximum size in bytes of all names held until the end: those of directories whose mode is set last,
+/// and of files that are hashed. Real archives have some MiB.
 const MAX_HELD_NAMES: usize = 64 << 20;
 /// Estimated bytes that holding a name takes in addition to the name.
 const HELD_NAME_OVERHEAD: usize = 128;
@@ -35,8 +36,8 @@ pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 /// Unpacks the archive `file` into the new directory `dest`, which must not exist. Its parent must exist.
 ///
 /// `what` names the archive in errors ("the stemcell 'https://…'"). If `expected` is given, the digest of the
-/// archive file is checked in the same pass. Until everything is checked the tree is at `<dest>.partial`; on
-/// failure it is removed.
+/// archive file is checked in the same pass. The tree is at `<dest>.partial` until everything is checked, and
+/// is removed on failure.
 pub fn unpack_file(
     file: &Path,
     what: &str,
@@ -70,7 +71,7 @@ pub fn unpack_stream(
     unpack_counted(input, 0, &mut |_, _| {}, what, dest, expected, options)
 }
 
-/// Returns the hash functions for the archive file: SHA-256 and the strongest of `expected`.
+/// Returns the algorithms for the archive file: SHA-256 and the strongest of `expected`.
 fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));

@@ -1,5 +1,5 @@
-//! Digests of files, computed once and stored. A stored digest is valid while path, size, time of change and
-//! inode of the file are the same.
+//! Digests of files, computed once and stored. A stored digest is valid until the path, size, modification
+//! time or inode of the file changes.
 
 use std::fs;
 use std::io::{self, BufRead};
@@ -20,12 +20,12 @@ use base::{Error, Result};
 pub(super) struct DigestEntry {
     pub(super) stamp: Stamp,
     pub(super) digest: Digest,
-    /// Name and version from its `release.MF` or `stemcell.MF`.
+    /// The name and version from its `release.MF` or `stemcell.MF`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<NameAndVersion>,
 }
 
-/// Name and version of an artifact.
+/// The name and version of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NameAndVersion {
     pub(super) kind: ArtifactKind,
@@ -34,8 +34,8 @@ pub(super) struct NameAndVersion {
 }
 
 impl Cache {
-    /// Returns the digest of the file `path` by at least these functions. Reads the file only if a function
-    /// is missing in the cache, and calls `progress` with the bytes read so far and the size of the file.
+    /// Returns the digest of the file `path` with at least these algorithms. Reads the file only if the cache
+    /// lacks one of them, and calls `progress` with the bytes read so far and the size of the file.
     pub fn digest(
         &self,
         path: &Path,
@@ -56,7 +56,8 @@ impl Cache {
         Ok(digest)
     }
 
-    /// Stores the digest of a file that was read from `begun` on and had this stamp then.
+    /// Stores the digest of a file. `begun` is the time at which reading began, and `stamp` is the file's
+    /// stamp at that time.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
     pub(super) fn learn(
@@ -103,13 +104,13 @@ fn entry_name(path: &Path) -> String {
     format!("{}.json", key(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns true if any change after `now` gives the file another time of change.
+/// Returns true if every change of the file after `now` also changes its modification time.
 ///
 /// The clocks of file systems are coarse: a file written just before `now` could be written again in the same
 /// tick.
 fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
     const SECOND: u64 = 1_000_000_000;
-    // File systems without fractions of a second count in steps of up to two seconds.
+    // File systems without fractions of a second have a resolution of up to two seconds.
     let step =
         if stamp.mtime.is_multiple_of(SECOND) { Duration::from_secs(2) } else { Duration::from_millis(50) };
     let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
@@ -131,7 +132,7 @@ fn hash(
         io::copy(&mut file, &mut hasher)?;
         return Ok(hasher.finish());
     }
-    // If there are several functions, this thread computes one and the reading thread the others.
+    // If there are several algorithms, this thread computes one and the reading thread the others.
     let (here, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
     let mut hasher = (!here.is_empty()).then(|| Hasher::new(here));
     std::thread::scope(|scope| {

@@ -60,7 +60,7 @@ impl Cache {
             .ok_or_else(|| Error::environment("the digest of a download lacks SHA-256"))?;
         let path = self.directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
         let about_path = path.with_extension("json");
-        // The same content may be recorded with another hash function.
+        // The same content may be recorded with another algorithm.
         let digest = match DownloadRecord::read(&about_path) {
             Some(before) => digest.and(&before.digest)?,
             None => digest.clone(),
@@ -71,7 +71,7 @@ impl Cache {
         write_json(&about_path, &about, JsonLayout::Compact)?;
         fs::rename(body, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
-        // Only the cache writes this file, so that its digest is still valid.
+        // Only the cache writes this file, so its digest is still valid.
         if let Ok(stamp) = Stamp::of(&path) {
             self.remember(&DigestEntry { stamp, digest, artifact: None });
         }
@@ -81,7 +81,7 @@ impl Cache {
     /// Records the current time as the last use of a download.
     pub(crate) fn touch(&self, path: &Path) {
         let about = File::options().append(true).open(path.with_extension("json"));
-        // If this fails, the download is only pruned earlier than necessary.
+        // If this fails, the only effect is that the download is pruned too early.
         let _ = about.and_then(|file| file.set_modified(SystemTime::now()));
     }
 

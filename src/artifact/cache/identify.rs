@@ -11,7 +11,7 @@ use crate::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use base::events::{Reporter, Unit};
 use base::{Error, Result};
 
-/// Size in bytes from which reading a file is shown as a stage.
+/// The minimum size in bytes of a file whose reading is shown as a stage.
 const WORTH_A_STAGE: u64 = 64 << 20;
 
 /// The kind of an artifact.
@@ -34,7 +34,7 @@ impl ArtifactKind {
 }
 
 impl Cache {
-    /// Returns name, version and digest of a source, and checks its digest against `expected`.
+    /// Returns the name, version and digest of a source, and checks its digest against `expected`.
     ///
     /// A tarball with an unchanged stamp is not read again. `what` names the artifact in the title of the
     /// stage ("release 'bosh'").
@@ -112,14 +112,14 @@ impl Cache {
     }
 }
 
-/// Returns the hash functions for a tarball: SHA-256 and the strongest of `expected`.
+/// Returns the algorithms for a tarball: SHA-256 and the strongest of `expected`.
 fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
     algorithms
 }
 
-/// Returns true if the file is large and a digest by one of `algorithms` is missing in the cache.
+/// Returns true if the file is large and the cache lacks its digest with one of `algorithms`.
 fn is_long(stamp: &Stamp, known: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
     let unread = |known: &DigestEntry| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
     stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)

@@ -23,11 +23,11 @@ const SCRATCH: &str = "tmp";
 pub struct CacheEntry {
     /// Name of its directory in the cache: `downloads`, `partial`, or that of another module.
     pub kind: String,
-    /// Its file name.
+    /// The name of the file or directory.
     pub name: String,
     /// Size in bytes of all its files.
     pub size: u64,
-    /// Time of its last use (RFC 3339). If no use is recorded, time of its last change.
+    /// Time of its last use (RFC 3339). If no use is recorded, its modification time.
     pub used: String,
     /// URL without credentials. Only downloads have it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,8 @@ pub struct Pruned {
     pub kept: usize,
 }
 
-/// Lists the entries of the cache `root`, sorted by kind and name. Empty if there is no cache.
+/// Lists the entries of the cache `root`, sorted by kind and name. Returns an empty list if there is no
+/// cache.
 pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
     let mut entries = Vec::new();
     for part in children(root)? {
@@ -71,7 +72,7 @@ pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
 }
 
 /// Removes entries that were not used for `unused`, and stored digests of files that have changed or are
-/// gone. An error if another run uses the cache.
+/// gone. Fails if another run uses the cache.
 pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     if !root.is_dir() {
@@ -97,7 +98,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         let current = digests::read_entry(&path)
             .is_some_and(|known| Stamp::of(&known.stamp.path).is_ok_and(|now| now == known.stamp));
         if !current || unused.is_zero() {
-            // A digest that cannot be removed takes some hundred bytes.
+            // A stored digest that cannot be removed takes only some hundred bytes.
             let _ = fs::remove_file(&path);
         }
     }
@@ -124,7 +125,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
     })
 }
 
-/// Lists a directory. Empty if it does not exist.
+/// Lists a directory. Returns an empty list if it does not exist.
 fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),

@@ -2,8 +2,8 @@
 //!
 //! Layout of the cache directory, in which other modules have directories of their own:
 //!
-//! - `downloads/<SHA-256>.tgz`, and beside it a `.json` with its URL and digests. The time of change of the
-//!   `.json` is the time of the last use.
+//! - `downloads/<SHA-256>.tgz`, and beside it a `.json` with its URL and digests. The modification time of
+//!   the `.json` is the time of the last use.
 //! - `partial/<key>`: unfinished downloads, each locked by the process that works on it.
 //! - `digests/<key>.json`: the digest of a file, valid while its [`Stamp`](super::Stamp) is the same.
 //! - `lock`: held shared by every run that uses the cache, and exclusively by a run that prunes it.
@@ -76,7 +76,7 @@ fn open_lock(root: &Path) -> Result<Locked> {
         .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))
 }
 
-/// Takes the exclusive lock of the cache. An error if another run uses the cache.
+/// Takes the exclusive lock of the cache. Fails if another run uses the cache.
 fn lock_exclusively(root: &Path) -> Result<Locked> {
     let lock = open_lock(root)?;
     match lock.try_lock() {

@@ -25,7 +25,7 @@ fn age(path: &Path, seconds: u64) {
     File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Overwrites a file with other content of the same length, and restores its time of change.
+/// Overwrites a file with other content of the same length, and restores its modification time.
 fn forge(path: &Path) -> Vec<u8> {
     let time = fs::metadata(path).unwrap().modified().unwrap();
     let garbage = vec![b'!'; usize::try_from(fs::metadata(path).unwrap().len()).unwrap()];
@@ -50,10 +50,10 @@ fn reads_an_unchanged_file_once() {
     let garbage = forge(&path);
     assert_eq!(identify(&cache, &path, Some(&sha1(&content))).unwrap(), first);
     assert_eq!(identify(&cache, &path, None).unwrap(), first);
-    // The file is read for a hash function that the cache lacks.
+    // The file is read for an algorithm that the cache lacks.
     let error = identify(&cache, &path, Some(&sha512(&content))).unwrap_err();
     assert!(error.to_string().contains(&sha512(&garbage)), "{error}");
-    // The file is read after a change of its time.
+    // The file is read after its modification time has changed.
     age(&path, 5);
     assert!(identify(&cache, &path, None).is_err());
 }

@@ -23,7 +23,7 @@ use crate::limits::{CONNECT, STALL};
 use base::encoding::basic_authorization;
 use net::http_client::{self, SLICE, must_wait};
 
-/// Longest accepted answer of a proxy to CONNECT, in bytes.
+/// The maximum size of a proxy's answer to CONNECT, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 
 /// A connection of any kind.
@@ -86,8 +86,8 @@ impl Dialer {
         }))
     }
 
-    /// Opens a connection to `host`, whose timeouts are [`SLICE`]. Each hop on the way has `limit`. An error
-    /// of kind `PermissionDenied` is permanent.
+    /// Opens a connection to `host` with timeouts of [`SLICE`]. Each hop on the way may take `limit`, and
+    /// with a jumpbox `limits::CONNECT`. An error of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
         let stopped = || (self.0.interrupted)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
@@ -130,7 +130,7 @@ impl Dialer {
     }
 }
 
-/// A connection whose reads and writes end at a limit, or at a signal. Its timeouts must be [`SLICE`].
+/// A connection whose reads and writes end at a timeout, or at a signal. Its own timeouts must be [`SLICE`].
 struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
     limit: Duration,
@@ -139,7 +139,7 @@ struct TimeLimited<'a, S: ?Sized> {
 }
 
 impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
-    /// The limit begins now.
+    /// Wraps a connection. The timeout begins now.
     fn new(stream: &'a mut S, limit: Duration, interrupted: &'a Interrupted) -> Self {
         TimeLimited { stream, limit, end: Instant::now() + limit, interrupted }
     }
@@ -178,7 +178,7 @@ impl<S: Stream + ?Sized> Write for TimeLimited<'_, S> {
     }
 }
 
-/// Adds the name of the hop that failed. The kind stays.
+/// Adds the name of the hop that failed. Keeps the kind.
 fn about(error: io::Error, hop: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{hop}: {error}"))
 }
@@ -273,7 +273,7 @@ pub(super) struct BufferedConnection {
     /// The change to the head of the request if it goes to an HTTP proxy.
     prefix: Option<ProxyRequestWriter>,
     interrupted: Interrupted,
-    /// When `interrupted` was asked last.
+    /// The time of the last call of `interrupted`.
     asked: Instant,
 }
 
@@ -303,7 +303,7 @@ impl ProxyRequestWriter {
 
 impl fmt::Debug for BufferedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        f.write_str("BufferedConnection")
     }
 }
 
@@ -341,7 +341,7 @@ impl Transport for BufferedConnection {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // A server that sends a little now and then never makes `TimeLimited` wait for a whole slice.
+        // If data keeps arriving, `TimeLimited` never waits for a whole slice and never checks for signals.
         if self.asked.elapsed() >= SLICE {
             self.asked = Instant::now();
             if (self.interrupted)().is_err() {

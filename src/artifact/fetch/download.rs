@@ -28,14 +28,15 @@ use base::{Error, Result};
 use net::http_client::DummyResolver;
 use net::tls_roots;
 
-/// Pauses between attempts. They start again from the first when an attempt receives more than all before.
+/// Pauses between attempts. They restart from the first one after an attempt that received more than all
+/// before.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
-/// Largest number of attempts, for a server that breaks every transfer.
+/// The maximum number of attempts, for a server that breaks every transfer.
 const ATTEMPTS: usize = 100;
-/// Longest pause that a server can request with `Retry-After`.
+/// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Largest number of redirects that one request follows.
+/// The maximum number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 10;
 /// Hint for a download that failed although it was retried.
 const RUN_AGAIN: &str = "check the network and the proxy variables, then run the same command again: the \
@@ -43,8 +44,8 @@ const RUN_AGAIN: &str = "check the network and the proxy variables, then run the
 
 /// A failed attempt.
 enum AttemptFailure {
-    /// A retry may help: no connection, a broken one, an overloaded server. With the pause that the server
-    /// requests.
+    /// A retry may help: no connection, a broken one, an overloaded server. Contains the pause that the
+    /// server requests.
     Temporary(Error, Option<Duration>),
     /// A retry cannot help.
     Final(Error),
@@ -52,7 +53,7 @@ enum AttemptFailure {
 
 /// An attempt that completed the body.
 struct CompletedBody {
-    /// Digest of the body. `None` if it was resumed, so that this attempt did not read all of it.
+    /// Digest of the body. `None` if it was resumed, so this attempt did not read all of it.
     digest: Option<Digest>,
 }
 
@@ -94,7 +95,7 @@ pub(super) struct Download<'a> {
 impl Download<'_> {
     /// Downloads into `file`, whose path is `body` and which may already contain the beginning.
     ///
-    /// Returns the checked digest by SHA-256 and by the strongest function of the expected digest. Removes a
+    /// Returns the checked digest: SHA-256, and the strongest algorithm of the expected digest. Removes a
     /// file with a wrong digest, and leaves an incomplete one for the next run.
     pub(super) fn run(&self, file: &File, body: &Path) -> Result<Digest> {
         let result = self.fetch(file, body);
@@ -132,7 +133,7 @@ impl Download<'_> {
                     let name = format!("'{}'", self.url);
                     match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
                         Ok(()) => return Ok(digest),
-                        // The beginning may be that of another version of the file.
+                        // The existing beginning may be from another version of the file.
                         Err(_) if resumed && !restarted => {
                             restarted = true;
                             file.set_len(0).map_err(reading)?;
@@ -306,7 +307,7 @@ impl Download<'_> {
             }
         }
         request.call().map_err(|error| {
-            // Proxies that refuse and unusable keys are reported as PermissionDenied.
+            // Refusing proxies and unusable keys are reported as `PermissionDenied`.
             let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             let temporary = match &error {
                 ureq::Error::Io(error) => !is_refusal(error),
@@ -359,7 +360,8 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     Some((start.trim().parse().ok()?, total.trim().parse().ok()))
 }
 
-/// Returns the path of the entity tag of an incomplete body. The rest fits if the server still has that tag.
+/// Returns the path of the entity tag of an incomplete body. If the server still has that tag, the rest is of
+/// the same version.
 fn tag_path(body: &Path) -> PathBuf {
     body.with_extension("etag")
 }

@@ -2,12 +2,12 @@
 //!
 //! - `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case, are read as in Go's `httpproxy`:
 //!   a request to this machine itself never uses these proxies.
-//! - `BOSH_ALL_PROXY` is for all connections, also those to the HTTP proxies. It is
+//! - `BOSH_ALL_PROXY` is for all connections, including those to the HTTP proxies. It is
 //!   `socks5://[USER:PASSWORD@]HOST:PORT`, or `ssh+socks5://[USER@]HOST:PORT?private-key=PATH` for a jumpbox
 //!   (docs-bosh `cli-env-vars.md`, `cli-tunnel.md`).
 //!
-//! An entry of `NO_PROXY` is a host (also for the hosts below it), `.domain` (only for the hosts below it),
-//! an address, a network such as `10.0.0.0/8`, or `*`. Each may end in `:PORT`.
+//! An entry of `NO_PROXY` is a host (including the hosts below it), `.domain` (only the hosts below it), an
+//! address, a network such as `10.0.0.0/8`, or `*`. Each may end in `:PORT`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use url::Url;
 use base::encoding::percent_decode;
 use base::{Error, Result};
 
-/// User and password of a proxy.
+/// The user and password of a proxy.
 pub(super) type ProxyCredentials = (String, String);
 
 /// A proxy's address. Displays without credentials.

@@ -9,7 +9,7 @@ use super::proxy::Proxies;
 use crate::limits::CONNECT;
 use base::{Error, Result};
 
-/// Timeout of reads and writes, in effect none: ssh has timeouts of its own.
+/// The timeout of reads and writes. It is so long that only ssh's own timeouts matter.
 const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Connects to `host` through the proxy `url`, and copies in both directions until the connection ends. `url`

@@ -322,7 +322,7 @@ fn https_goes_through_a_connect_tunnel() {
         true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
         false => Ok(()),
     };
-    // The server's certificate is not trusted. It must be refused through a proxy, too.
+    // The server's certificate is not trusted. It must also be refused through a proxy.
     let error = world.obtain_unless(&url, None, stop).unwrap_err();
     assert_eq!(proxy.targets()[0], format!("CONNECT releases.test:{}", server.port()));
     assert!(

@@ -16,7 +16,7 @@ use base::files::input;
 use net::http_client::{self, SLICE};
 use net::ssh::{self, SshKey, SshServer, SshSession};
 
-/// The largest private key that is read, in bytes.
+/// The maximum size of a private key in bytes.
 const KEY_LIMIT: u64 = 1 << 20;
 
 /// An SSH session with a jumpbox.
@@ -28,7 +28,7 @@ pub(super) struct Tunnel {
 impl Tunnel {
     /// Logs in to the jumpbox.
     pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &Interrupted) -> io::Result<Self> {
-        // Permanent, whatever the reason.
+        // This kind of error is permanent, whatever the reason.
         let unusable = |why: String| {
             let path = private_key.display();
             let text = format!("the private key '{path}' cannot be used: {why}");
@@ -63,7 +63,7 @@ impl Tunnel {
         match session {
             Ok(session) => Ok(Tunnel { runtime, session }),
             Err(error) => {
-                // Otherwise the drop waits for the system's resolver.
+                // Dropping the runtime would wait for the system's resolver.
                 runtime.shutdown_background();
                 Err(error)
             }
@@ -106,7 +106,7 @@ impl Tunnel {
     }
 }
 
-/// Waits for [`CONNECT`], after which there is no outcome. A signal ends the wait with an error.
+/// Waits for an outcome, and returns `None` after [`CONNECT`]. A signal ends the wait with an error.
 async fn limited<F: Future>(interrupted: &Interrupted, waited_for: F) -> io::Result<Option<F::Output>> {
     let signal = async {
         while interrupted().is_ok() {

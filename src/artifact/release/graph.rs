@@ -7,8 +7,8 @@ use base::{Error, Result};
 
 /// Returns the packages named `roots` and their dependencies in levels, each sorted by name.
 ///
-/// A package's level is one above its highest dependency. Of packages with the same name the first is used.
-/// An unknown name and a dependency cycle are errors.
+/// A package's level is one above its highest dependency. If several packages have the same name, the first
+/// one is used. An unknown name and a dependency cycle are errors.
 pub(super) fn levels<'p>(
     roots: &[&str],
     packages: impl IntoIterator<Item = &'p Package>,

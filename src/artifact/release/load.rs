@@ -18,7 +18,7 @@ use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
 
-/// Returns name and version of the tarball `source`. Reads it only up to its manifest.
+/// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let what = source.describe("release");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
@@ -64,7 +64,7 @@ fn no_manifest(what: &str) -> Error {
 struct Loader<'a> {
     dir: &'a Path,
     jobs_dir: PathBuf,
-    /// Digests of the files in `dir` by SHA-1 and SHA-256, computed while they were written.
+    /// SHA-1 and SHA-256 digests of the files in `dir`, computed while they were written.
     files: BTreeMap<PathBuf, Digest>,
     what: &'a str,
 }
@@ -237,7 +237,8 @@ impl Loader<'_> {
         Ok(job)
     }
 
-    /// Checks the digest of a tarball in the release against `sha1` of `release.MF`, which is returned.
+    /// Checks the digest of a tarball in the release against `sha1` of `release.MF`. Returns the expected
+    /// digest.
     fn verify(&self, path: &Path, sha1: Option<&str>, owner: &str) -> Result<Digest> {
         let owner = format!("{owner} of {}", self.what);
         let Some(actual) = self.files.get(path) else {

@@ -20,9 +20,9 @@ pub use load::open;
 /// A verified release with unpacked jobs.
 #[derive(Debug, Clone)]
 pub struct Release {
-    /// Its name.
+    /// The name in `release.MF`, checked to be usable in paths.
     pub name: String,
-    /// Its version, unchanged from `release.MF`; `0+dev.…` for a directory in source form.
+    /// The version, unchanged from `release.MF`; `0+dev.…` for a directory in source form.
     pub version: String,
     /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
@@ -34,10 +34,10 @@ pub struct Release {
     pub packages: Vec<Package>,
     /// Compiled packages, each for one stemcell.
     pub compiled_packages: Vec<Package>,
-    /// Its license, if the release has one.
+    /// The license, if the release has one.
     pub license: Option<License>,
-    /// Digest of the tarball by SHA-256 and by the strongest function of the expected digest, or SHA-256 of
-    /// the content of a directory in source form.
+    /// Digest of the tarball: SHA-256, and the strongest algorithm of the expected digest. For a directory in
+    /// source form, SHA-256 of its content.
     pub digest: Digest,
     /// Stamp of the tarball. `None` for a directory.
     pub stamp: Option<Stamp>,
@@ -46,7 +46,7 @@ pub struct Release {
 /// A job of a release.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name.
+    /// The name in `release.MF`, checked to be usable in paths.
     pub name: String,
     /// Its version, usually the fingerprint.
     pub version: String,
@@ -58,7 +58,7 @@ pub struct Job {
     pub archive: PathBuf,
     /// Directory of the unpacked tarball, with `job.MF`, `monit` and `templates/`.
     pub dir: PathBuf,
-    /// The monit file, if the job has one. It is a template, too.
+    /// The monit file, if the job has one. It is also a template.
     pub monit: Option<PathBuf>,
     /// Its templates in the order of `job.MF`.
     pub templates: Vec<Template>,
@@ -75,7 +75,7 @@ pub struct Job {
 /// A template of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Its path below the job's `templates/`. Relative, without `..`, and of an existing file.
+    /// The path of an existing file below the job's `templates/`. Relative, without `..`.
     pub source: String,
     /// Path of the rendered file below the job's directory, such as `bin/ctl`. Relative, without `..`.
     pub target: String,
@@ -88,14 +88,14 @@ pub struct Property {
     pub name: String,
     /// Its description; may be empty.
     pub description: String,
-    /// Its default. `None` if it has none or if it is null, which is the same for templates.
+    /// The default value. `None` also stands for null, which is the same for templates.
     pub default: Option<Value>,
 }
 
 /// A package, source or compiled.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// Its name.
+    /// The name in `release.MF`, checked to be usable in paths.
     pub name: String,
     /// Its version, usually the fingerprint.
     pub version: String,
@@ -131,7 +131,7 @@ impl Job {
 }
 
 impl Release {
-    /// Returns its identity, for comparison with that of other runs.
+    /// Returns its identity, for comparison with the identities that other runs recorded.
     pub fn identity(&self) -> Identity {
         Identity {
             name: self.name.clone(),
@@ -141,7 +141,7 @@ impl Release {
         }
     }
 
-    /// Returns the job `name`. The error of an unknown name suggests a job or lists all of them.
+    /// Returns the job `name`. The error for an unknown name suggests a job or lists all of them.
     pub fn job(&self, name: &str) -> Result<&Job> {
         self.jobs.iter().find(|job| job.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -168,7 +168,7 @@ impl Release {
 
     /// Returns the packages that `jobs` need, including dependencies, in levels sorted by name.
     ///
-    /// A package depends only on packages of earlier levels, so that those of one level can be compiled in
+    /// A package depends only on packages of earlier levels, so the packages of one level can be compiled in
     /// parallel. Compiled packages are included, with the dependencies that they declare.
     pub fn package_levels(&self, jobs: &[&str]) -> Result<Vec<Vec<&Package>>> {
         let mut roots = Vec::new();

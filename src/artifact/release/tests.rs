@@ -31,7 +31,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Returns message, causes and hints of the failure. Checks that only the tarball is left.
+    /// Returns the message, causes and hints of the failure. Checks that only the tarball is left.
     fn failure(self) -> String {
         let error = self.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");

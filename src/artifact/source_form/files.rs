@@ -30,8 +30,8 @@ pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
         })
 }
 
-/// Lists the files and links below `root` with relative paths. Empty if there is no such directory. A link to
-/// a directory is listed as a link.
+/// Lists the files and links below `root` with relative paths. Returns an empty set if there is no such
+/// directory. A link to a directory is listed as a link.
 pub(crate) fn list(root: &Path) -> Result<FileSet> {
     let mut files = FileSet::new();
     if !root.exists() {
@@ -58,9 +58,9 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
 
 /// Returns the SHA-256, in hex, of a set of files and further `facts`.
 ///
-/// Hashed are, for each file in the order of names: its name, its type (file, executable, link or directory),
-/// and the SHA-256 of its content or the link's target. The facts follow in the order given. The length
-/// precedes each part, so that different sets never give the same bytes.
+/// For each file in the order of names, this hashes its name, its type (file, executable, link or directory),
+/// and the SHA-256 of its content or the link's target. The facts follow in the order given. Each part is
+/// preceded by its length, so that different sets never give the same bytes.
 pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
     let mut part = |bytes: &[u8]| {
@@ -103,7 +103,7 @@ fn sha256(digest: &Digest) -> String {
     digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned()
 }
 
-/// Packs a set of files into `archive`. Returns the digest of the archive by SHA-1 and SHA-256.
+/// Packs a set of files into `archive`. Returns the SHA-1 and SHA-256 digests of the archive.
 pub(crate) fn pack(files: &FileSet, archive: &Path) -> Result<Digest> {
     let mut packer = Packer::create(archive)?;
     for (name, input) in files {

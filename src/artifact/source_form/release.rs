@@ -30,11 +30,11 @@ use base::{Error, Result};
 pub(crate) struct BuiltRelease {
     /// SHA-256 of the content.
     pub(crate) digest: Digest,
-    /// Digests of its tarballs by SHA-1 and SHA-256, by relative path.
+    /// SHA-1 and SHA-256 digests of its tarballs, by relative path.
     pub(crate) files: BTreeMap<PathBuf, Digest>,
 }
 
-/// Returns name, version and digest of the content, without packing.
+/// Returns the name, version and digest of the content, without packing.
 pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
     let tree = SourceTree::read(dir, what)?;
     Ok(Identity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
@@ -160,8 +160,8 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
     }
 }
 
-/// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Empty if there is no such
-/// directory.
+/// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Returns an empty list if there is
+/// no such directory.
 fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
     let reading = |error| Error::io(format!("reading the directory '{}'", dir.display()), error);
     let mut paths = Vec::new();

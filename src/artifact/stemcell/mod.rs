@@ -1,7 +1,8 @@
 //! Stemcells: `stemcell.MF` and `image`, in a tarball or in source form.
 //!
 //! `create_stemcell` gets the path of the image and the cloud properties. The API version decides the
-//! contract with CPI and agent. Format: docs-bosh `stemcell.md`, `cpi-api-v1-method/create-stemcell.md`.
+//! contract with the CPI and the agent. Format: docs-bosh `stemcell.md`,
+//! `cpi-api-v1-method/create-stemcell.md`.
 
 pub(crate) mod source_form;
 
@@ -25,9 +26,9 @@ const A_STEMCELL: &str = "give a stemcell tarball, which has stemcell.MF and ima
 /// A verified and unpacked stemcell.
 #[derive(Debug, Clone)]
 pub struct Stemcell {
-    /// Its name, such as `bosh-openstack-kvm-ubuntu-jammy-go_agent`.
+    /// The name in `stemcell.MF`, such as `bosh-openstack-kvm-ubuntu-jammy-go_agent`.
     pub name: String,
-    /// Its version, unchanged from `stemcell.MF`.
+    /// The version, unchanged from `stemcell.MF`.
     pub version: String,
     /// Its operating system; empty if `stemcell.MF` has none. Compiled packages are for one operating system
     /// and version.
@@ -43,15 +44,15 @@ pub struct Stemcell {
     pub stemcell_formats: Vec<String>,
     /// Path of the image file.
     pub image: PathBuf,
-    /// Digest of the tarball by SHA-256 and by the strongest function of the expected digest, or SHA-256 of
-    /// the content of a directory in source form.
+    /// Digest of the tarball: SHA-256, and the strongest algorithm of the expected digest. For a directory in
+    /// source form, SHA-256 of its content.
     pub digest: Digest,
     /// Stamp of the tarball. `None` for a directory.
     pub stamp: Option<Stamp>,
 }
 
 impl Stemcell {
-    /// Returns its identity, for comparison with that of other runs.
+    /// Returns its identity, for comparison with the identities that other runs recorded.
     pub fn identity(&self) -> Identity {
         Identity {
             name: self.name.clone(),
@@ -67,7 +68,7 @@ impl Stemcell {
     }
 }
 
-/// Returns name and version of the tarball `source`. Reads it only up to its manifest.
+/// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let manifest = read_tarball_manifest(source)?;
     Ok((manifest.name, manifest.version))

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::source_form::files::{FileSet, fingerprint};
 use base::{Error, Result};
 
-/// Returns name, version and the digest of manifest and image.
+/// Returns the name and version, and the digest of the manifest and the image.
 pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
     let digest = content(dir, what)?;
