@@ -1,7 +1,7 @@
-//! Connections for HTTP clients whose waits end at a limit, and within [`SLICE`] of a signal.
+//! Connections for HTTP clients. Every wait ends at its timeout, and within [`SLICE`] of a signal.
 //!
-//! The connections of ureq itself block in system calls that a signal does not end. Those of this module
-//! resolve and connect on a thread of their own, and read and write in slices.
+//! The connections of ureq itself block in system calls that a signal does not end. The connections of this
+//! module resolve and connect on a separate thread, and read and write in slices.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -28,7 +28,8 @@ pub const SLICE: Duration = Duration::from_millis(100);
 /// Returns true when the run was interrupted and must not wait any longer.
 pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Creates an HTTP client that connects directly, without proxies. `config` says the limits of its requests.
+/// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
+/// requests.
 pub fn client(config: Config, stopped: IsInterrupted) -> ureq::Agent {
     ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), DummyResolver)
 }
@@ -38,14 +39,14 @@ pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, stopped: IsInterr
     ureq::Agent::with_parts(config, Dialer { stopped }.chain(TlsConnector(tls)), DummyResolver)
 }
 
-/// The host name of a URL has no address. Comes inside an [`io::Error`].
+/// The error for a host name without an address, wrapped in an [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnresolvedHost(io::Error);
 
-/// Resolves `host` and connects to one of its addresses, within `limit` in all.
+/// Resolves `host` and connects to one of its addresses, within `limit` in total.
 ///
-/// The thread that does so may outlive the call by the rest of the limit, or by the patience of the system's
+/// The thread that does so may outlive the call by the rest of the limit, or by the timeout of the system's
 /// resolver.
 pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
     let begun = Instant::now();
@@ -83,7 +84,7 @@ fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result
     for address in addresses {
         let share = limit.saturating_sub(begun.elapsed()) / waiting;
         waiting -= 1;
-        // A zero would mean no limit at all.
+        // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
@@ -95,7 +96,7 @@ fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result
     Err(failed)
 }
 
-/// The error of a wait that a signal ended. The caller reports the signal in its place.
+/// Returns the error of a wait that a signal ended. The caller reports the signal instead.
 pub fn interrupted_error() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "interrupted")
 }
@@ -144,7 +145,7 @@ impl fmt::Debug for BufferedConnection {
     }
 }
 
-/// A limit of a wait, and the reason that ureq reports when it is reached.
+/// The end of a wait, and the reason that ureq reports when it is reached.
 struct Limit {
     end: Option<Instant>,
     reason: Timeout,
@@ -165,11 +166,11 @@ impl Limit {
     }
 }
 
-/// Returns true if a slice ended, or a signal handler ran, before there were bytes to move.
+/// Returns true if a slice ended, or a signal handler ran, before any bytes were transferred.
 pub fn must_wait(error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => true,
-        // On Unix the connection itself has failed.
+        // On Unix, this means that the connection itself has failed.
         io::ErrorKind::TimedOut => cfg!(windows),
         _ => false,
     }
@@ -222,7 +223,7 @@ impl Transport for BufferedConnection {
     }
 
     fn is_open(&mut self) -> bool {
-        // An idle connection has nothing to read: neither an end nor bytes of an answer given up on.
+        // An idle connection must have nothing to read: neither its end nor bytes of an abandoned answer.
         let look = |stream: &TcpStream| {
             stream.set_nonblocking(true)?;
             let seen = stream.peek(&mut [0]);

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 pub struct AuthorizationDigest(#[serde(with = "base64_text")] [u8; 32]);
 
 impl AuthorizationDigest {
-    /// Creates a login from the value of the header, as [`base::encoding::basic_authorization`] returns it.
+    /// Computes the digest of the value of the header, as [`base::encoding::basic_authorization`] returns it.
     pub fn new(authorization: &str) -> Self {
         AuthorizationDigest(Sha256::digest(authorization).into())
     }
@@ -47,7 +47,7 @@ mod base64_text {
     }
 }
 
-/// Time to read the rest of a request after its answer.
+/// The timeout of reading the rest of a request after its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves HTTP/1 on a stream until it ends. `timeout_headers` is the timeout for the headers of a request and

@@ -16,8 +16,8 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport, TransportAdapter,
 };
 
-/// Returns TLS settings of a client that trusts these roots. If a server presents exactly one of the `known`
-/// certificates, it does not matter that the certificate has expired.
+/// Returns TLS settings of a client that trusts these roots. A server that presents exactly one of the
+/// `known` certificates is accepted even if the certificate has expired.
 pub fn tls_config(
     roots: impl IntoIterator<Item = CertificateDer<'static>>,
     known: Vec<CertificateDer<'static>>,
@@ -34,7 +34,7 @@ pub fn tls_config(
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// Verifies as usual. A known certificate that has expired is verified as at the end of its validity.
+/// Verifies as usual. A known certificate that has expired is verified as of the end of its validity.
 #[derive(Debug)]
 struct Verifier {
     usual: Arc<WebPkiServerVerifier>,

@@ -26,7 +26,7 @@ pub enum SshError {
     Handshake {
         /// Host and port.
         address: String,
-        /// The cause.
+        /// The error of the handshake or the login.
         problem: String,
     },
     /// The server has another host key than before. It is another machine, or the connection is intercepted.
@@ -44,7 +44,7 @@ pub enum SshError {
     Refused {
         /// Host and port.
         address: String,
-        /// The user.
+        /// The user that tried to log in.
         user: String,
         /// The credentials: "the private key", "the password".
         credentials: &'static str,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use russh::keys::{Error as RusshError, PrivateKey, decode_secret_key};
 
-/// Largest accepted private key in bytes.
+/// The maximum size of a private key in bytes.
 const LIMIT: usize = 64 * 1024;
 
 /// A parsed private key. Its `Debug` form does not contain the key.
@@ -18,7 +18,7 @@ impl std::fmt::Debug for SshKey {
     }
 }
 
-/// The reason that a text is not a usable key. Does not quote the text.
+/// The reason why a text is not a usable key. Does not quote the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The key has a passphrase, but none was given.
@@ -30,7 +30,7 @@ pub enum KeyError {
     /// The key is encrypted with an unsupported cipher.
     #[error("it is encrypted with {0}, which is not supported")]
     Cipher(String),
-    /// The text is not a private key, or damaged.
+    /// The text is not a private key, or is damaged.
     #[error("it is not a private key in OpenSSH or PEM format: {0}")]
     Unreadable(String),
 }

@@ -16,10 +16,11 @@ use super::error::SshError;
 use super::key::SshKey;
 use base::secret::Secret;
 
-/// Limit of each of DNS, TCP, handshake and login. A VM that boots is slow, and is tried again.
+/// The timeout of each step: DNS, TCP, handshake and login. A booting VM is slow, and the connection is
+/// retried.
 pub const STEP: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// Largest number of rounds of keyboard-interactive questions in one login.
+/// The maximum number of rounds of keyboard-interactive questions in one login.
 const QUESTIONS: u32 = 8;
 
 /// A connection to a forwarded port.
@@ -179,7 +180,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     Ok(SshSession { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
 }
 
-/// Returns true for equal algorithms. RSA is equal to itself with any hash function.
+/// Returns true for equal algorithms. For RSA, the hash algorithm does not matter.
 fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bool {
     one == other || (one.clone().is_rsa() && other.clone().is_rsa())
 }
@@ -246,11 +247,11 @@ async fn log_in(
     Err(SshError::Refused { address: address.to_owned(), user: server.user.clone(), credentials })
 }
 
-/// Returns the hash functions with which to try an RSA key, and one `None` for other keys.
+/// Returns the hash algorithms with which to try an RSA key, and a single `None` for other keys.
 ///
-/// If the server announces its functions, the best one is tried. After SHA-512 also SHA-256 is tried, because
-/// a server may accept less than it announces. Servers older than RFC 8332 announce nothing, and get SHA-256
-/// and SHA-1.
+/// If the server announces its algorithms, the best one is tried. After SHA-512, SHA-256 is also tried,
+/// because a server may accept fewer than it announces. Servers older than RFC 8332 announce nothing, so
+/// SHA-256 and SHA-1 are tried.
 async fn hashes(handle: &Handle<SessionCallbacks>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
     if !rsa {
         return Ok(vec![None]);
