@@ -13,8 +13,8 @@ use super::version::{HEADER, Microversion, NEWEST};
 use super::wire::{self, Answer};
 use base::encoding::basic_authorization;
 
-/// The time to retry while another request locks the node. Ironic itself waits about two seconds before it
-/// refuses.
+/// The time for which to retry while another request locks the node. Ironic itself waits about two seconds
+/// before it refuses.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 /// The pause before a retry.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is no Ironic.
+    /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
     pub fn connect(access: Access) -> Result<Self, IronicError> {
         let http = wire::agent(&access);
         let (base, token) = match &access.auth {
@@ -40,7 +40,7 @@ impl Client {
                 let token = keystone::token(&http, keystone, access.endpoint.as_deref())?;
                 (token.endpoint, Some(token.text))
             }
-            // `Settings::access` requires an endpoint if there is no Keystone.
+            // `AccessSettings::access` requires an endpoint if there is no Keystone.
             Auth::None | Auth::Basic { .. } => (access.endpoint.clone().unwrap_or_default(), None),
         };
         let token = Mutex::new(token);
@@ -59,14 +59,14 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets the time to retry while a node is locked. Default: 60 s.
+    /// Sets the time for which to retry while a node is locked. Default: 60 s.
     #[must_use]
     pub fn lock_patience(mut self, timeout: Duration) -> Self {
         self.lock_patience = timeout;
         self
     }
 
-    /// Sets the time to retry while the server fails or cannot be reached. Default: no retries.
+    /// Sets the time for which to retry while the server fails or cannot be reached. Default: no retries.
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
@@ -182,7 +182,7 @@ impl Client {
             }
         };
         let mut headers = Vec::new();
-        // The request that finds out the versions names none.
+        // The request for the supported versions does not name one itself.
         if path != "/v1/" {
             headers.push((HEADER, version.as_str()));
         }

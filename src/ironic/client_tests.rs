@@ -10,8 +10,8 @@ use crate::{AccessSettings, Collection, Filter, Object, Patch};
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
 
-/// A server that answers the request for its versions itself and all others through `more`. The second
-/// argument of `more` counts its calls from 0.
+/// Starts a server that answers the request for its versions itself, and passes all others to `more`. The
+/// second argument of `more` counts its calls from 0.
 fn server(more: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Server {
     Server::start(move |request, number| match request.path() {
         "/v1/" => answer("200 OK", &VERSIONS, b"{}"),

@@ -13,7 +13,7 @@ pub enum IronicError {
     Unreachable {
         /// Scheme, host and port.
         address: String,
-        /// The cause.
+        /// The error of the connection.
         problem: String,
     },
     /// The server's TLS certificate is not trusted.
@@ -267,7 +267,7 @@ pub(super) fn reason(status: u16, body: &[u8]) -> String {
         .unwrap_or_else(|| format!("no reason given, HTTP status {status}"))
 }
 
-/// Longer reasons are cut off, in characters. They are pages of a proxy, or stack traces.
+/// The maximum length of a reason in characters. Longer ones are pages of a proxy, or stack traces.
 const LONGEST_REASON: usize = 2000;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::error::IronicError;
 use super::resource::{Collection, Object, one};
 use super::version::Microversion;
 
-/// The pause between two looks at a node's state.
+/// The interval between two checks of a node's state.
 const POLL: Duration = Duration::from_millis(500);
 const NAMES: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");
 

@@ -70,9 +70,9 @@ pub struct Filter {
     pub arguments: Vec<(&'static str, String)>,
     /// Return all fields. Cannot be combined with `fields`.
     pub detail: bool,
-    /// Return only these fields. Empty: the server's choice.
+    /// Return only these fields. If empty, the server chooses.
     pub fields: Vec<String>,
-    /// The largest number of objects to return, over all pages.
+    /// The maximum number of objects to return, over all pages.
     pub limit: Option<usize>,
     /// Return only objects after the one with this UUID.
     pub marker: Option<String>,
@@ -95,7 +95,7 @@ impl Filter {
         }
         if !self.fields.is_empty() {
             let mut fields = self.fields.clone();
-            // Needed to ask for the next page, and to sort.
+            // These fields are needed to ask for the next page, and to sort.
             for needed in ["uuid"].into_iter().chain(self.sort.iter().map(|(key, _)| key.as_str())) {
                 if !fields.iter().any(|field| field == needed) {
                     fields.push(needed.to_owned());

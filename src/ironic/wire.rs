@@ -12,12 +12,12 @@ use super::access::Access;
 use super::error::IronicError;
 use net::tls_roots;
 
-/// The largest answer that is accepted, in bytes. A page of 1000 nodes with all fields fits.
+/// The maximum size of an answer in bytes. A page of 1000 nodes with all fields fits.
 const ANSWER_LIMIT: u64 = 64 * 1024 * 1024;
-/// Limit of a connection, with name and TLS, and of sending a request, which is small.
+/// The timeout of connecting, including DNS and TLS, and of sending a request, which is small.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of the headers of an answer, and of its body. Long, because Ironic asks the machine's management
-/// controller (BMC) while the request waits.
+/// The timeout of the headers of an answer, and of its body. It is long, because Ironic asks the machine's
+/// management controller (BMC) while the request waits.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
@@ -35,7 +35,7 @@ pub(super) fn agent(access: &Access) -> ureq::Agent {
         .proxy(None)
         .http_status_as_error(false)
         .max_redirects(0)
-        // A kept connection may be closing: it would be unknown whether a change sent through it was made.
+        // A kept connection may be closing. A change sent through it would have an unknown outcome.
         .max_idle_connections(0)
         .no_delay(true)
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
@@ -73,7 +73,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and returns the response, whatever its status. Errors are those of connection and TLS.
+/// Sends a request and returns the response, whatever its status. Fails if the connection or TLS fails.
 pub(super) fn exchange(
     http: &ureq::Agent,
     method: &Method,
@@ -108,7 +108,7 @@ pub(super) fn exchange(
     Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: bytes })
 }
 
-/// Returns scheme, host and port of a URL, for messages.
+/// Returns the scheme, host and port of a URL, for messages.
 pub(super) fn address(url: &str) -> String {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find(['/', '?']).map_or(url.len(), |at| host + at);
