@@ -22,7 +22,7 @@ use tokio::time::timeout;
 const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
 const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
 
-/// Longer than any timeout of the server, and enough for a busy machine.
+/// The timeout of an exchange, longer than any timeout of the server, and enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Served {

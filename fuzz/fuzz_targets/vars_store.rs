@@ -63,7 +63,7 @@ fn checked(path: &Path) -> Option<Store> {
     Some(store)
 }
 
-/// Returns true if upstream's format keeps all of a tree, as in the target `yaml`.
+/// Returns true if writing and reading keeps all of a tree, as in the target `yaml`.
 fn is_stable(node: &Node) -> bool {
     match &node.data {
         Data::Seq(items) => items.iter().all(is_stable),

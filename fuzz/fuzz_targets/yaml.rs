@@ -20,8 +20,8 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Returns true if upstream's format keeps all of a tree. It does not for a `<<` (read as a merge), distinct
-/// numbers that look alike as keys, and a negative zero (written as an integer).
+/// Returns true if writing and reading keeps all of a tree. It does not for a `<<` (read as a merge),
+/// distinct numbers that look alike as keys, and a negative zero (written as an integer).
 fn is_stable(node: &Node) -> bool {
     match &node.data {
         Data::Seq(items) => items.iter().all(is_stable),
