@@ -1,7 +1,7 @@
 //! The history of runs on this machine: one small record for each run.
 //!
 //! A record is written when a run begins, when it has a plan, and when it ends. Meanwhile the run holds a
-//! lock on its record, so that a record without an end shows whether the run still goes on or was killed.
+//! lock on its record, which shows whether a run without an end still goes on or was killed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
@@ -21,10 +21,10 @@ use base::{Error, Result, encoding};
 
 /// The number of records kept for one state.
 const KEPT: usize = 100;
-/// The largest record that is read, in bytes. Usual records are some KiB.
+/// The maximum size of a record that is read, in bytes. Usual records are some KiB.
 const LIMIT: u64 = 4 << 20;
 const EXTENSION: &str = "json";
-/// The time in a file name, in a form that sorts by time.
+/// The time format of file names. It sorts by time.
 const NAME: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
@@ -33,7 +33,7 @@ const NAME: &[BorrowedFormatItem<'_>] =
 pub struct RecordFile {
     /// The command, such as `create-env`.
     pub command: String,
-    /// The place of its state.
+    /// The path or URL of its state.
     pub state: PathBuf,
     /// The time at which it began, RFC 3339 UTC.
     pub started: String,
@@ -43,10 +43,10 @@ pub struct RecordFile {
     pub version: String,
     /// The path of its log, which may be gone.
     pub log: Option<PathBuf>,
-    /// Its plan; none if the command has no plan or ended before it.
+    /// Its plan; `None` if the command has no plan or ended before it was made.
     #[serde(default)]
     pub plan: Option<RecordedPlan>,
-    /// Its end, if it ended in order.
+    /// Its end; `None` while it runs or if it was killed.
     #[serde(default)]
     pub end: Option<RunEnd>,
 }
@@ -100,7 +100,7 @@ pub enum RunOutcome {
     Failed,
     /// The operator declined.
     Declined,
-    /// A signal ended the run in order.
+    /// The run stopped at a safe place after a signal.
     Interrupted,
     /// The run ended without a record of its end, by SIGKILL or because the machine went down.
     Killed,
@@ -116,12 +116,12 @@ pub struct RecordedRun {
     pub record: RecordFile,
 }
 
-/// The record of the present run.
+/// The record of the current run.
 #[derive(Debug)]
 pub struct RunningRecord {
     path: PathBuf,
     record: RecordFile,
-    /// The locked record; the lock ends with the run.
+    /// The locked record. The end of the process releases the lock.
     held: Locked,
 }
 
@@ -177,7 +177,7 @@ fn write_record(path: &Path, record: &RecordFile) -> Result<Locked> {
         .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
 }
 
-/// Returns the recorded runs, newest first, or only those of one state. Skips files that are no records.
+/// Returns the recorded runs, newest first, or only those of one state. Skips files that are not records.
 pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> {
     let mut runs = Vec::new();
     let state = state.map(canonical_path).transpose()?;
@@ -190,13 +190,13 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> 
     Ok(runs)
 }
 
-/// Returns the canonical path of a state file: links and `..` lead to the same one.
+/// Returns the canonical path of a state file. Paths with links or `..` give the same result.
 fn canonical_path(state: &Path) -> Result<PathBuf> {
     let path = Storage::from(state).resolved()?.place();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),
-        // The directory does not exist, and so no state does.
+        // The directory does not exist, so no state exists.
         _ => path,
     })
 }
@@ -231,7 +231,7 @@ fn read(path: &Path) -> Option<RecordedRun> {
     Some(RecordedRun { result: fate(&record), record })
 }
 
-/// Reads a record, and returns true with it if its run still goes on.
+/// Reads a record. Also returns true if its run still goes on.
 fn record(path: &Path) -> Option<(RecordFile, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Plans and acts: the only crate that sees the CPI, the agent and the state together.
+//! Plans and acts. This is the only crate that sees the CPI, the agent and the state together.
 //!
 //! Uses `artifact`, `base`, `erb`, `manifest`, `net` and `yaml`. Each of its modules uses only those before
 //! it in the layer table of `docs/architecture.md`, which also explains the contracts and the rules of the

@@ -1,4 +1,4 @@
-//! Renders job templates with the crate `erb`, and turns its errors into an [`Error`] with hints.
+//! Renders job templates with the crate `erb`, and turns its errors into errors with hints.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn context_error(error: ContextError) -> Error {
     }
 }
 
-/// Creates the renderer of a mode for a run. A signal ends the start of Ruby and each rendering.
+/// Creates the renderer of a mode for a run. A signal interrupts the start of Ruby and each rendering.
 pub(crate) fn renderer_of(environment: &Environment, mode: Mode) -> Result<ModeRenderer> {
     let signals = Arc::clone(&environment.signals);
     let interrupted = Arc::new(move || signals::number(&signals));
@@ -86,7 +86,7 @@ pub fn failure(error: RenderError, context: &Context) -> Error {
     }
 }
 
-/// Returns the property with the most similar name, or else one with the same last part under another parent.
+/// Returns the property with the most similar name, or one with the same last part under another parent.
 fn nearest_property(context: &Context, name: &str) -> Option<String> {
     let names = context.property_names();
     let known = || names.iter().map(String::as_str);

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::error::AgentError;
 
-/// The largest part of an exception's message in an error, in bytes. The message may contain the output of a
-/// failed script.
+/// The maximum length of an exception's message in an error, in bytes. The message may contain the output of
+/// a failed script.
 const MESSAGE_LIMIT: usize = 64 * 1024;
 
 /// Parses an answer, and returns its value or its exception.
@@ -24,7 +24,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
 }
 
-/// Returns the id of the task if the answer is that of a running task.
+/// Returns the id of the task if the answer says that a task runs.
 pub fn running_task(value: &Value) -> Option<&str> {
     if value.get("state").and_then(Value::as_str) != Some("running") {
         return None;

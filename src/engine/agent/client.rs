@@ -18,28 +18,29 @@ use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
 
-/// The largest answer to a message, in bytes.
+/// The maximum size of an answer to a message, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
-/// The limits of the waits for an agent.
+/// The timeouts of requests to an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentTimeouts {
-    /// Name resolution, TCP and TLS of a connection. A VM that boots is asked again.
+    /// The timeout for name resolution, TCP and TLS. Requests to a booting VM are retried.
     pub connect: Duration,
-    /// A JSON message, from the connection to the last byte of the answer. Agents answer at once, and run
-    /// long actions as tasks.
+    /// The timeout for a JSON message, from the connection to the last byte of the answer. Agents answer at
+    /// once, and run long actions as tasks.
     pub message: Duration,
-    /// The answer after the last byte of an upload. The agent computes the digest of a blob that may be
-    /// large.
+    /// The timeout for the answer after the last byte of an upload. The agent first computes the digest of a
+    /// blob that may be large.
     pub digest: Duration,
-    /// A pause in the transfer of a blob. A slow transfer has no limit.
+    /// The timeout for a pause in the transfer of a blob. A slow transfer has no limit.
     pub stall: Duration,
-    /// A message that cleans up after a signal. Short, because the operator waits for the end of the run.
+    /// The timeout for a message that cleans up after a signal. It is short, because the operator waits for
+    /// the end of the run.
     pub parting: Duration,
-    /// A message that looks for a VM that is not on record. Usually none exists.
+    /// The timeout for a message that looks for a VM that is not on record. Usually none exists.
     pub search: Duration,
 }
 
-/// The limits of every run.
+/// The timeouts of every run.
 pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     connect: Duration::from_secs(5),
     message: Duration::from_secs(60),
@@ -48,12 +49,12 @@ pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     parting: Duration::from_secs(1),
     search: Duration::from_secs(3),
 };
-/// The size from which an upload sends `Expect: 100-continue`, in bytes.
+/// The minimum size of an upload that sends `Expect: 100-continue`, in bytes.
 const EXPECT_FROM: u64 = 256 * 1024;
-/// The version of the protocol, as in requests of directors. From 3 on, `stop` ends after the jobs have
-/// stopped, not after they were told to stop (`agent/action/stop.go`), so that no disk in use is unmounted.
+/// The protocol version, as in the director's requests. From version 3 on, `stop` returns only after the jobs
+/// have stopped (`agent/action/stop.go`), so no disk in use is unmounted.
 const PROTOCOL: u32 = 3;
-/// The number of failed polls in a row after which a task is given up.
+/// The number of consecutive failed polls after which a task is given up.
 const LOST_POLLS: u32 = 10;
 
 /// Returns the signal that interrupted the run, if any.
@@ -63,9 +64,9 @@ type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 #[derive(Clone)]
 pub struct Agent {
     endpoint: AgentEndpoint,
-    /// The ways to the agent: the endpoint, then its previous credentials and CAs.
+    /// One HTTP client per set of credentials: the current ones, then those from before rotations.
     clients: Arc<[AuthenticatedClient]>,
-    /// The index of the way that the agent took last.
+    /// The index of the client whose credentials the agent accepted last.
     current: Arc<AtomicUsize>,
     reply_to: String,
     interrupted: Interrupted,
@@ -73,13 +74,14 @@ pub struct Agent {
     limits: AgentTimeouts,
 }
 
-/// An HTTP client with credentials of the agent.
+/// An HTTP client with one set of the agent's credentials.
 struct AuthenticatedClient {
     http: ureq::Agent,
     authorization: String,
 }
 
-/// Pauses that grow, so that a quick end is noticed quickly and a slow agent is not asked too often.
+/// Growing pauses between requests, so that a quick end is noticed early and a slow agent is not asked too
+/// often.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -87,7 +89,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts at 10 ms and grows by half each time, up to `longest`.
+    /// Creates pauses that start at 10 ms and grow by half each time, up to `longest`.
     pub fn up_to(longest: Duration) -> Self {
         Backoff { next: Duration::from_millis(10), longest }
     }
@@ -116,7 +118,7 @@ impl AuthenticatedClient {
         .build();
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
-            // The agent is reached directly. Proxies of the environment are for downloads.
+            // The agent is reached directly. The proxies in the environment are only for downloads.
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
@@ -141,6 +143,7 @@ impl Agent {
         Self::with_limits(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
     }
 
+    /// Like [`Self::new`], with other timeouts.
     pub(super) fn with_limits(
         endpoint: AgentEndpoint,
         reply_to: &str,
@@ -155,18 +158,18 @@ impl Agent {
         Agent { endpoint, clients, current, reply_to, interrupted, clock, limits }
     }
 
-    /// Returns scheme, host and port of the agent.
+    /// Returns the scheme, host and port of the agent.
     pub fn address(&self) -> &str {
         self.endpoint.address()
     }
 
-    /// Sends a message and returns its value. The value of a long action is its task.
+    /// Sends a message and returns its value. A long action returns its task.
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
         self.send_within(self.limits.message, method, arguments)
     }
 
-    /// As [`Self::send`], with another limit. If the agent refuses the credentials, or presents a certificate
-    /// that is refused, the credentials and CAs from before a rotation are tried.
+    /// Like [`Self::send`], with another timeout. If the agent rejects the credentials, or this client
+    /// rejects its certificate, tries the credentials and CAs from before a rotation.
     fn send_within(&self, limit: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let last = self.current.load(Ordering::SeqCst);
         let mut refusals = Vec::new();
@@ -184,7 +187,7 @@ impl Agent {
         Err(refusals.swap_remove(0).1)
     }
 
-    /// The way that the agent took last.
+    /// Returns the client whose credentials the agent accepted last.
     fn current_client(&self) -> &AuthenticatedClient {
         &self.clients[self.current.load(Ordering::SeqCst)]
     }
@@ -236,7 +239,7 @@ impl Agent {
         self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
     }
 
-    /// As [`Self::perform`], for cleaning up. A signal does not stop it, but shortens its limit.
+    /// Like [`Self::perform`], for cleaning up. A signal does not stop it, but shortens its timeout.
     pub(super) fn clean_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {
@@ -250,7 +253,7 @@ impl Agent {
         }
     }
 
-    /// As [`Self::perform`]. A task that still runs at the deadline is cancelled, and `None` is returned.
+    /// Like [`Self::perform`], until a deadline. Cancels a task that still runs then, and returns `None`.
     pub(super) fn perform_until(
         &self,
         method: &str,
@@ -261,7 +264,7 @@ impl Agent {
         self.follow(method, value, deadline)
     }
 
-    /// Waits for the end of the task that a message started, as [`Self::perform_until`]. `value` is the
+    /// Waits for the end of the task that a message started, like [`Self::perform_until`]. `value` is the
     /// answer to the message.
     pub(super) fn follow(
         &self,
@@ -304,8 +307,8 @@ impl Agent {
         Ok(Some(value))
     }
 
-    /// Waits until the agent answers `ping`, for at most `timeout`. Calls `on_problem` whenever the reason
-    /// why it does not answer changes.
+    /// Waits until the agent answers `ping`, for at most `timeout`. Calls `on_problem` with each new reason
+    /// for its silence.
     pub fn wait_until_ready(
         &self,
         timeout: Duration,
@@ -315,7 +318,7 @@ impl Agent {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut reported = String::new();
         loop {
-            // Without patience, too, there must be time to connect and to answer.
+            // Even with a timeout of 0, leave time to connect and to answer.
             let left = timeout.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
             match self.send_within(left.min(self.limits.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
@@ -335,7 +338,7 @@ impl Agent {
         }
     }
 
-    /// Uploads a file under this id. Calls `on_bytes` with the number of bytes that were read.
+    /// Uploads a file under the id `id`. Calls `on_bytes` with the number of bytes that were read.
     pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
         let local =
             |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
@@ -440,7 +443,7 @@ impl Agent {
         }
     }
 
-    /// Returns the error of a request. `answer` is the limit for the answer.
+    /// Returns the error of a request. `answer` is the timeout for the answer.
     fn failed(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.interrupted)() {
             return AgentError::Interrupted { signal };
@@ -472,7 +475,7 @@ impl Agent {
                     return AgentError::Unresolvable { address, problem: format!(": {problem}") };
                 }
                 match source.kind() {
-                    // An error of the system means that there was a connection.
+                    // An error code of the operating system means that there was a connection.
                     io::ErrorKind::TimedOut if source.raw_os_error().is_none() => {
                         unreachable(format!("TCP: no connection within {:?}", self.limits.connect))
                     }
@@ -483,7 +486,7 @@ impl Agent {
         }
     }
 
-    /// Returns the error of an incomplete body: a limit, a signal, or the result of `other`.
+    /// Returns the error for a body that ended early: a timeout, a signal, or the result of `other`.
     fn broken_off(
         &self,
         method: &str,
@@ -501,7 +504,7 @@ impl Agent {
     }
 }
 
-/// Returns the TLS settings for an agent whose certificate is known, and may have expired.
+/// Returns the TLS settings for an agent whose certificate is known and may have expired.
 fn tls_of_known(endpoint: &AgentEndpoint) -> Option<Arc<rustls::ClientConfig>> {
     let ServerTrust::Roots(roots) = &endpoint.trust else { return None };
     if endpoint.known.is_empty() {

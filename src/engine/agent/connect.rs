@@ -9,7 +9,7 @@ use crate::state::State;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
-/// Returns address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
+/// Returns the address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
 pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
     let mut endpoint = match ca {
@@ -37,7 +37,7 @@ pub(crate) fn connect(environment: &Environment, endpoint: AgentEndpoint, state:
     with_limits(environment, endpoint, state, AGENT_TIMEOUTS)
 }
 
-/// As [`connect`], with a limit for each message, including the connection.
+/// Like [`connect`], with a timeout for each message, including the connection.
 pub(crate) fn connect_within(
     environment: &Environment,
     endpoint: AgentEndpoint,

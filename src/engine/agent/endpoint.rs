@@ -1,4 +1,4 @@
-//! Address, credentials and CA of the agent, from the mbus URL and the certificate of `cloud_provider`.
+//! The address, credentials and CA of the agent, from the mbus URL and the certificate of `cloud_provider`.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use base::secret::Secret;
 use base::{Error, Result};
 use net::tls_roots;
 
-/// Address, credentials and CA of an agent.
+/// The address, credentials and CA of an agent.
 #[derive(Clone)]
 pub struct AgentEndpoint {
     pub(super) base: String,
     pub(super) user: String,
     pub(super) password: Secret,
     pub(super) trust: ServerTrust,
-    /// Certificates that count although they have expired: the VM on record got them.
+    /// Certificates that are accepted even if they have expired: those that the VM on record got.
     pub(super) known: Vec<CertificateDer<'static>>,
     /// The credentials and CAs that the agent of a VM may still have from before a rotation.
     pub(super) previous: Vec<AgentEndpoint>,
@@ -83,15 +83,15 @@ impl AgentEndpoint {
         })
     }
 
-    /// Accepts an agent with exactly this certificate even if it has expired. Only the first one of a PEM
-    /// text counts, because the others are those of CAs.
+    /// Accepts an agent with exactly this certificate even if it has expired. Uses only the first certificate
+    /// of a PEM text, because the others belong to CAs.
     #[must_use]
     pub(super) fn with_known_certificate(mut self, certificate: Option<&str>) -> Self {
         self.known = certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
         self
     }
 
-    /// Adds credentials and CA from before a rotation, unless they are known already.
+    /// Adds the credentials and CA from before a rotation, unless they are known already.
     pub(super) fn add_previous(&mut self, previous: AgentEndpoint) {
         if !std::iter::once(&*self).chain(&self.previous).any(|known| known.is_same(&previous)) {
             self.previous.push(previous);
@@ -109,8 +109,8 @@ impl AgentEndpoint {
             && other.known.iter().all(|known| self.known.contains(known))
     }
 
-    /// Returns the error with which this client would refuse an agent that presents the certificates in a PEM
-    /// text, the agent's own first. The check is that of a TLS handshake.
+    /// Returns the error with which this client would reject an agent that presents the certificates in a PEM
+    /// text, the agent's own first. Makes the same checks as a TLS handshake.
     pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
         let ServerTrust::Roots(trusted) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();
@@ -133,7 +133,7 @@ impl AgentEndpoint {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Returns scheme, host and port, without credentials.
+    /// Returns the scheme, host and port, without credentials.
     pub fn address(&self) -> &str {
         &self.base
     }

@@ -5,10 +5,10 @@ use base::{Error, ErrorKind};
 /// A failed exchange with the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// No server answers at the address, or the way is blocked.
+    /// No server answers at the address, or a firewall blocks the connection.
     #[error("{address} cannot be reached: {problem}")]
     Unreachable {
-        /// Scheme, host and port.
+        /// The scheme, host and port.
         address: String,
         /// The TCP error or the timeout.
         problem: String,
@@ -16,27 +16,27 @@ pub enum AgentError {
     /// The host name has no address.
     #[error("{address} cannot be reached: the host name does not resolve (DNS){problem}")]
     Unresolvable {
-        /// Scheme, host and port.
+        /// The scheme, host and port.
         address: String,
         /// The message of the resolver after a colon, or nothing.
         problem: String,
     },
-    /// The agent was reached, but then sent or took nothing for too long.
+    /// The agent was reached, but then sent or accepted no data for too long.
     #[error("{address} stalled at `{method}`: {problem}")]
     Stalled {
-        /// Scheme, host and port.
+        /// The scheme, host and port.
         address: String,
         /// The message, or `put blob` or `get blob`.
         method: String,
-        /// The missing part of the answer, and the limit.
+        /// The missing part of the answer, and the timeout.
         problem: String,
     },
     /// The server that answers cannot prove that it is the agent.
     #[error("{address} is not trusted: {problem}")]
     Untrusted {
-        /// Scheme, host and port.
+        /// The scheme, host and port.
         address: String,
-        /// The error of TLS.
+        /// The error of the TLS library.
         problem: String,
         /// The cause, which decides what to do about it.
         cause: UntrustedReason,
@@ -44,31 +44,31 @@ pub enum AgentError {
     /// The agent does not accept the user and password of the mbus URL.
     #[error("{address} refuses the user and password of `cloud_provider.mbus` (401)")]
     Unauthorized {
-        /// Scheme, host and port.
+        /// The scheme, host and port.
         address: String,
     },
     /// The agent answered with an exception.
     #[error("the agent's `{method}` failed: {message}")]
     Exception {
-        /// The method.
+        /// The name of the message.
         method: String,
         /// The message of the exception.
         message: String,
     },
-    /// The answer has another shape than the protocol says.
+    /// The answer does not follow the protocol.
     #[error("the agent's answer to `{method}` cannot be used: {problem}")]
     Protocol {
-        /// The method.
+        /// The name of the message.
         method: String,
-        /// The difference.
+        /// The difference from the protocol.
         problem: String,
     },
     /// A file of this machine could not be used.
     #[error("{what}")]
     Local {
-        /// The operation, as "reading '…' failed".
+        /// The failed operation, such as "reading '…' failed".
         what: String,
-        /// The error of the system.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -80,14 +80,14 @@ pub enum AgentError {
     },
 }
 
-/// The cause for which a server is not accepted as the agent.
+/// The reason why a server is not accepted as the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UntrustedReason {
     /// It presented no certificate.
     NoCertificate,
     /// Its certificate has expired, or is not valid yet.
     Dates,
-    /// Its certificate is refused for another reason.
+    /// Its certificate is rejected for another reason.
     Certificate,
 }
 

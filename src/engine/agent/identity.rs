@@ -1,5 +1,5 @@
 //! Checks that an agent is the agent of the VM on record. Another VM may have its address and password. Until
-//! the agent's id is the one that was passed to `create_vm`, only `ping` and `get_state` are sent.
+//! the agent reports the id that was passed to `create_vm`, it gets only `ping` and `get_state`.
 
 use std::fmt;
 
@@ -24,18 +24,18 @@ impl fmt::Display for ForeignAgent {
 }
 
 impl ForeignAgent {
-    /// Returns the agent with this answer to `get_state`, unless it has the expected id.
+    /// Returns the agent that gave this answer to `get_state`, unless its id is the expected one.
     fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
         let id = id(seen);
         (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
 
-    /// Returns the agent that answers, unless it has the expected id.
+    /// Asks the agent for its id. Returns `None` if it is the expected one.
     pub(crate) fn ask(agent: &Agent, expected: &str) -> Result<Option<Self>, AgentError> {
         Ok(Self::in_answer(&agent.get_state()?, expected))
     }
 
-    /// Asks the agent for its id. Returns an error unless it is the id on record. A VM of another tool may
+    /// Asks the agent for its id. Fails unless it is the id on record. A VM of another tool may
     /// have no id on record; then any id passes.
     pub(crate) fn check(agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm() {
@@ -44,7 +44,7 @@ impl ForeignAgent {
         }
     }
 
-    /// As [`Self::check`], for this answer to `get_state`.
+    /// Like [`Self::check`], for this answer to `get_state`.
     pub(crate) fn check_answer(seen: &Value, agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm().and_then(|vm| Self::in_answer(seen, &vm.agent_id)) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Checks by its agent that the VM on record exists, because a CPI that denies it may look in the wrong
+//! Checks by the agent that a VM still exists which a CPI denies, because that CPI may look in the wrong
 //! place.
 
 use std::time::{Duration, Instant};
@@ -8,15 +8,14 @@ use super::{Agent, AgentError};
 use crate::state::State;
 use base::events::Stage;
 
-/// The time for which an agent that still answers is asked again. A VM answers for a while during its
-/// deletion.
+/// The time during which an agent that still answers is asked repeatedly. A VM may answer for a while during
+/// its deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(60);
-/// The pause between two questions.
+/// The pause between two requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns true if the agent of the VM on record still answers after a minute. Returns false as soon as it
-/// does not, or if the agent that answers has another id. An agent counts as the VM's own if no id is on
-/// record.
+/// does not answer, or answers with another id. Without an id on record, any agent counts as the VM's own.
 pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
     let begun = Instant::now();

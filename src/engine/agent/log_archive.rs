@@ -11,7 +11,7 @@ use artifact::archive::{self, Limits};
 use base::files::durable::create_private;
 use base::{Error, Result};
 
-/// The limits for the contents of an archive of logs, which compress well.
+/// The limits for unpacking an archive. The ratio is high, because logs compress well.
 const LIMITS: Limits = Limits { entries: 200_000, bytes: 64 << 30, ratio: 1000 };
 
 /// A verified archive of logs on this machine. Dropping it removes the files.
@@ -22,7 +22,7 @@ pub(crate) struct LogArchive {
 
 impl LogArchive {
     /// Asks the agent to pack the logs of these types (`job`, `agent`, `system`, joined by commas) whose
-    /// names match one of the globs, and downloads at most `limit` bytes into a new directory below `work`.
+    /// names match one of the globs. Downloads at most `limit` bytes into a new directory below `work`.
     pub(crate) fn fetch(
         agent: &Agent,
         types: &str,
@@ -39,7 +39,7 @@ impl LogArchive {
         let path = scratch.path().join("logs.tgz");
         let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
         let received = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, left: limit });
-        // Agents keep all blobs, on a disk that the jobs need.
+        // Agents never delete blobs on their own, and the jobs need the disk space.
         match agent.remove_blob(&blob.blobstore_id) {
             Err(error) if !error.is_unknown_message() => {
                 tracing::info!(%error, "the packed logs stay on the VM");
@@ -76,7 +76,7 @@ impl LogArchive {
     }
 }
 
-/// A writer with a limit.
+/// A writer that fails beyond a limit.
 struct LimitedWriter {
     inner: File,
     left: u64,

@@ -1,4 +1,4 @@
-//! Messages to the agent, each as a function with types of its own.
+//! Messages to the agent, each as a function with its own types.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub struct CompiledPackage {
     pub name: String,
     /// Its version, which is its fingerprint.
     pub version: String,
-    /// The digest of the compiled archive, as the agent gave it.
+    /// The digest of the compiled archive, as the agent reported it.
     pub sha1: String,
     /// The id of the blob.
     pub blobstore_id: String,
@@ -37,7 +37,7 @@ pub struct PackageSource {
     pub blobstore_id: String,
 }
 
-/// The end of a drain.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainOutcome {
     /// All jobs finished their work.
@@ -51,7 +51,7 @@ pub enum DrainOutcome {
 pub struct Blob {
     /// The id of the blob.
     pub blobstore_id: String,
-    /// The digest, in the form of BOSH.
+    /// The digest, in BOSH's format.
     pub sha1: String,
 }
 
@@ -61,12 +61,12 @@ pub struct SshHost {
     /// The VM's address, from the agent's settings.
     #[serde(default)]
     pub ip: String,
-    /// The host key of its sshd, in the form of OpenSSH.
+    /// The host key of its sshd, in OpenSSH's format.
     #[serde(default)]
     pub host_public_key: String,
 }
 
-/// The directory of agents for blobs (`settings/directories` of the agent).
+/// The directory in which agents keep blobs (`settings/directories` of the agent).
 const BLOBS: &str = "/var/vcap/data/blobs";
 
 /// The reason for stopping the jobs.
@@ -131,8 +131,8 @@ impl Agent {
         self.send("get_state", json!([]))
     }
 
-    /// Adds a disk to the agent's settings. An agent that does not know the message gets the hint with
-    /// `mount_disk`.
+    /// Adds a disk to the agent's settings. Returns false if the agent does not know the message. It then
+    /// needs the hint with `mount_disk`.
     pub fn add_persistent_disk(&self, cid: &DiskCid, hint: &DiskHint) -> Result<bool, AgentError> {
         match self.perform("add_persistent_disk", json!([cid, hint])) {
             Ok(_) => Ok(true),
@@ -190,8 +190,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for the end of a task that an earlier run started. If the agent does not know the task, the task
-    /// has ended or the agent was restarted.
+    /// Waits for the end of a task that an earlier run started. Also succeeds if the agent does not know the
+    /// task, because the task has ended or the agent was restarted.
     pub fn wait_for_task(&self, method: &str, task: &str) -> Result<(), AgentError> {
         let value = json!({"agent_task_id": task, "state": "running"});
         match self.follow(method, value, None) {
@@ -239,8 +239,8 @@ impl Agent {
     }
 
     /// Drains the jobs before they stop. A job with dynamic drain is asked again after the time that it
-    /// names, until it is done; older agents leave this to their caller. Drain scripts that still run after
-    /// `timeout` are stopped.
+    /// returned, until it is done; older agents leave this to their caller. Drain scripts that still run
+    /// after `timeout` are stopped.
     pub fn drain(&self, before: StopReason<'_>, timeout: Duration) -> Result<DrainOutcome, AgentError> {
         let deadline = Instant::now() + timeout;
         let mut arguments = match before {

@@ -1,4 +1,4 @@
-//! The answers of CPI methods: the shape of each result, which is read and checked here only.
+//! The answers of CPI methods. Only this module reads and checks the shape of a result.
 
 use base::encoding::shorten;
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ pub enum Answer {
     Disk(DiskCid),
     /// The CID of a snapshot.
     Snapshot(SnapshotCid),
-    /// A disk hint, if there is one.
+    /// A disk hint; `None` if the agent needs none.
     Hint(Option<DiskHint>),
     /// True or false.
     Boolean(bool),
@@ -76,18 +76,18 @@ pub struct CreatedVm {
 /// The result of `info`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// The CPI's API version; 1 if it gives none or does not implement `info`.
+    /// The CPI's API version; 1 if it reports none or does not implement `info`.
     pub api_version: u32,
     /// The stemcell formats that it accepts; `None` if unknown.
     pub stemcell_formats: Option<Vec<String>>,
 }
 
-/// An answer with a remark.
+/// A checked answer, with a remark if it violates the contract.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAnswer {
     /// The answer.
     pub answer: Answer,
-    /// A tolerated violation of the contract, if there is one.
+    /// A tolerated violation of the contract, if any.
     pub remark: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl CheckedAnswer {
 }
 
 impl ResultShape {
-    /// Describes the shape in words.
+    /// Describes the shape as text.
     pub fn describe(self) -> &'static str {
         match self {
             ResultShape::Nothing => "nothing",
@@ -236,7 +236,7 @@ fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
 
 /// Shows a value in an error.
 fn show_value(value: &Value) -> String {
-    /// The length to which it is shortened, in bytes.
+    /// The maximum length of a shown value, in bytes.
     const LIMIT: usize = 200;
     shorten(&value.to_string(), LIMIT).into_owned()
 }

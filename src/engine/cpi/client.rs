@@ -1,4 +1,4 @@
-//! One CPI: asked once for its `info`, then called.
+//! One CPI: reads its `info` once, and then makes calls.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct CpiSettings {
     pub director_uuid: String,
     /// A private directory for files of calls.
     pub scratch: PathBuf,
-    /// The properties of its entry in the CPI config.
+    /// The properties of the CPI's entry in the CPI config.
     pub context: Map<String, Value>,
     /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
     pub highest_api_version: Option<u32>,
@@ -45,11 +45,11 @@ pub struct Cpi {
 pub struct CpiRequest {
     /// The method.
     pub method: Method,
-    /// Its arguments, in order, for the highest version. Requests of older versions carry fewer.
+    /// The arguments in order, for the highest version. Requests of older versions carry fewer.
     pub arguments: Vec<Value>,
-    /// The `api_version` of the stemcell of the call, if it has one.
+    /// The `api_version` of the stemcell that the call refers to, if any.
     pub stemcell_api_version: Option<u32>,
-    /// The request id, new for every process.
+    /// The request id. Each CPI process gets a new one.
     pub request_id: RequestId,
 }
 
@@ -64,14 +64,14 @@ impl CpiRequest {
 pub struct CallObserver<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
-    /// Returns the reason to stop waiting, if there is one.
+    /// Returns the reason to stop waiting, if any.
     pub stop: Box<dyn Fn() -> Option<StopWaiting> + 'a>,
 }
 
 /// The reason to stop waiting for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopWaiting {
-    /// This signal came.
+    /// This signal arrived.
     Signal(u8),
     /// The call has taken this long.
     Timeout(Duration),
@@ -98,7 +98,7 @@ impl Cpi {
         Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } }
     }
 
-    /// Returns its `info`.
+    /// Returns the CPI's `info`.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -138,7 +138,8 @@ impl Cpi {
         self.exchange(call, files, watch)
     }
 
-    /// Returns the request as the CPI reads it. `info` carries no `api_version`, because it asks for it.
+    /// Returns the request as the CPI reads it. `info` carries no `api_version`, because its answer reports
+    /// it.
     pub fn request(&self, call: &CpiRequest) -> Value {
         let carried = call.method.arguments(self.api_version()).count().min(call.arguments.len());
         let envelope = RequestEnvelope {
@@ -198,7 +199,7 @@ impl Cpi {
     }
 }
 
-/// Reads the output of a CPI, written for this run or an earlier one: the result of the call, or the reason
+/// Reads the output of a CPI from this run or an earlier one. Returns the result of the call, or the reason
 /// why there is none. Only a built-in CPI is believed when it states that the call made nothing.
 pub fn read_answer(
     bytes: &[u8],

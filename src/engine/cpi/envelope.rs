@@ -1,3 +1,5 @@
+//! The request document: the method, its arguments and the context of the call.
+
 use serde_json::{Map, Value, json};
 
 use crate::protocol::RequestId;
@@ -9,7 +11,7 @@ pub struct RequestEnvelope<'a> {
     pub method: &'a str,
     /// Its arguments, in order.
     pub arguments: &'a [Value],
-    /// The API version of the request; none for `info`, which asks for it.
+    /// The API version of the request; `None` for `info`, whose answer reports it.
     pub api_version: Option<u32>,
     /// The properties of the CPI's entry in the CPI config.
     pub properties: &'a Map<String, Value>,
@@ -17,7 +19,7 @@ pub struct RequestEnvelope<'a> {
     pub director_uuid: &'a str,
     /// The request id.
     pub request_id: &'a RequestId,
-    /// The `api_version` of the stemcell of the call, if it has one.
+    /// The `api_version` of the stemcell that the call refers to, if any.
     pub stemcell_api_version: Option<u32>,
 }
 

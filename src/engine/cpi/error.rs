@@ -19,7 +19,7 @@ pub enum CpiErrorKind {
     StemcellNotFound,
     /// The disk is not attached to the VM.
     DiskNotAttached,
-    /// The method is not implemented. CPIs say so in several dialects.
+    /// The method is not implemented. CPIs report this in several dialects.
     NotImplemented,
     /// The method exists, but does not support this request.
     NotSupported,
@@ -119,7 +119,7 @@ pub enum CpiError {
     /// The CPI answered with an error.
     #[error("the CPI's `{method}` failed (request {request_id}): {message}")]
     Answered {
-        /// The method.
+        /// The method of the call.
         method: Method,
         /// The request id.
         request_id: RequestId,
@@ -127,7 +127,7 @@ pub enum CpiError {
         kind: CpiErrorKind,
         /// The CPI's message.
         message: String,
-        /// True if the CPI says that a retry may help.
+        /// True if the CPI marks the call as retryable.
         ok_to_retry: bool,
         /// True if a built-in CPI states that the call made nothing.
         made_nothing: bool,
@@ -137,7 +137,7 @@ pub enum CpiError {
     /// There is no usable answer, so the effect of the call is unknown.
     #[error("the CPI gave no usable answer to `{method}` (request {request_id}): {problem}")]
     NoAnswer {
-        /// The method.
+        /// The method of the call.
         method: Method,
         /// The request id.
         request_id: RequestId,
@@ -149,7 +149,7 @@ pub enum CpiError {
     /// The request was invalid and was not sent.
     #[error("the CPI was not called: {problem}")]
     NotSent {
-        /// The method.
+        /// The method of the call.
         method: Method,
         /// The problem with its arguments.
         problem: String,
@@ -159,14 +159,14 @@ pub enum CpiError {
     NotStarted {
         /// The path of the executable.
         executable: String,
-        /// The reason.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
     /// The run stopped waiting for the call.
     #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which is still running")]
     Abandoned {
-        /// The method.
+        /// The method of the call.
         method: Method,
         /// The request id.
         request_id: RequestId,
@@ -178,7 +178,7 @@ pub enum CpiError {
     Local {
         /// The operation that failed.
         what: String,
-        /// The reason.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -223,7 +223,7 @@ impl CpiError {
         self
     }
 
-    /// Returns the end of the call's log as the cause to show below the error, if there is one.
+    /// Returns the end of the call's log as the cause to show below the error, if any.
     fn end_of_log(&self) -> Option<String> {
         let (CpiError::Answered { log_tail, .. } | CpiError::NoAnswer { log_tail, .. }) = self else {
             return None;

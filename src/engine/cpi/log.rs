@@ -1,6 +1,6 @@
 //! The log of a call: standard error while the CPI works, then the `log` of its answer.
 //!
-//! Many CPIs write the same lines to both. A line of the answer's log that standard error has, too, is left
+//! Many CPIs write the same lines to both. A line of the answer's log that standard error also has is left
 //! out.
 
 use std::collections::{HashSet, VecDeque};
@@ -11,15 +11,15 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The number of lines of a log that an error shows.
+/// The maximum number of lines of a log that an error shows.
 const TAIL_LINES: usize = 12;
-/// The number of bytes of a log that an error shows at most, unless one line is longer.
+/// The maximum size of the part of a log that an error shows, in bytes. A single longer line is shown whole.
 const TAIL_BYTES: usize = 16 * 1024;
 /// The length at which a line is split, in bytes.
 const LINE_LIMIT: usize = 16 * 1024;
-/// The number of bytes that one call of `follow` reads at most. A log may grow faster than it can be read.
+/// The maximum number of bytes that one call of `follow` reads. A log may grow faster than it can be read.
 const READ_LIMIT: u64 = 4 * 1024 * 1024;
-/// The number of bytes of an answer's log that are shown at most, counted from its end.
+/// The maximum size of the shown end of an answer's log, in bytes.
 const ANSWER_LOG_LIMIT: usize = 256 * 1024;
 
 /// Reads the log of one call line by line, and keeps its end.
@@ -75,7 +75,7 @@ impl CallLog {
         Some(skipped)
     }
 
-    /// Adds the `log` of an answer, except lines that standard error has, too.
+    /// Adds the `log` of an answer, except lines that standard error also has.
     pub(super) fn add_answer(&mut self, answer: &[u8], on_log: &mut dyn FnMut(&str)) {
         let log = answer_log(answer);
         if log.trim().is_empty() {
@@ -124,13 +124,13 @@ fn add(tail: &mut VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) 
     on_log(&line);
     tail.push_back(line);
     let mut length: usize = tail.iter().map(String::len).sum();
-    // Whole lines go, because the start of a secret would not be recognised in a part of a line.
+    // Whole lines are dropped, because the start of a secret would not be recognised in a part of a line.
     while tail.len() > TAIL_LINES || tail.len() > 1 && length > TAIL_BYTES {
         length -= tail.pop_front().map_or(0, |line| line.len());
     }
 }
 
-/// Returns the `log` of an answer. An answer that cannot be read has none.
+/// Returns the `log` of an answer, or an empty text if the answer cannot be read.
 fn answer_log(answer: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Logged {

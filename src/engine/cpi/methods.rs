@@ -65,7 +65,7 @@ pub struct MethodFacts {
     pub absence: MissingMethodPolicy,
     /// Its callers, and when they call it.
     pub callers: &'static str,
-    /// True if only contract v1 has it, so that a new CPI need not implement it.
+    /// True if only contract v1 has it, so a new CPI need not implement it.
     pub deprecated: bool,
 }
 
@@ -74,9 +74,9 @@ pub struct MethodFacts {
 pub enum MissingMethodPolicy {
     /// Callers fail without it.
     Breaks,
-    /// Callers do without it.
+    /// Callers work without it.
     Tolerated,
-    /// Callers do without it, but the feature that needs it does not work.
+    /// Callers work without it, but the feature that needs it does not.
     Feature,
 }
 
@@ -141,13 +141,13 @@ impl Method {
         TABLE.iter().map(|facts| facts.method)
     }
 
-    /// Returns the facts about it.
+    /// Returns the facts about the method.
     pub fn facts(self) -> &'static MethodFacts {
         // The table has every method, which a test checks. The first row is a fallback that is never used.
         TABLE.iter().find(|facts| facts.method == self).unwrap_or(&TABLE[0])
     }
 
-    /// Its name in requests.
+    /// Returns its name in requests.
     pub fn name(self) -> &'static str {
         self.facts().name
     }

@@ -1,7 +1,7 @@
 //! Runs one CPI process, which can outlive this one.
 //!
 //! The process gets its own session, so that Ctrl-C in the terminal does not reach it. It reads its request
-//! from an unnamed file and writes answer and log into files, so it does not depend on this process.
+//! from an unnamed file and writes its answer and log to files, so it does not depend on this process.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -35,7 +35,8 @@ pub struct Executable {
 pub struct OutputFiles {
     /// The answer file, created for this call.
     pub answer: File,
-    /// The present path of the file, if the process must rename it to `answer_path` when it becomes the CPI.
+    /// The current path of the answer file, if the process must rename it to `answer_path` when it becomes
+    /// the CPI.
     pub prepared_path: Option<PathBuf>,
     /// The path of the same file once the CPI runs.
     pub answer_path: PathBuf,
@@ -91,7 +92,7 @@ impl Executable {
     /// Runs one call to its end and returns its output.
     ///
     /// `on_log` gets the log line by line while it grows. `stop` is called regularly and returns the reason
-    /// to stop waiting, if there is one; the process then continues.
+    /// to stop waiting, if any; the process then continues.
     pub(super) fn run(
         &self,
         request: &[u8],
@@ -149,8 +150,8 @@ impl Executable {
     }
 }
 
-/// Frees the disk space of an answer above the limit while its process goes on writing. The file keeps a
-/// length above the limit, so that every reader, also in a later run, comes to the same result.
+/// Frees the disk space of an answer that exceeds the limit while its process still writes. The length of the
+/// file stays above the limit, so every reader comes to the same result, even in a later run.
 pub(crate) fn truncate_oversized_answer(answer: &Path) {
     let too_long = super::rpc::ANSWER_LIMIT + 1;
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
@@ -169,7 +170,7 @@ pub(super) enum ProcessOutcome {
         bytes: Vec<u8>,
         /// The log of the call, read to the end of standard error.
         log: CallLog,
-        /// The exit status, if it is known.
+        /// The exit status, if known.
         status: Option<ExitStatus>,
     },
     /// The process ended, and its output cannot be read.
@@ -178,8 +179,8 @@ pub(super) enum ProcessOutcome {
     Abandoned(StopWaiting),
 }
 
-/// The rename that a new process makes before it becomes the CPI, so that the name of the answer file shows
-/// whether it started.
+/// The rename that a new process makes before it becomes the CPI. The name of the answer file then shows that
+/// the CPI started.
 struct AnswerFileRename(Option<(CString, CString, File)>);
 
 impl AnswerFileRename {

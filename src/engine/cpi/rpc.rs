@@ -9,9 +9,9 @@ use super::methods::Method;
 use crate::protocol::RequestId;
 use base::encoding::shorten;
 
-/// The largest answer that is read, in bytes.
+/// The maximum size of an answer that is read, in bytes.
 pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
-/// The length to which a CPI's message is shortened, in bytes. Some contain whole HTTP answers.
+/// The maximum length of a CPI's message, in bytes. Some messages contain whole HTTP answers.
 const MESSAGE_LIMIT: usize = 16 * 1024;
 
 /// A missing key is `None`, a null is `Some(Value::Null)`.

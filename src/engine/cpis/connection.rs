@@ -32,7 +32,7 @@ const MAX_HELD_BACK_LINES: usize = 10_000;
 /// A CPI that has answered `info`.
 pub(crate) struct Connection<'a> {
     environment: &'a Environment,
-    /// The CPI's name; none for the default CPI.
+    /// The CPI's name; `None` for the default CPI.
     name: Option<String>,
     cpi: Cpi,
     /// The API version of the stemcell that calls refer to.
@@ -43,14 +43,14 @@ pub(crate) struct Connection<'a> {
     _installed: Option<Arc<InstalledPackages>>,
 }
 
-/// The CPI's answer to whether a resource exists.
+/// A CPI's answer to a question about the existence of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It exists.
     There,
     /// It does not exist.
     Gone,
-    /// The CPI cannot tell, for this reason.
+    /// The CPI does not know, for this reason.
     Unknown(String),
 }
 
@@ -59,8 +59,8 @@ pub(crate) enum Presence {
 pub(crate) struct Retries(u32);
 
 impl Retries {
-    /// Returns true if the call is to be retried after this error, because the CPI says so and the limit is
-    /// not reached. Announces the retry and pauses first.
+    /// Returns true if the CPI marks the error as retryable and the limit is not reached. Announces the retry
+    /// and pauses first.
     pub(crate) fn allow(
         &mut self,
         environment: &Environment,
@@ -144,7 +144,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Returns the contract in force between CPI and stemcell.
+    /// Returns the contract between the CPI and the stemcell.
     pub(crate) fn contract(&self) -> Contract {
         self.cpi.contract(self.stemcell_api_version)
     }
@@ -159,7 +159,7 @@ impl<'a> Connection<'a> {
         self.place.current()
     }
 
-    /// The CPI's name; none for the default CPI.
+    /// Returns the CPI's name; `None` for the default CPI.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -273,7 +273,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sets metadata. A CPI that does not implement the method is no error.
+    /// Sets metadata. Succeeds if the CPI does not implement the method.
     pub(crate) fn set_metadata(
         &self,
         stage: &Stage,
@@ -292,8 +292,8 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Returns true if the CPI ran and ended with an error or without a usable answer. Old CPIs do so in many
-/// ways when they get a method that they do not know.
+/// Returns true if the CPI ran and ended with an error or without a usable answer. Old CPIs react to an
+/// unknown method in many such ways.
 fn was_answered(error: &CpiError) -> bool {
     matches!(error, CpiError::Answered { .. } | CpiError::NoAnswer { .. })
 }

@@ -1,4 +1,5 @@
-//! The names of CPIs in manifest, CPI config and state: checks that they match, and applies `migrated_from`.
+//! The names of CPIs in the manifest, the CPI config and the state: checks that they match, and applies
+//! `migrated_from`.
 
 use crate::environment::Environment;
 use crate::state::{Change, State, Store};

@@ -29,7 +29,7 @@ pub struct OpenCpiRequest {
     pub templates: Mode,
     /// `--cpi`: the name of the CPI. The default is that of the availability zone, or the default CPI.
     pub cpi: Option<String>,
-    /// True if the inputs of `create_vm` and `create_disk` are needed too.
+    /// True if the inputs of `create_vm` and `create_disk` are also needed.
     pub life: bool,
     /// `--stemcell`: a stemcell in place of the manifest's.
     pub stemcell: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct OpenedCpi {
     pub executable: Executable,
     /// The CPI-specific part of the context in its requests.
     pub context: Map<String, Value>,
-    /// The director id in the state; none without a state.
+    /// The director id in the state; `None` without a state.
     pub director_uuid: Option<String>,
     /// The VM on record. It occupies the address in the manifest.
     pub deployed_vm: Option<VmCid>,

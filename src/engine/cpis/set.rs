@@ -12,7 +12,7 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// The name of a CPI; none for the default CPI of `cloud_provider`.
+/// The name of a CPI; `None` for the default CPI of `cloud_provider`.
 type CpiName = Option<String>;
 
 /// The CPIs of a run, found, installed and connected as needed.
@@ -22,7 +22,7 @@ pub(crate) struct Cpis<'a> {
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
-    /// The places of VM, disks and snapshots on record, one per CPI.
+    /// The places of the VM, disks and snapshots on record, one per CPI.
     places: Vec<CpiPlace>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<CpiName, u32>,
@@ -69,7 +69,7 @@ impl<'a> Cpis<'a> {
         Ok(())
     }
 
-    /// Checks a CPI, and those that something on record is of, as [`Self::install`] does, but compiles no
+    /// Checks this CPI and the CPIs of all resources on record like [`Self::install`], but compiles no
     /// packages.
     pub(crate) fn check(&self, name: Option<&str>, state: &State, stage: &Stage) -> Result<()> {
         let mut names = names_of(state.resources());
@@ -132,7 +132,7 @@ impl<'a> Cpis<'a> {
     fn check_place(&self, name: Option<&str>) -> Result<()> {
         let known = self.places.iter().find(|place| place.cpi.as_deref() == name);
         let Some(known) = known.and_then(|place| place.id.as_deref()) else { return Ok(()) };
-        // Otherwise the default CPI is another one than before.
+        // Otherwise another CPI has become the default one.
         let place = self.sources.place(name)?;
         let PlaceSource::Directory(root) = &place else { return Ok(()) };
         let found = match place.current()? {

@@ -14,7 +14,7 @@ use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
 
 /// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
-/// it takes the steps of that plan or none.
+/// takes exactly the steps of that plan, or none.
 pub fn create_env(
     request: &CreateEnvRequest,
     saved_plan: Option<&PlanReport>,
@@ -99,7 +99,7 @@ pub fn create_env(
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Announces the plan in short.
+/// Reports headline, changes and expected duration of the plan as notes, without its steps.
 fn announce(environment: &Environment, plan_report: &PlanReport) {
     environment.reporter.note(plan_report.headline());
     plan_report.changed_leaves().into_iter().for_each(|change| environment.reporter.note(change));
@@ -144,8 +144,8 @@ fn confirm_plan(
         .with_hint("to run without questions, pass -n (--non-interactive)"))
 }
 
-/// Returns the contract that decides about the registry. It is that of the new VM, or v1 if another CPI
-/// deletes an old VM of contract v1, because that CPI then asks the registry.
+/// Returns the contract that decides whether a registry is needed. It is that of the new VM, or v1 if another
+/// CPI deletes an old VM of contract v1, because that CPI then asks the registry.
 fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
     match state.vm() {
         Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,

@@ -26,8 +26,8 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     )
 }
 
-/// Removes a state without records. A state with suspects stays, because it has the only record of them,
-/// unless the operator at the terminal agrees to `ask`.
+/// Removes a state without records. A state with suspects stays, because only it records them. With `ask`,
+/// the operator may agree to drop them.
 fn conclude(
     environment: &Environment,
     provider: &CloudProvider,
@@ -51,15 +51,15 @@ fn conclude(
     Ok(done.to_owned())
 }
 
-/// Returns true if the state records failed calls and nothing else, so that there is nothing to delete. Takes
-/// no lock, so it may change.
+/// Returns true if the state records failed calls and nothing else, so there is nothing to delete. Takes no
+/// lock, so the state may change.
 pub fn records_only_failed_calls(storage: &Storage) -> Result<bool> {
     let Some(state) = State::read(storage)? else { return Ok(false) };
     let open = Journal::of(storage).open_calls::<Effect>()?;
     Ok(state.is_empty_of_resources() && open.is_empty() && !state.monopile.suspects.is_empty())
 }
 
-/// Describes everything that a `delete-env` would delete, with sizes. Takes no lock, so it may change.
+/// Describes everything that a `delete-env` would delete, with sizes. Takes no lock, so the state may change.
 pub fn deletions(storage: &Storage) -> Result<Vec<String>> {
     let state = State::read(&storage.resolved()?)?.unwrap_or_default();
     Ok(state.resources().map(|resource| state.describe(&resource)).collect())

@@ -15,7 +15,7 @@ use base::{Error, Result};
 use manifest::Deployment;
 use manifest::deployment::DiskSpec;
 
-/// Creates a disk at the VM's CPI, in this availability zone.
+/// Creates a disk with the VM's CPI, in this availability zone.
 pub(super) fn create(
     executor: &mut Executor<'_>,
     spec: &DiskSpec,
@@ -92,7 +92,7 @@ pub(super) fn migrate(
 ) -> Result<()> {
     let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
     let vm = vm::handle(executor)?.cid;
-    // The agent goes on if this run is interrupted, and no disk may be unmounted meanwhile.
+    // The agent continues if this run is interrupted, and no disk may be unmounted meanwhile.
     agent.migrate_disk(|task| {
         let task = AgentTask { vm, method: "migrate_disk".to_owned(), id: task.to_owned() };
         executor.commit(Change::AgentTask(Some(task)))

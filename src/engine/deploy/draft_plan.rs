@@ -58,7 +58,8 @@ impl DraftPlan {
                      creates a new VM"
                 ));
             }
-            // Asked once: a VM that an update left sick would only keep the next update waiting.
+            // Not asked again: after a failed update the jobs may never run, and waiting would only delay the
+            // next update.
             Some(Liveness::Alive { jobs })
                 if jobs != "running"
                     && draft.plan.updates_in_place()
@@ -79,7 +80,7 @@ impl DraftPlan {
         Ok(draft)
     }
 
-    /// Returns true if nothing changed, and the VM does not have to be looked at either.
+    /// Returns true if nothing changed and the VM need not be checked.
     pub(super) fn has_nothing_to_do(&self) -> bool {
         self.plan.is_empty() && self.unreachable.is_none()
     }

@@ -17,7 +17,7 @@ pub(super) enum Liveness {
     Unreachable(Error),
 }
 
-/// Asks the agent of the VM on record for its id and the state of its jobs; `None` if there is no VM.
+/// Asks the agent of the VM on record for its id and the state of its jobs. Returns `None` if there is no VM.
 pub(super) fn check_liveness(
     environment: &Environment,
     endpoint: &AgentEndpoint,

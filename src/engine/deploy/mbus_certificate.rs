@@ -1,5 +1,5 @@
-//! The agent's certificate, checked before anything is done: an agent that presents one that is refused
-//! cannot be reached, and a new VM would not change that.
+//! Checks the agent's certificate before any change. An agent whose certificate is rejected cannot be
+//! reached, and a new VM would not help.
 
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
@@ -58,7 +58,7 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
     }
 }
 
-/// Returns the name alone of the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
+/// Returns the bare name in the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
 fn plain(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
     inner.trim_matches('"')

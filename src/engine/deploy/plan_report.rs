@@ -1,4 +1,4 @@
-//! `plan`: reports the steps of a `create-env` to people and programs, and saves them to be taken later.
+//! `plan`: reports the steps of a `create-env` to operators and programs, and saves them for a later run.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use base::{Error, Result};
 /// The newest format of a saved plan that this version reads, and the format that it writes.
 const FORMAT: u32 = 1;
 
-/// The most changes of the manifest that are listed for a person.
+/// The maximum number of changed leaves of the manifest that are listed for the operator.
 const CHANGES: usize = 20;
 
 /// The steps that a `create-env` would take. Its JSON is the output of `plan --json` and the file of `plan
@@ -45,7 +45,7 @@ pub struct PlanReport {
     /// The declared variables whose values differ from those last deployed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<String>,
-    /// A check that could not be made, in words for the operator.
+    /// A check that could not be made, as text for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
     /// The number of packages by source; absent if no jobs are deployed.
@@ -94,7 +94,7 @@ pub struct PlanChange {
     /// Its deployed value; absent if it is new, or if one of the values is a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The change in one line, for a person.
+    /// The change in one line, for the operator.
     pub text: String,
 }
 
@@ -179,7 +179,7 @@ impl PlanReport {
         }
     }
 
-    /// Summarizes the plan in one line, for a person.
+    /// Summarizes the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let what = match self.action {
             Action::Nothing => "Nothing to do",
@@ -204,7 +204,7 @@ impl PlanReport {
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 
-    /// Lists the plan, one step a line, for a person.
+    /// Lists the plan, one step a line, for the operator.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
         lines.extend(self.steps.iter().enumerate().map(|(number, step)| {
@@ -230,7 +230,7 @@ impl PlanReport {
         lines
     }
 
-    /// Lists the changes of the manifest that the plan deploys, one a line, for a person.
+    /// Lists the changes of the manifest that the plan deploys, one a line, for the operator.
     pub fn changed_leaves(&self) -> Vec<String> {
         let deploys = !matches!(self.action, Action::Nothing | Action::CleanUp | Action::Examine);
         let changes = self.changes.iter().flatten().filter(|_| deploys);
@@ -243,12 +243,12 @@ impl PlanReport {
         lines
     }
 
-    /// Lists the resources that the plan deletes, for a person.
+    /// Lists the resources that the plan deletes, for the operator.
     fn deletions(&self) -> Option<String> {
         (!self.deletes.is_empty()).then(|| format!("Deletes {}", self.deletes.join(", ")))
     }
 
-    /// Lists the credentials that change, for a person.
+    /// Lists the credentials that change, for the operator.
     pub fn changed_credentials(&self) -> Option<String> {
         let names = text::listed(&self.credentials);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
@@ -286,7 +286,7 @@ impl PlanReport {
         }
     }
 
-    /// Checks that the saved plan is still what a run would do now.
+    /// Checks that a run would still take exactly the steps of the saved plan.
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
         let moved = |what: &str| {
             Err(Error::invalid(format!("the plan is out of date: {what}"))
@@ -317,7 +317,7 @@ impl PlanReport {
 }
 
 /// Returns the name of a state in a plan: its URL, or its file name. A pipeline may use a plan in another
-/// directory than that in which it was made.
+/// directory than the one in which it was made.
 fn place_name(place: &Storage) -> String {
     let path = place.place();
     match (place.is_shared(), path.file_name()) {

@@ -43,7 +43,7 @@ pub(crate) fn recreate_unfinished(
 /// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
 /// manifest does not cover the choice of the CPI.
 fn is_deployed(request: &CreateEnvRequest, environment: &Environment, state: &State) -> Result<bool> {
-    // Generated values would not be the deployed ones.
+    // Newly generated values would differ from the deployed ones.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = manifest::load(&inputs, &environment.redactor)?;
     let (state, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;

@@ -23,7 +23,7 @@ pub struct JobFile {
     pub executable: bool,
 }
 
-/// `render`.
+/// The request of `render`.
 #[derive(Debug, Clone)]
 pub struct RenderJobRequest {
     /// The manifest and what goes into it.

@@ -23,7 +23,7 @@ impl Default for StopOptions {
 }
 
 impl StopOptions {
-    /// Returns the drain timeout; none means no draining.
+    /// Returns the drain timeout; `None` means no draining.
     pub(super) fn drain(&self) -> Option<Duration> {
         (!self.skip_drain).then_some(self.drain_timeout)
     }
@@ -32,7 +32,7 @@ impl StopOptions {
 /// The time after which an old VM counts as dead if its agent does not answer.
 pub(super) const OLD_AGENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `create-env`.
+/// The request of `create-env`.
 #[derive(Debug, Clone)]
 pub struct CreateEnvRequest {
     /// The manifest and what goes into it.
@@ -59,13 +59,13 @@ pub struct CreateEnvRequest {
     pub cpi_api_version: Option<u32>,
 }
 
-/// `delete-env`.
+/// The request of `delete-env`.
 #[derive(Debug, Clone)]
 pub struct DeleteEnvRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// True if resources may be deleted. False if the operator was not asked, because the state recorded
-    /// none.
+    /// True if resources may be deleted. False if the operator was not asked, because the state recorded no
+    /// resources.
     pub confirmed: bool,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: StopOptions,
@@ -81,7 +81,7 @@ pub struct DeleteEnvRequest {
     pub cpi_api_version: Option<u32>,
 }
 
-/// `stop-env`, `start-env` and `restart`: actions on the jobs of a running VM.
+/// The request of `stop-env`, `start-env` and `restart`, which act on the jobs of a running VM.
 #[derive(Debug, Clone)]
 pub struct JobsRequest {
     /// The manifest and what goes into it.

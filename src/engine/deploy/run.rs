@@ -46,7 +46,7 @@ pub(super) struct Teardown<'a> {
 }
 
 impl<'a> DeployRun<'a> {
-    /// Creates a run. Fails if packages and stemcell do not fit together, before anything is created.
+    /// Creates a run. Fails if the packages and the stemcell do not fit together, before anything is created.
     pub(super) fn new(
         environment: &'a Environment,
         prepared: &'a PreparedDeployment,
@@ -207,7 +207,7 @@ impl<'a> DeployRun<'a> {
         let rendered =
             self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
         let updated = self.instance(agent).update(&rendered, &applied, stage);
-        // An interrupted run says nothing about the VM.
+        // An interrupted run does not mean that the VM failed.
         if updated.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
             executor.commit(Change::UpdateFailed)?;
         }

@@ -16,7 +16,7 @@ pub(super) struct StepTimer {
 }
 
 impl StepTimer {
-    /// Ends the previous step, if there was one, and begins this one.
+    /// Ends the previous step, if any, and begins this one.
     pub(super) fn begin(&mut self, step: &Step) {
         self.end_step();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! `stop-env`: stops the jobs and keeps VM and disks.
+//! `stop-env`: stops the jobs and keeps the VM and its disks.
 
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};

@@ -1,4 +1,4 @@
-//! The checks of a `create-env` before its first CPI call. `plan` makes the same.
+//! The checks of a `create-env` before its first CPI call. `plan` makes the same checks.
 
 use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
@@ -12,8 +12,8 @@ use base::Result;
 use base::events::Stage;
 use erb::Renderer;
 
-/// Checks that releases, stemcell, templates and the CPI config fit together, and returns what takes the
-/// steps, with the CPIs that it uses. None of them is installed yet.
+/// Checks that releases, stemcell, templates and the CPI config fit together. Returns the run that takes the
+/// steps, and its CPIs, which are not installed yet.
 pub(super) fn validate<'a>(
     environment: &'a Environment,
     request: &CreateEnvRequest,
@@ -27,7 +27,7 @@ pub(super) fn validate<'a>(
         environment.reporter.warn(warning);
     }
     let mut run = DeployRun::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
-    // A template that cannot be rendered must cost nothing: neither a VM nor a minute of downtime.
+    // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     run.render_what_can_be(state, stage)?;
     let parts = cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,

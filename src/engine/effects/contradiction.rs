@@ -1,4 +1,4 @@
-//! A VM that the CPI denies while its agent answers. The agent's word counts: the record stays.
+//! A VM that the CPI denies while its agent answers. The agent is believed, so the record stays.
 
 use super::executor::Executor;
 use crate::agent::{Agent, still_answers};
@@ -16,8 +16,8 @@ pub(crate) struct Contradiction {
 }
 
 impl Contradiction {
-    /// Waits until the agent of the VM on record does not answer any more. Returns the contradiction if it
-    /// still does after a minute. Call it after the CPI has denied the VM.
+    /// Waits until the agent of the VM on record no longer answers. Returns the contradiction if it still
+    /// answers after a minute. Call it after the CPI has denied the VM.
     pub(crate) fn detect(
         executor: &Executor<'_>,
         agent: &Agent,
@@ -53,7 +53,7 @@ impl Contradiction {
             .with_hint(format!("to give the VM up without deleting it: {}", self.forget))
     }
 
-    /// Describes it with its probable cause and the way out.
+    /// Describes the contradiction with its probable cause and the way out.
     pub(crate) fn describe(&self) -> String {
         format!(
             "{}; {}; to give the VM up without deleting it: `{}`",

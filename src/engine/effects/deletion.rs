@@ -1,15 +1,15 @@
-//! Deletes resources, and decides by the CPI's answer whether the record may go.
+//! Deletes resources, and decides by the CPI's answer whether to drop the record.
 //!
-//! A record goes only when the resource is known to be gone: the CPI deleted it, or `has_vm` or `has_disk`
-//! denies that it exists. If the CPI cannot be asked, a "not found" is noted on the record, which stays. If a
-//! later run gets the CPI's own "not found" error type as well, the record goes. A resource that could not be
-//! deleted stays on record, and the next run tries again.
+//! A record is dropped only when the resource is known to be gone: the CPI deleted it, or `has_vm` or
+//! `has_disk` denies that it exists. If the CPI cannot be asked, its "not found" error is noted on the
+//! record, which stays. If a later run gets the CPI's own "not found" error type as well, the record is
+//! dropped. A resource that could not be deleted stays on record, and the next run tries again.
 //!
-//! If the CPI's properties have changed since and it denies the resource, it probably looks in another account
-//! or region, where `delete_disk` of an unknown disk may succeed. Then the record stays, too.
+//! If the CPI denies the resource, and its properties have changed since, it probably looks in another account
+//! or region, where `delete_disk` of an unknown disk may succeed. The record stays.
 //!
-//! With several CPIs, a disk, a snapshot or an orphaned VM that the CPI on record does not find is looked for
-//! at each other CPI in turn.
+//! With several CPIs, if the CPI on record does not find a disk, a snapshot or an orphaned VM, every other
+//! CPI is asked in turn.
 
 use std::fmt::Write as _;
 
@@ -28,8 +28,8 @@ use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Deletes a resource as a stage of its own. Returns the error if it still exists, for the caller to judge: a
-/// deploy that did everything else does not fail because of it.
+/// Deletes a resource as a stage of its own. Returns the error if the resource still exists, for the caller
+/// to judge: a deploy that did everything else does not fail because of it.
 pub(crate) fn delete(
     executor: &mut Executor<'_>,
     resource: &Resource,
@@ -136,8 +136,8 @@ enum SearchResult {
 }
 
 impl Deletion<'_> {
-    /// Returns the CPIs to ask if the one on record does not find the resource. There are none for stemcells
-    /// and for the VM of this environment, whose records are reliable.
+    /// Returns the CPIs to ask if the one on record does not find the resource. The list is empty for
+    /// stemcells and for the VM of this environment, whose records are reliable.
     fn others(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
         let wanders = match self.resource {
             Resource::Disk(_) | Resource::Snapshot(_) => true,
@@ -148,7 +148,7 @@ impl Deletion<'_> {
             return Vec::new();
         }
         let mut others = executor.cpis().others(self.resource.cpi());
-        // A CPI with a record of its own for this CID means another resource.
+        // If a CPI has its own record for this CID, the CID names another resource there.
         others.retain(|other| !executor.state().records(&self.resource.at_cpi(other.as_deref())));
         others
     }
@@ -213,7 +213,7 @@ impl Deletion<'_> {
         self.effect.deleted().into_iter().try_for_each(|change| executor.commit(change))
     }
 
-    /// Returns true if the CPI did not find it in an earlier run.
+    /// Returns true if the CPI did not find the resource in an earlier run.
     fn not_found_before(&self, executor: &Executor<'_>) -> bool {
         executor.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
     }
@@ -239,7 +239,7 @@ fn does_not_know(what: ResourceKind, error: &CpiError) -> bool {
 enum NotFound {
     /// By the dedicated error type.
     Typed,
-    /// Only in the words of the message.
+    /// Only in the text of the message.
     InWords,
 }
 

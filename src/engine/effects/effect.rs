@@ -1,7 +1,7 @@
 //! The effects of CPI calls, and the changes of the state that their answers mean.
 //!
-//! An effect is announced in the journal with everything needed to record its outcome, because another run
-//! than the calling one may read the answer.
+//! An effect is announced in the journal with everything needed to record its outcome, because a later run
+//! may read the answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,6 @@ pub(crate) enum Effect {
     AttachDisk {
         /// The VM's CID.
         vm: VmCid,
-        /// The disk.
         #[serde(flatten)]
         disk: DiskHandle,
     },
@@ -45,7 +44,6 @@ pub(crate) enum Effect {
     DetachDisk {
         /// The VM's CID.
         vm: VmCid,
-        /// The disk.
         #[serde(flatten)]
         disk: DiskHandle,
     },
@@ -73,7 +71,7 @@ impl Effect {
         }
     }
 
-    /// Returns the name of the CPI on record; none for the default CPI.
+    /// Returns the name of the CPI on record; `None` for the default CPI.
     pub(crate) fn cpi(&self) -> Option<&str> {
         match self {
             Effect::CreateStemcell { record } => record.cpi.as_deref(),
@@ -133,8 +131,8 @@ impl Effect {
         in_iaas(&self.looks_like(), self.cpi())
     }
 
-    /// Returns the suspect of a creating call that the CPI answered with an error, whatever the error: a CPI
-    /// may refuse after the deed. `None` if a built-in CPI states that it made nothing.
+    /// Returns the suspect of a creating call that failed. Any error counts, because a CPI may report an
+    /// error after it has created the resource. Returns `None` if a built-in CPI states that it made nothing.
     pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let (what, agent_id) = match self {
@@ -155,7 +153,8 @@ impl Effect {
         })
     }
 
-    /// Returns the changes that the answer means, or a description of an answer that does not fit the method.
+    /// Returns the changes that follow from the answer. Fails with a description if the answer does not fit
+    /// the method.
     pub(crate) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
         Ok(match (self, answer) {
             (Effect::CreateStemcell { record }, Answer::Stemcell(cid)) => {
@@ -183,7 +182,7 @@ impl Effect {
         })
     }
 
-    /// Returns the changes for a deleted resource; none for effects that delete nothing.
+    /// Returns the changes for a deleted resource. The list is empty for effects that delete nothing.
     pub(crate) fn deleted(&self) -> Vec<Change> {
         match self {
             Effect::DeleteVm(handle) => vec![Change::VmDeleted(handle.clone())],

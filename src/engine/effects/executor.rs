@@ -1,5 +1,5 @@
-//! Makes the CPI calls of a run: announces each in the journal before, and records its outcome in the state
-//! after.
+//! Makes the CPI calls of a run. Announces each call in the journal first, and then records its outcome in
+//! the state.
 
 use std::fs::File;
 use std::io;
@@ -58,18 +58,22 @@ impl<'a> Executor<'a> {
         Executor { environment, cpis, store, registry: None }
     }
 
+    /// Returns the CPIs of the run.
     pub(crate) fn cpis(&self) -> &Cpis<'a> {
         &self.cpis
     }
 
+    /// Returns the recorded state.
     pub(crate) fn state(&self) -> &State {
         self.store.state()
     }
 
+    /// Applies a change and writes the state. The change is durable when this returns.
     pub(crate) fn commit(&mut self, change: Change) -> Result<()> {
         self.store.commit(change)
     }
 
+    /// Returns the locked state, when no more calls follow.
     pub(crate) fn into_store(self) -> Store {
         self.store
     }
@@ -84,8 +88,8 @@ impl<'a> Executor<'a> {
         self.store.journal().registry()
     }
 
-    /// Makes a call to the CPI on record, announced before and recorded after. An error of the CPI is
-    /// returned as an error.
+    /// Makes a call to the CPI on record. Announces the call first, and then records its outcome. Fails if
+    /// the CPI answers with an error.
     pub(crate) fn perform(
         &mut self,
         stage: &Stage,
@@ -97,7 +101,7 @@ impl<'a> Executor<'a> {
             .map_err(|error| failed_call::error(self.environment, self.state(), effect, error))
     }
 
-    /// Like [`Self::perform`] for several calls at once (`--parallel`), each a stage of its own. A failed
+    /// Like [`Self::perform`] for several calls at once (`--parallel`), each as a stage of its own. A failed
     /// call does not stop the others.
     pub(crate) fn perform_in_parallel(
         &mut self,
@@ -132,7 +136,7 @@ impl<'a> Executor<'a> {
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// Like [`Self::perform`], but to any CPI, and returns the CPI's error for the caller to judge.
+    /// Like [`Self::perform`], but with any CPI. Returns the CPI's error for the caller to judge.
     pub(crate) fn attempt(
         &mut self,
         cpi: Option<&str>,
@@ -163,12 +167,13 @@ impl<'a> Executor<'a> {
         self.cpis.get(cpi)?.ask(stage, method, arguments)
     }
 
-    /// Returns the paths of the CPI's properties that are not as they were when the VM was made.
+    /// Returns the paths of the CPI's properties that have changed since the VM was created.
     pub(crate) fn changed_place_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
         let Some(known) = self.state().place(cpi) else { return Ok(Vec::new()) };
         Ok(known.differences(&self.cpis.get(cpi)?.place()?))
     }
 
+    /// Returns the context of the run.
     pub(crate) fn environment(&self) -> &'a Environment {
         self.environment
     }
@@ -178,19 +183,19 @@ impl<'a> Executor<'a> {
         self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
     }
 
-    /// Sets the metadata of a VM. A CPI that does not implement the method is no error.
+    /// Sets the metadata of a VM. Succeeds if the CPI does not implement the method.
     pub(crate) fn set_vm_metadata(&self, stage: &Stage, vm: &VmHandle, metadata: Value) -> Result<()> {
         self.cpis.get(vm.cpi())?.set_metadata(stage, Method::SetVmMetadata, vm.cid.as_str(), metadata)
     }
 
-    /// Sets the metadata of a disk. A CPI that does not implement the method is no error.
+    /// Sets the metadata of a disk. Succeeds if the CPI does not implement the method.
     pub(crate) fn set_disk_metadata(&self, stage: &Stage, disk: &DiskHandle, metadata: Value) -> Result<()> {
         self.cpis.get(disk.cpi())?.set_metadata(stage, Method::SetDiskMetadata, disk.cid.as_str(), metadata)
     }
 }
 
-/// Makes a call to this CPI, announced before and recorded after. Locks the store only to announce and to
-/// record, because other calls may be under way.
+/// Makes a call to this CPI. Locks the store only to announce the call and to record its outcome, because
+/// other calls may be under way.
 fn announce_and_make(
     environment: &Environment,
     store: &Mutex<&mut Store>,
@@ -247,8 +252,8 @@ fn announce_and_make(
     }
 }
 
-/// Returns the change that records the place of what an effect made, if that is news. A VM counts, or the
-/// first resource: others may have been made elsewhere than those on record.
+/// Returns the change that records the place of a created resource, if it is not on record yet. Only a VM or
+/// the first resource of a CPI decides; other resources may be in an earlier place.
 fn place_change(state: &State, effect: &Effect, connection: &Connection<'_>) -> Result<Option<Change>> {
     let cpi = effect.cpi();
     let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
@@ -261,8 +266,8 @@ fn place_change(state: &State, effect: &Effect, connection: &Connection<'_>) -> 
 }
 
 fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
-    // After a panic in another thread the store is still consistent, because a change is applied only after
-    // it is written.
+    // After a panic in another thread, the store is still consistent, because a change is written before it
+    // is applied.
     store.lock()
 }
 

@@ -1,4 +1,4 @@
-//! Records what a failed creating call may have made, and tells the operator about it.
+//! Records what a failed creating call may have made, and reports it to the operator.
 
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
@@ -10,7 +10,7 @@ use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
 
-/// Returns the outcome of a failed call. An optional method that the CPI is known not to implement made
+/// Returns the outcome of a failed call. A call of an optional method that the CPI does not implement made
 /// nothing.
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outcome {
     match error {
@@ -51,7 +51,8 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 
-/// Returns the error for a call that the CPI refused, with a hint about the suspect that [`record`] left.
+/// Returns the error for a call that the CPI answered with an error, with a hint about the suspect that
+/// [`record`] added.
 pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, error: CpiError) -> Error {
     let suspect = match &error {
         CpiError::Answered { request_id, .. } => {

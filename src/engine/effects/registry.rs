@@ -21,11 +21,11 @@ use base::{Error, Result};
 use manifest::deployment::{CloudProvider, SshTunnel, TunnelKey};
 use net::ssh::{self, KeyError, SshKey};
 
-/// The interval at which a tunnel is checked for failure while the agent is waited for.
+/// The interval between checks that the tunnel still works, while the run waits for the agent.
 const TUNNEL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The maximum number of prompts for a passphrase.
 const MAX_PASSPHRASE_PROMPTS: u32 = 3;
-/// The largest private key that is read, in bytes.
+/// The maximum size of a private key, in bytes.
 const KEY_LIMIT: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
@@ -43,7 +43,7 @@ pub(crate) struct Registry<'a> {
 }
 
 impl<'a> Registry<'a> {
-    /// Starts the registry if contract v1 is in force and the manifest configures one. The path of a private
+    /// Starts the registry if contract v1 applies and the manifest configures one. The path of a private
     /// key is relative to `manifest`.
     pub(crate) fn start(
         environment: &'a Environment,
@@ -114,7 +114,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// Begins to open the tunnel to the VM on record, if that was created under contract v1.
+    /// Starts to open the tunnel to the VM on record, if that VM was created under contract v1.
     pub(crate) fn begin(&self, state: &State, timeout: Duration) -> Option<Tunnel> {
         let vm = state.vm().filter(|vm| vm.contract == Contract::V1)?;
         let server = ssh::SshServer { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
@@ -168,7 +168,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
     })
 }
 
-/// Reads a private key, and prompts for its passphrase if it is encrypted and a terminal is there.
+/// Reads a private key, and prompts for its passphrase if it is encrypted and there is a terminal.
 fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<SshKey> {
     let unusable = |error: KeyError| {
         let hint = match error {

@@ -46,9 +46,9 @@ pub struct Environment {
     pub paths: Paths,
     /// The reporter of events.
     pub reporter: Reporter,
-    /// Asks the operator for a secret; none if there is no terminal.
+    /// Asks the operator for a secret; `None` if there is no terminal.
     pub ask_secret: Option<AskSecret>,
-    /// Asks the operator to confirm. None if there is no terminal, and then flags count as confirmation.
+    /// Asks the operator to confirm; `None` if there is no terminal. Flags then count as confirmation.
     pub confirm: Option<Confirm>,
     /// The redactor with the secrets of this run.
     pub redactor: Redactor,
@@ -76,25 +76,25 @@ pub struct Environment {
     pub clock: Clock,
 }
 
-/// Returns a function that fails if one of these signals came.
+/// Returns a function that fails if one of these signals arrived.
 pub fn interruption(signals: &Arc<AtomicUsize>) -> artifact::Interrupted {
     let signals = Arc::clone(signals);
     Arc::new(move || signals::check_number(signals::number(&signals)))
 }
 
 impl Environment {
-    /// Returns the number of the first signal, if one came.
+    /// Returns the number of the first signal, if any.
     pub fn interrupted(&self) -> Option<u8> {
         signals::first(self)
     }
 
-    /// Ends the run as if SIGPIPE had come, because its output is no longer read.
+    /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
     pub fn end(&self) {
         const SIGPIPE: usize = 13;
         self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Returns true if a second signal came, so that the run must not wait any longer.
+    /// Returns true if a second signal arrived, so the run must not wait any longer.
     pub fn interrupted_twice(&self) -> bool {
         signals::interrupted_twice(self).is_some()
     }

@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 use super::Environment;
 use base::{Error, ErrorKind, Result};
 
-/// Returns the number of the first signal, if one came.
+/// Returns the number of the first signal of the run, if any.
 pub(crate) fn first(environment: &Environment) -> Option<u8> {
     number(&environment.signals)
 }
 
-/// Returns the number of the first signal of those counted here, if one came.
+/// Returns the first signal in the packed counter `signals`, if any.
 pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
     let word = signals.load(Ordering::SeqCst);
     (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))
 }
 
-/// Returns the number of the first signal, if a second one came after it.
+/// Returns the number of the first signal, if a second one followed.
 pub(crate) fn interrupted_twice(environment: &Environment) -> Option<u8> {
     (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
 }
 
-/// Fails if a signal came or the lock was lost. Everything done so far is on record.
+/// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(environment: &Environment) -> Result<()> {
     environment.paths.state.check_lock()?;
     check_number(first(environment))
@@ -37,7 +37,7 @@ pub(super) fn check_number(signal: Option<u8>) -> Result<()> {
     }
 }
 
-/// Sleeps, and fails early if a signal comes.
+/// Sleeps, and fails early if a signal arrives.
 pub(crate) fn pause(environment: &Environment, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

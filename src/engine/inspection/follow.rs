@@ -1,5 +1,5 @@
-//! Follows logs through an agent that can only pack them: archives are fetched repeatedly, and lines beyond
-//! the last known position are new. The longer the packing takes, the longer the pause between fetches.
+//! Follows logs through an agent that can only pack them: fetches archives repeatedly, and shows the lines
+//! after the last known position. The longer the packing takes, the longer the pause between fetches.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use base::{Error, ErrorKind, Result};
 const PAUSE: Duration = Duration::from_secs(1);
 /// The minimum ratio of the pause to the duration of a fetch, which limits the load on the VM.
 const PAUSE_FACTOR: u32 = 4;
-/// The maximum shown of the growth of a file since the last fetch, in bytes; the rest is skipped.
+/// The maximum shown growth of a file since the last fetch, in bytes. The rest is skipped.
 const MAX_SHOWN_GROWTH: u64 = 8 << 20;
 
 /// The positions up to which logs were shown.
@@ -108,7 +108,7 @@ mod tests {
         assert!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n").is_empty());
         // Rotated.
         assert_eq!(after(&mut follower, "fresh\n"), ["fresh"]);
-        // A file that comes later is shown from its beginning.
+        // A file that appears later is shown from its beginning.
         let other = directory.path().join("b.log");
         std::fs::write(&other, "1\n2\n3\n").unwrap();
         assert_eq!(follower.new_lines(Path::new("b.log"), &other).unwrap(), b"1\n2\n3\n");

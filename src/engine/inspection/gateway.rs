@@ -1,4 +1,4 @@
-//! The connection to a VM's sshd, as a configuration file for OpenSSH. All arguments are in files, so that no
+//! The connection to a VM's sshd, as a configuration file for OpenSSH. All arguments are in files, so no
 //! shell interprets them.
 
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub enum SshRoute {
 pub struct Gateway {
     /// Its name or address.
     pub host: String,
-    /// The user on the jump host; the one who runs ssh by default.
+    /// The user on the jump host; by default ssh chooses one.
     pub user: Option<String>,
     /// The private key file; by default ssh finds a key itself.
     pub private_key: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(super) struct SshConfig<'a> {
 
 impl SshConfig<'_> {
     /// Returns the text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own
-    /// settings come last, because the first value of an option wins.
+    /// settings come last, because the first value of an option takes precedence.
     pub(super) fn text(&self) -> Result<String> {
         let mut text = format!("Host {VM}\n");
         let mut option = |name: &str, value: &str| {
@@ -97,8 +97,8 @@ impl SshConfig<'_> {
 }
 
 impl Gateway {
-    /// Returns the section of the jump host. Its host key need not be known, because the traffic is encrypted
-    /// for the VM, whose key is known.
+    /// Returns the section of the jump host. Its host key need not be known, because only the VM, whose key
+    /// is known, can decrypt the traffic.
     fn text(&self) -> Result<String> {
         let mut text = format!("Host {GATEWAY}\n");
         let mut option = |name: &str, value: &str| {

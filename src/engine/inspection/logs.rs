@@ -21,7 +21,8 @@ const ARCHIVE_LIMIT: u64 = 16 << 30;
 const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
 const BUFFER: usize = 64 << 10;
-/// A longer line is printed in several pieces, so that a log needs little memory.
+/// The maximum length of a line that is read whole. A longer line is printed in several pieces to save
+/// memory.
 const LONGEST_LINE: usize = 1 << 20;
 /// The number of printed lines between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: u64 = 256;
@@ -39,7 +40,7 @@ pub enum LogKind {
     System,
 }
 
-/// `logs`.
+/// The request of `logs`.
 #[derive(Debug, Clone)]
 pub struct LogsRequest {
     /// The manifest and what goes into it.
@@ -53,7 +54,7 @@ pub struct LogsRequest {
     pub jobs: Vec<String>,
     /// Globs of names below the log directory.
     pub filters: Vec<String>,
-    /// The number of last lines of each file; none means all.
+    /// The number of last lines of each file; `None` means all.
     pub lines: Option<usize>,
     /// `--quiet`: omit the names of files.
     pub quiet: bool,
@@ -251,7 +252,7 @@ fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -
                 line.clear();
             }
             None if line.len() >= LONGEST_LINE => {
-                // Between two words no secret is cut.
+                // No secret is cut between two words.
                 let word =
                     line.iter().rposition(u8::is_ascii_whitespace).filter(|at| *at >= LONGEST_LINE / 2);
                 let rest = line.split_off(word.map_or(line.len(), |at| at + 1));
@@ -264,7 +265,7 @@ fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -
     if line.is_empty() { Ok(()) } else { use_line(&line) }
 }
 
-/// Counts lines. A last one without a line break counts, too.
+/// Counts lines, including a last one without a line break.
 fn count_lines(reader: &mut impl BufRead) -> io::Result<usize> {
     let (mut count, mut is_open) = (0, false);
     loop {

@@ -1,4 +1,4 @@
-//! The status of an environment, logs of and SSH to the VM on record, and `cloud-check`.
+//! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
 //! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
 //! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`],

@@ -21,7 +21,7 @@ use manifest::vars_store::SshKeyPair;
 /// The time that ssh has to end after it is told to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// `ssh` or `scp`.
+/// The request of `ssh` or `scp`.
 #[derive(Debug, Clone)]
 pub struct SshRequest {
     /// The manifest and what goes into it.
@@ -41,7 +41,7 @@ pub struct SshRequest {
 /// An existing user on the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The name.
+    /// The name of the user.
     pub user: String,
     /// The file with the private key.
     pub private_key: PathBuf,
@@ -194,8 +194,8 @@ impl VmSession {
                 return Err(Error::from(error).context("the agent cannot create a user for this session"));
             }
         };
-        // Behind a gateway or proxy, the VM's own address is used; from this machine, the one at which the
-        // agent was reached.
+        // Behind a gateway or proxy, ssh uses the VM's own address. From this machine, it uses the address at
+        // which the agent was reached.
         if request.route != SshRoute::Direct && !host.ip.is_empty() {
             session.address = host.ip;
         }

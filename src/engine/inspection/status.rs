@@ -1,4 +1,4 @@
-//! `status`: collects the status of an environment from state, CPI and agent.
+//! `status`: collects the status of an environment from the state, the CPI and the agent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,12 +26,12 @@ const RUNS: usize = 5;
 const CHANGES_JOBS: [&str; 7] =
     ["create-env", "stop-env", "start-env", "restart", "recreate", "cloud-check", "delete-env"];
 
-/// `status`.
+/// The request of `status`.
 #[derive(Debug, Clone)]
 pub struct StatusRequest {
     /// The manifest and its inputs; without them only records are shown.
     pub inputs: Option<Inputs>,
-    /// True if the CPI is asked what exists.
+    /// True to ask the CPI which resources exist.
     pub ask_cpi: bool,
     /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
@@ -52,7 +52,7 @@ pub struct Status {
     pub vm: Option<VmStatus>,
     /// Its agent.
     pub agent: AgentStatus,
-    /// The overall state of the jobs, such as `running`; none if the agent did not tell.
+    /// The overall state of the jobs, such as `running`; `None` if the agent did not report it.
     pub job_state: Option<String>,
     /// The jobs on the VM.
     pub jobs: Vec<String>,
@@ -83,13 +83,13 @@ pub enum PresenceStatus {
     Yes,
     /// The CPI denies that it exists.
     No,
-    /// The CPI cannot tell.
+    /// The CPI does not know.
     Unknown,
     /// The CPI was not asked.
     NotAsked,
 }
 
-/// The VM.
+/// The VM on record.
 #[derive(Debug, Serialize)]
 pub struct VmStatus {
     /// Its CID, and its CPI's name.
@@ -120,7 +120,7 @@ pub enum AgentAnswers {
 pub struct AgentStatus {
     /// Its id, if known.
     pub id: Option<String>,
-    /// Scheme, host and port.
+    /// The scheme, host and port.
     pub address: Option<String>,
     /// The result of asking the agent.
     pub answers: AgentAnswers,
@@ -131,7 +131,7 @@ pub struct AgentStatus {
 /// A process.
 #[derive(Debug, Serialize)]
 pub struct ProcessStatus {
-    /// Its name.
+    /// The name, as the agent reports it.
     pub name: String,
     /// `running`, `failing` and so on.
     pub state: String,
@@ -148,7 +148,7 @@ pub struct ProcessStatus {
 /// A network of the VM.
 #[derive(Debug, Serialize)]
 pub struct NetworkStatus {
-    /// Its name.
+    /// The name in the manifest.
     pub name: String,
     /// `manual`, `dynamic` or `vip`.
     #[serde(rename = "type")]
@@ -173,7 +173,7 @@ pub struct DiskStatus {
     pub in_use: bool,
     /// The CPI's answer to whether it exists.
     pub exists: PresenceStatus,
-    /// True if the agent has it mounted; none if the agent did not tell.
+    /// True if the agent has mounted it; `None` if the agent did not report it.
     pub mounted: Option<bool>,
     /// Its usage in percent, if the agent reports it.
     pub used_percent: Option<String>,
@@ -197,7 +197,7 @@ pub struct StatusSources<'a> {
     environment: &'a Environment,
     request: &'a StatusRequest,
     endpoint: Option<AgentEndpoint>,
-    /// The inputs from which CPIs are found, if they are to be asked.
+    /// The inputs from which CPIs are found, if the CPIs are to be asked.
     cpi_parts: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
     certificates: Vec<CertificateStatus>,
@@ -213,7 +213,7 @@ pub struct StatusCollector<'a> {
 }
 
 struct CpiAnswers {
-    /// The VM on record, and true if its agent answered.
+    /// The VM on record, with true if its agent answered.
     when: (Option<VmHandle>, bool),
     findings: Vec<(Resource, PresenceStatus)>,
 }
@@ -263,8 +263,8 @@ impl<'a> StatusSources<'a> {
 }
 
 impl StatusCollector<'_> {
-    /// Collects the status. The agent is asked each time; the CPI, which takes one process per question, only
-    /// the first time and when the VM on record or its agent's silence is new.
+    /// Collects the status. Asks the agent each time. Asks the CPI, which takes one process per question,
+    /// only the first time and when the VM on record changes or its agent starts or stops answering.
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = records::show(&self.from.environment.paths.state)?;
         let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
@@ -284,7 +284,7 @@ impl StatusCollector<'_> {
             .iter()
             .map(|disk| {
                 let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
-                // The agent only knows disks of the VM's CPI.
+                // The agent knows only disks of the VM's CPI.
                 let near =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
                 let mounted = near.map(|mounted| mounted.contains(&handle.cid));
@@ -328,7 +328,7 @@ impl StatusCollector<'_> {
         })
     }
 
-    /// Asks the agent for its state and its mounted disks. A foreign agent is only asked for `get_state`.
+    /// Asks the agent for its state and its mounted disks. A foreign agent gets only `get_state`.
     fn ask_agent(
         &self,
         state: &State,
@@ -413,7 +413,7 @@ impl StatusCollector<'_> {
         found.next().map_or(PresenceStatus::NotAsked, |(_, there)| *there)
     }
 
-    /// Returns the networks from the agent, else from the answer of the CPI, else from the manifest.
+    /// Returns the networks as the agent reports them. Falls back to the CPI's answer, then to the manifest.
     fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkStatus> {
         let agents =
             agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
@@ -468,13 +468,13 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
         .collect()
 }
 
-/// Describes how a disk that is not on record is kept.
+/// Describes how to keep a disk that is not on record.
 pub(super) fn keep_untracked(cid: &DiskCid) -> String {
     format!("if it has the jobs' data, record it: monopile attach-disk MANIFEST {cid}")
 }
 
 impl Status {
-    /// Returns the run that is in progress on this machine, if there is one.
+    /// Returns the run that is in progress on this machine, if any.
     pub fn running(&self) -> Option<&RecordedRun> {
         self.runs.iter().find(|run| run.result == RunOutcome::Running)
     }
@@ -487,7 +487,7 @@ impl Status {
             .then_some(newest)
     }
 
-    /// Returns the error for the gravest problem, if there is one.
+    /// Returns the error for the most serious problem, if any.
     pub fn problem(&self) -> Option<Error> {
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
         let Some(vm) = &self.vm else {

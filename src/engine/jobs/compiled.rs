@@ -1,4 +1,4 @@
-//! The cache of compiled packages on this machine. A new VM compiles nothing that an earlier one did.
+//! The cache of compiled packages on this machine. A new VM reuses the packages that an earlier one compiled.
 //!
 //! The key of a package covers its content, the keys of everything it was compiled with, and the
 //! operating system and version of the stemcell. The file name `compiled/<key>.<sha256>.tgz` holds the key
@@ -45,13 +45,13 @@ pub(super) struct CompiledArchive {
 
 impl PackageKey {
     /// Computes the key of a package on this stemcell. `compiled_with` has the keys of all its dependencies,
-    /// direct or not. A fingerprint is only a claim of the release, so the SHA-256 of the content counts,
-    /// too.
+    /// direct or not. The key covers the SHA-256 of the content, because a fingerprint is only a claim of the
+    /// release.
     pub(super) fn new(stemcell: &Stemcell, package: &Package, compiled_with: &[&PackageKey]) -> PackageKey {
         PackageKey::of(stemcell, package, &package.content.to_string(), compiled_with)
     }
 
-    /// Computes the key of a package without its content, from what its release claims.
+    /// Computes the key of a package from the claims of its release, without its content.
     pub(super) fn claimed(
         stemcell: &Stemcell,
         package: &Package,

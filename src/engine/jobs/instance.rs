@@ -21,7 +21,7 @@ pub(crate) struct Instance<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) deployment: &'a Deployment,
     pub(crate) packages: &'a Packages<'a>,
-    /// The drain timeout for replaced jobs; none stops them without draining.
+    /// The drain timeout for replaced jobs; `None` stops them without draining.
     pub(crate) drain: Option<Duration>,
 }
 

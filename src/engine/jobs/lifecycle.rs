@@ -46,8 +46,8 @@ impl Jobs<'_> {
         self.script("post-stop", None, stage)
     }
 
-    /// Waits until no process of the jobs runs any more. Some agents answer `stop` before that, and would
-    /// start new jobs beside old ones.
+    /// Waits until no process of the jobs runs any more. Some agents answer `stop` earlier, and would start
+    /// new jobs beside old ones.
     pub(crate) fn wait_until_gone(&self, timeout: Duration, stage: &Stage) -> Result<()> {
         let mut left = still_running(&self.agent.get_state()?);
         if left.is_empty() {
@@ -142,7 +142,7 @@ impl Jobs<'_> {
         &self.environment.paths.work
     }
 
-    /// Waits until every job runs, at most for the manifest's `update_watch_time`. A process may fail and
+    /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
     /// restart meanwhile, so failures are only shown until the time is over.
     fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let begun = Instant::now();
@@ -210,12 +210,12 @@ fn still_running(state: &Value) -> Vec<String> {
     processes(state).filter(running).map(|(name, _)| name).collect()
 }
 
-/// Returns name and state of each process that does not run.
+/// Returns the name and state of each process that does not run.
 fn not_running(state: &Value) -> Vec<(String, String)> {
     processes(state).filter(|(_, state)| state != "running").collect()
 }
 
-/// Returns name and state of each process.
+/// Returns the name and state of each process.
 fn processes(state: &Value) -> impl Iterator<Item = (String, String)> {
     let text = |process: &Value, key: &str| process.get(key).and_then(Value::as_str).map(str::to_owned);
     state

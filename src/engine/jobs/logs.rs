@@ -14,15 +14,15 @@ use base::Result;
 const FILES: usize = 3;
 /// The number of lines shown of each file.
 const LINES: usize = 10;
-/// The maximum read from the end of a file, in bytes.
+/// The maximum size of the part that is read from the end of a file, in bytes.
 const TAIL: u64 = 16 * 1024;
 /// The maximum length of a shown line, in characters.
 const LINE: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const ARCHIVE_LIMIT: u64 = 512 << 20;
 
-/// Returns the last lines of the most recently written job logs that match one of the globs. Empty if they
-/// have no content.
+/// Returns the last lines of the most recently written job logs that match one of the globs. Returns an empty
+/// text if they have no content.
 pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
     let archive = LogArchive::fetch(agent, "job", filters, work, ARCHIVE_LIMIT)?;
     let tree = archive.unpack()?;

@@ -36,7 +36,7 @@ struct PackageNode<'r> {
     compiled_with: Vec<usize>,
     /// Its key in the cache.
     key: PackageKey,
-    /// The same without the content of packages, by which releases share them.
+    /// The key without the content of packages. Releases that share a package agree on it.
     claim: PackageKey,
     /// The length of the longest chain of packages that depend on it.
     height: u64,
@@ -170,8 +170,8 @@ impl<'r> Packages<'r> {
         })
     }
 
-    /// Provides every package in the agent's blobstore, compiled, sorted by name. A package that is among
-    /// `installed` is not sent again.
+    /// Provides every package in the agent's blobstore, compiled, sorted by name. Does not send a package
+    /// again that is among `installed`.
     pub(crate) fn provide(
         &self,
         environment: &Environment,
@@ -189,7 +189,7 @@ impl<'r> Packages<'r> {
                 ..PackageProgress::default()
             })
             .collect();
-        // Compilation needs the dependencies in the blobstore, and the agent cannot tell whether they are
+        // Compilation needs the dependencies in the blobstore, and the agent does not report whether they are
         // still there. Uploads are therefore skipped only if nothing is compiled.
         if progress.iter().all(|progress| progress.archive.is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
@@ -299,7 +299,7 @@ impl<'r> Packages<'r> {
         let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
-        // declares too few fails here as it fails there.
+        // declares too few of them fails here as under a director.
         let dependencies = node
             .compiled_with
             .iter()
@@ -358,7 +358,7 @@ impl<'r> Packages<'r> {
         }
     }
 
-    /// Returns the duration with an unlimited number of threads.
+    /// Returns the duration of all tasks with an unlimited number of threads.
     fn critical_path(&self, progress: &[PackageProgress]) -> Duration {
         let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
@@ -393,8 +393,8 @@ impl PackageNode<'_> {
         let there = installed
             .iter()
             .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
-        // The agent chooses the digest algorithm of what it compiles, so the archive is hashed with the same
-        // one.
+        // The agent chooses the digest algorithm for what it compiles, so the archive is hashed with the same
+        // algorithm.
         let is_same = || {
             let known = Digest::parse(&there.sha1, &there.name).ok()?;
             let found = Digest::of_file(archive, &[known.strongest()]).ok()?;

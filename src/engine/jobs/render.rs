@@ -25,9 +25,9 @@ const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
 /// Rendered jobs, packed.
 pub(crate) struct RenderedJobs {
     pub(crate) archive: PathBuf,
-    /// The digest of the archive in BOSH's notation.
+    /// The digest of the archive in BOSH's format.
     pub(crate) digest: String,
-    /// Name and fingerprint of each job.
+    /// The name and fingerprint of each job.
     pub(crate) jobs: Vec<(String, String)>,
     /// The hash of everything rendered.
     pub(crate) configuration_hash: String,
@@ -74,7 +74,7 @@ pub(crate) fn render(
     Ok(RenderedJobs { archive, digest: format!("sha256:{sha256}"), jobs, configuration_hash })
 }
 
-/// Checks that the templates can be rendered while not every address is known. An error counts only if it is
+/// Checks that the templates can be rendered while some addresses are unknown. An error counts only if it is
 /// the same with two different sets of placeholder addresses.
 pub(crate) fn check(
     renderer: &dyn Renderer,
@@ -128,7 +128,7 @@ fn label(job: &Job, source: &Path) -> String {
 
 /// A rendered template.
 pub(crate) struct RenderedFile {
-    /// `<job>/<target>`.
+    /// The path in the archive: `<job>/<target>`.
     pub(crate) name: String,
     /// The path of the file.
     pub(crate) path: PathBuf,
@@ -149,6 +149,7 @@ pub(crate) fn templates(
         .collect()
 }
 
+/// Renders one template of a job, or copies it if it has no code, into `<root>/<job>/<target>`.
 pub(crate) fn template(
     renderer: &dyn Renderer,
     job: &Job,
@@ -180,8 +181,8 @@ fn asks_for_link(error: &RenderError) -> bool {
         })
 }
 
-/// Explains a missing link. A job that consumes a link is an error only if a template calls `link`: without
-/// that, the job can learn what it needs in another way.
+/// Explains a missing link. A job that consumes a link fails only if a template calls `link`: without that
+/// call, the job can get its values in another way.
 fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
         return templates::failure(error, context);

@@ -1,4 +1,4 @@
-//! Properties that no job declares. Templates do not see them, so most of them are misspelt.
+//! Properties that no job declares. Templates do not see them, and most of them are misspelled.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,8 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
     Ok(warnings)
 }
 
-/// A declared property may be a hash, and a hash may hold several declared properties: `a.b` and `a.c`.
+/// Collects the undeclared properties. A declared property may be a hash, and a hash may hold several
+/// declared properties: `a.b` and `a.c`.
 fn find_unknown(
     properties: &Map<String, Value>,
     prefix: &str,
@@ -54,7 +55,7 @@ fn find_unknown(
     }
 }
 
-/// The names, and those of the hashes that they are in.
+/// Returns the names, and those of the hashes that contain them.
 fn with_parents<'n>(declared: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
     let parents = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
     declared.iter().flat_map(|name| parents(name)).collect()

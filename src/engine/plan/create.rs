@@ -26,7 +26,7 @@ pub struct Desired<'a> {
     pub releases: &'a [Identity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,
-    /// The name of the CPI for VM, disk and stemcell; none for the default CPI.
+    /// The name of the CPI for the VM, disk and stemcell; `None` for the default CPI.
     pub cpi: Option<&'a str>,
     /// The name of the availability zone, if the manifest names one.
     pub az: Option<&'a str>,
@@ -119,7 +119,7 @@ fn recreate(
     };
     plan.push(Step::DeployJobs, reason);
 
-    // The old disk is deleted last: until the jobs run with the new one, it is the only proven copy.
+    // The old disk is deleted last. Until the jobs run with the new disk, it holds the only proven copy.
     if let (Some(current), Some(why)) = (current, superseded) {
         plan.delete(current.handle(), why);
     }
@@ -163,8 +163,8 @@ fn delete_earlier_vms(state: &State, plan: &mut Plan) {
     }
 }
 
-/// Plans to delete all stemcells except the one in use and those that an operator uploaded.
-/// Each handle counts once, because other tools may have recorded one stemcell under two versions.
+/// Plans to delete all stemcells except the one in use and those that an operator uploaded. Plans one
+/// deletion per handle, because other tools may have recorded one stemcell under two versions.
 fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
     for known in &state.stemcells {

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::state::Leaves;
 use base::encoding::shorten;
 
-/// The length to which values are shortened when shown, in bytes.
+/// The maximum length of a shown value, in bytes.
 const SHOWN: usize = 60;
 
 /// A leaf of the desired manifest.
@@ -29,8 +29,8 @@ pub struct Difference {
     pub alteration: LeafChange,
 }
 
-/// The kind of change of a leaf, with its values in short form. A value that is secret, or was when it was
-/// deployed, is `None`.
+/// The kind of change of a leaf, with its values in short form. A value is `None` if it is secret, or was
+/// secret when it was deployed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafChange {
     /// The leaf is new.
@@ -46,15 +46,15 @@ pub enum LeafChange {
     Removed(Option<String>),
 }
 
-/// Compares the deployed manifest with the desired one. Returns differences in the order of the latter, with
-/// removed leaves at the end.
+/// Compares the deployed manifest with the desired one. Returns the differences in the order of the desired
+/// manifest, with removed leaves at the end.
 pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
     let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
     let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
     let mut found: Vec<Difference> = wanted
         .iter()
-        // A map or list that was emptied or filled is shown by the leaves that it held or holds.
+        // If a map or list was emptied or filled, the leaves below it show the change.
         .filter(|leaf| !has_leaves_below(&old, &leaf.path))
         .filter_map(|leaf| {
             let alteration = match deployed.had_value(&leaf.path, &leaf.value) {
@@ -85,8 +85,8 @@ fn has_leaves_below(paths: &BTreeSet<&str>, path: &str) -> bool {
 }
 
 impl Leaf {
-    /// Returns the value in short form; none if it is secret. A certificate is described by its expiry, and
-    /// other text of several lines by their number.
+    /// Returns the value in short form, or `None` if it is secret. Describes a certificate by its expiry, and
+    /// other text of several lines by the number of lines.
     pub fn shown(&self) -> Option<String> {
         let text = match serde_json::from_str(&self.value) {
             Ok(serde_json::Value::String(text)) => text,
@@ -112,7 +112,7 @@ impl fmt::Display for Difference {
         match &self.alteration {
             LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
-            // They differ in what the short form leaves out.
+            // The values differ only after the point where the short form cuts them off.
             LeafChange::Changed { from: Some(from), to: Some(to) } if from == to => {
                 write!(f, "~ {path}: {from} -> new")
             }

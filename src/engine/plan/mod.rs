@@ -1,8 +1,8 @@
 //! Compares the state with the manifest and its artifacts, and returns an ordered list of steps with reasons.
 //!
-//! [`create`] plans `create-env`, [`delete`] plans `delete-env`. A plan is made without I/O: facts that only
-//! a CPI or an agent knows, such as whether a VM still runs, are arguments, or are found out by the step that
-//! needs them.
+//! [`create`] plans `create-env`, [`delete`] plans `delete-env`. A plan is made without I/O. Facts that only
+//! a CPI or an agent knows, such as whether a VM still runs, are arguments, or the step that needs them finds
+//! them out.
 
 mod create;
 mod delete;
@@ -26,7 +26,7 @@ pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
 /// The key in [`Durations`] for the time without running jobs while a VM was replaced.
 pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
 
-/// Steps in order. Empty when nothing changed.
+/// The steps in order. Empty if nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The steps.
@@ -38,7 +38,7 @@ pub struct Plan {
 pub struct PlannedStep {
     /// The step.
     pub step: Step,
-    /// The reason, in words for the operator.
+    /// The reason, as text for the operator.
     pub reason: String,
 }
 
@@ -65,7 +65,7 @@ pub enum DiskRef {
 pub enum Step {
     /// Uploads the stemcell.
     CreateStemcell {
-        /// The CPI to upload it to; none for the default CPI.
+        /// The CPI to upload it to; `None` for the default CPI.
         cpi: Option<String>,
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
@@ -152,8 +152,8 @@ impl Plan {
         self.steps.iter().map(announced).collect()
     }
 
-    /// Estimates the duration from earlier runs. Returns none if a step was never measured. Steps that delete
-    /// unused resources do not count, because the jobs do not wait for them.
+    /// Estimates the duration from earlier runs. Returns `None` if a step was never measured. Steps that
+    /// delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual(&self, durations: &Durations) -> Option<Duration> {
         let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
@@ -163,7 +163,7 @@ impl Plan {
         names.into_iter().map(|name| durations.usual(name)).sum()
     }
 
-    /// Estimates from earlier runs how long no job will run. Returns none if that is unknown or no running VM
+    /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
     /// is affected.
     pub fn interruption(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
@@ -183,7 +183,7 @@ impl Plan {
         self.push(Step::Delete(resource.into()), reason);
     }
 
-    /// Returns true if the plan deploys jobs, and does not only clean up.
+    /// Returns true if the plan deploys jobs. A plan that only cleans up does not.
     pub fn deploys(&self) -> bool {
         self.creates_vm() || self.updates_in_place()
     }

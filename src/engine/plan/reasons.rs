@@ -9,7 +9,7 @@ use manifest::cpi_label;
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
-    /// The reason, in words for the operator.
+    /// The reason, as text for the operator.
     pub(super) text: String,
     /// True if the VM on record must be replaced.
     pub(super) needs_vm: bool,
@@ -23,7 +23,7 @@ fn jobs(text: impl Into<String>) -> Reason {
     Reason { text: text.into(), needs_vm: false }
 }
 
-/// Returns the reasons for a deploy, those for a new VM first. Empty when nothing changed.
+/// Returns the reasons for a deploy, those for a new VM first. The list is empty if nothing changed.
 pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
@@ -91,7 +91,7 @@ fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     }
 }
 
-/// Returns the reason to upload the stemcell, when no record matches it.
+/// Returns the reason to upload the stemcell if no record matches it.
 pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
         return new_content("stemcell", desired.stemcell);
@@ -116,7 +116,7 @@ fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
     reason.to_owned()
 }
 
-/// Returns a reason for each part of the VM, except its tags, that differs from the time of its creation.
+/// Returns a reason for each part of the VM, except its tags, that has changed since its creation.
 fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
     let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
         return vec!["the state does not record how the VM was created".to_owned()];
@@ -169,6 +169,7 @@ fn release_changes(state: &State, desired: &[Identity]) -> Option<String> {
     (deployed.len() > desired.len()).then(|| "a release is no longer used".to_owned())
 }
 
+/// Returns the name and version of an artifact as text.
 pub(super) fn describe(identity: &Identity) -> String {
     format!("{}/{}", identity.name, identity.version)
 }

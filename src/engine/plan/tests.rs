@@ -184,17 +184,17 @@ fn first_deploy_creates_everything() {
     );
 }
 
-/// The step that creates the VM from the stemcell on record.
+/// Returns the step that creates the VM from the stemcell on record.
 fn create_vm() -> Step {
     Step::CreateVm(StemcellRef::Existing("id-sc-1".into()))
 }
 
-/// The steps that upload the stemcell to a CPI and create the VM from it.
+/// Returns the steps that upload the stemcell to a CPI and create the VM from it.
 fn create_with_stemcell(cpi: Option<&str>) -> [Step; 2] {
     [Step::CreateStemcell { cpi: cpi.map(str::to_owned) }, Step::CreateVm(StemcellRef::New)]
 }
 
-/// A changed property of a job.
+/// Returns a case in which a property of a job has changed.
 fn other_port() -> Case {
     let leaves = vec![leaf("/properties/port", "2"), leaf("/resource_pools/name=vms/env/a", "1")];
     Case { sha: "other", leaves, ..Case::default() }
@@ -478,7 +478,7 @@ fn delete_plans_all_records_in_order() {
 
 #[test]
 fn duplicate_stemcell_record_is_deleted_once() {
-    // Other tools record a stemcell of the IaaS twice if two versions name it.
+    // Other tools record one stemcell of the IaaS twice if two versions name it.
     let mut state = deployed();
     state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());

@@ -6,7 +6,8 @@ use base::text::listed;
 use base::{Error, Result};
 use manifest::{LoadedManifest, VariableValue};
 
-/// Fails if the source of the deployed credentials is missing, so that all of them would be generated again.
+/// Fails if the source of the deployed credentials is missing, because all of them would then be generated
+/// again.
 pub(super) fn check(environment: &Environment, state: &State, values: &[VariableValue]) -> Result<()> {
     let Some(deployed) = &state.monopile.credentials else { return Ok(()) };
     let forgotten = deployed.forgotten(values);

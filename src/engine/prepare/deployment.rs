@@ -24,7 +24,7 @@ use manifest::{self, CpiConfig, Inputs, LoadedManifest};
 /// A validated manifest with its identified artifacts.
 pub(crate) struct PreparedDeployment {
     pub(crate) deployment: Deployment,
-    /// The CPI config, if there is one.
+    /// The CPI config, if any.
     pub(crate) cpis: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<Leaf>,
@@ -35,7 +35,7 @@ pub(crate) struct PreparedDeployment {
     pub(crate) changed_credentials: Vec<String>,
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
-    /// A check that could not be made, in words for the operator.
+    /// A check that could not be made, as text for the operator.
     pub(crate) unchecked: Option<String>,
     /// The vars store in use, and the variables that are declared with a type.
     vars_store: Option<(PathBuf, Vec<String>)>,
@@ -51,7 +51,7 @@ pub(crate) struct MbusCertificate {
     /// The property that holds it.
     pub(crate) place: &'static str,
     pub(crate) pem: String,
-    /// The vars store that it is from, and its variable.
+    /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<LoadedM
     report_messages(environment, manifest::load(inputs, &environment.redactor)?)
 }
 
-/// Reads a manifest for a run that only deletes, and so generates no values. Warns if the deployed
+/// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
 /// credentials are missing.
 pub(crate) fn load_to_delete(
     environment: &Environment,
@@ -102,7 +102,7 @@ pub(crate) fn redact_hint(environment: &Environment, hint: &DiskHint) {
     manifest::learn_named(hint.as_json(), &environment.redactor);
 }
 
-/// Refusals that the operator overrides.
+/// The refusals that the operator overrides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides {
     /// `--new-credentials`: generate new values although none of the deployed ones is given.
@@ -111,9 +111,9 @@ pub struct Overrides {
     pub untracked_vm: bool,
 }
 
-/// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record, the
-/// stemcell is unpacked at once. The deployed credentials must not be missing, and if no VM is on record,
-/// none must answer at the agent's address, unless `overrides` says otherwise.
+/// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record,
+/// unpacks the stemcell at once. Unless `overrides` allows it, fails if the deployed credentials are missing,
+/// or if a VM that is not on record answers at the agent's address.
 pub(crate) fn prepare(
     environment: &Environment,
     inputs: &Inputs,
@@ -167,7 +167,8 @@ pub(crate) fn prepare(
     })
 }
 
-/// The agent takes its certificate from the environment of the VM, or else from what the CPI says.
+/// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the
+/// settings that the CPI passes.
 fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<MbusCertificate> {
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
@@ -195,7 +196,8 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
     // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
-        // The agent presents its certificate and does not use the CA, so the end of a rotation keeps the VM.
+        // The agent presents its certificate and does not use the CA, so the VM need not be replaced at the
+        // end of a rotation.
         if let Some(cert) = bosh.get_mut("mbus").and_then(|mbus| mbus.get_mut("cert")) {
             without_ca(cert);
         }
@@ -280,7 +282,7 @@ impl PreparedDeployment {
         self.releases.iter().map(|release| release.identity.clone()).collect()
     }
 
-    /// Removes values from before a rotation from the vars store, because the present ones are deployed.
+    /// Removes values from before a rotation from the vars store, because the current ones are deployed.
     pub(crate) fn forget_previous(&self, environment: &Environment, inputs: &Inputs) {
         let Some((path, names)) = &self.vars_store else { return };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -23,17 +23,17 @@ pub(crate) struct ObtainedArtifact {
     pub(crate) unpacked: Option<Stemcell>,
 }
 
-/// The way to identify a stemcell that must be read as a whole.
+/// The method for identifying a stemcell that must be read as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdentifyBy {
-    /// Only reads it, because it may be the one in use.
+    /// Only reads the stemcell, because it may be the one in use.
     Reading,
-    /// Verifies and unpacks it at once, because it is needed in any case.
+    /// Verifies and unpacks the stemcell at once, because it is needed in any case.
     Unpacking,
 }
 
 impl IdentifyBy {
-    /// Selects the way for a run: a state without a stemcell needs it unpacked in any case.
+    /// Selects the method for a run. A state without a stemcell needs the stemcell unpacked in any case.
     pub(crate) fn beside(state: &State) -> Self {
         if state.stemcells.is_empty() { IdentifyBy::Unpacking } else { IdentifyBy::Reading }
     }
@@ -63,7 +63,7 @@ fn unpack(
     Ok(stemcell)
 }
 
-/// Obtains stemcell and releases. Relative paths start at `directory`, the directory of the manifest.
+/// Obtains the stemcell and the releases. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn all(
     environment: &Environment,
     stemcell: &ArtifactRef,
@@ -74,7 +74,7 @@ pub(crate) fn all(
 ) -> Result<(ObtainedArtifact, Vec<ObtainedArtifact>)> {
     let stemcell =
         WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
-    // The stemcell first: it is the largest.
+    // The stemcell comes first, because it is the largest artifact.
     let wanted: Vec<WantedArtifact<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
     let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
@@ -108,7 +108,7 @@ pub(crate) fn releases(
 /// An artifact of the manifest that may not be on this machine yet.
 struct WantedArtifact<'m> {
     kind: ArtifactKind,
-    /// Its name in `releases`; none for a stemcell.
+    /// Its name in `releases`; `None` for a stemcell.
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
     identify_by: IdentifyBy,
@@ -175,8 +175,8 @@ impl<'m> WantedArtifact<'m> {
     }
 }
 
-/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure stops the others; the
-/// downloaded parts stay for the next run.
+/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure stops the other
+/// downloads, whose parts stay for the next run.
 fn obtain(
     environment: &Environment,
     wanted: &[WantedArtifact<'_>],
@@ -226,6 +226,7 @@ fn obtain(
     Ok(obtained.into_iter().map(|(_, obtained)| obtained).collect())
 }
 
+/// Creates a directory that only this user can access, and its parents.
 pub(crate) fn create_directory(path: &Path) -> Result<()> {
     base::files::durable::create_private_directory(path)
         .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))

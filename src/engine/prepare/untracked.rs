@@ -1,7 +1,7 @@
 //! Looks for a VM of this manifest that is not on record, because the state is lost.
 //!
-//! A second VM would get the same address. So before the first VM is made, the agent's address is asked once.
-//! Nothing but `get_state` and `list_disk` is sent, which change nothing.
+//! A second VM would get the same address. So before the first VM is created, the agent's address is asked
+//! once. Only `get_state` and `list_disk` are sent, which change nothing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ pub(super) enum Untracked {
         /// The disks that it has mounted.
         disks: Vec<DiskCid>,
     },
-    /// Another one, which refuses the run or is refused. The text describes it.
+    /// A listener that rejects our credentials, or whose certificate we reject. Holds the error.
     Other(String),
 }
 
@@ -39,13 +39,14 @@ pub(super) enum Untracked {
 pub(super) struct UntrackedCheck {
     /// The address of the agent.
     pub(super) endpoint: AgentEndpoint,
-    /// The reason why the address was not asked, in words for the operator, if that is of interest.
+    /// The reason why the address was not asked, as text for the operator; `None` if the address is known or
+    /// a VM is on record.
     pub(super) unchecked: Option<String>,
     /// The listener at the address.
     pub(super) untracked: Option<Untracked>,
 }
 
-/// Asks the agent's address while `work` is done, unless no answer is wanted (`ignore`).
+/// Asks the agent's address while `work` is done. With `ignore`, asks nothing.
 pub(super) fn check_during<T>(
     environment: &Environment,
     deployment: &Deployment,
@@ -78,12 +79,12 @@ fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state:
     })
 }
 
-/// Returns true if a failed call may have made a VM, for which later checks look.
+/// Returns true if a failed call may have made a VM. Later checks look for it.
 fn suspects_vm(state: &State) -> bool {
     state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm)
 }
 
-/// Returns true if no VM is on record, not even one that is about to be deleted and may still answer.
+/// Returns true if no VM is on record, not even one whose deletion is pending and that may still answer.
 fn is_wanted(state: &State) -> bool {
     state.vms().next().is_none()
 }
@@ -126,7 +127,7 @@ fn check_address(
 }
 
 impl Untracked {
-    /// Returns the error of a run that must not make another VM.
+    /// Returns the error of a run that must not create another VM.
     pub(super) fn error(
         &self,
         environment: &Environment,
@@ -176,7 +177,7 @@ impl Untracked {
     }
 }
 
-/// Returns the command that records the VM. Unknown values are in capital letters.
+/// Returns the command that records the VM. Placeholders for unknown values are in capital letters.
 fn import(
     environment: &Environment,
     inputs: &Inputs,

@@ -1,3 +1,5 @@
+//! The CPIs that ship inside the program.
+
 /// A CPI that ships inside the program: `cloud_provider.cpi: {builtin: NAME}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuiltinCpi {
@@ -11,7 +13,7 @@ impl BuiltinCpi {
     /// All built-in CPIs.
     pub const ALL: [BuiltinCpi; 2] = [BuiltinCpi::Local, BuiltinCpi::Ironic];
 
-    /// Returns the name in manifests.
+    /// Returns the name of the CPI in manifests.
     pub fn name(self) -> &'static str {
         match self {
             BuiltinCpi::Local => "local",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::ResourceKind;
 
-/// A cloud ID: the name that a CPI gives to a resource of the kind `K`. Never blank, and a string in JSON.
+/// A cloud ID: the name that a CPI gives to a resource of the kind `K`. Never blank. A string in JSON.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cid<K> {
     text: String,
@@ -27,7 +27,7 @@ pub type SnapshotCid = Cid<SnapshotKind>;
 
 /// A kind of resource, as a type.
 pub trait CidKind: fmt::Debug + Copy + Ord + Hash + Send + Sync + 'static {
-    /// The same kind, as a value.
+    /// The kind as a value.
     const KIND: ResourceKind;
 }
 
@@ -60,13 +60,13 @@ impl CidKind for SnapshotKind {
     const KIND: ResourceKind = ResourceKind::Snapshot;
 }
 
-/// The error for a blank CID, which would name nothing or everything.
+/// The error for a blank CID, which would name no resource or all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the CID of a {0} is empty")]
 pub struct EmptyCid(pub ResourceKind);
 
 impl<K> Cid<K> {
-    /// Returns the text that the CPI gave.
+    /// Returns the text of the CID as the CPI returned it.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -142,7 +142,8 @@ impl AnyCid {
     }
 }
 
-/// Takes the place of the CID in a record that the CPI has not named yet. An empty string in JSON.
+/// A placeholder for the CID in a record of a resource that the CPI has not named yet. An empty string in
+/// JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unnamed;
 
@@ -161,7 +162,7 @@ impl<'de> Deserialize<'de> for Unnamed {
     }
 }
 
-/// Reads and writes a CID that may be missing, which is an empty string in JSON.
+/// Reads and writes an optional CID. `None` is an empty string in JSON.
 pub mod cid_or_empty {
     use super::{Cid, CidKind, Deserialize, Deserializer, Serializer, de};
 
@@ -170,7 +171,7 @@ pub mod cid_or_empty {
         serializer.serialize_str(cid.as_ref().map_or("", Cid::as_str))
     }
 
-    /// Reads a CID; an empty string is none, a blank one an error.
+    /// Reads a CID. An empty string is `None`; a blank one is an error.
     pub fn deserialize<'de, K: CidKind, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Cid<K>>, D::Error> {

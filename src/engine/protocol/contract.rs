@@ -16,8 +16,8 @@ pub enum Contract {
 }
 
 impl Contract {
-    /// Negotiates the contract from the `api_version` of the CPI (1 if `info` has none) and of the stemcell
-    /// (1 if absent).
+    /// Negotiates the contract from the `api_version` of the CPI (1 if `info` reports none) and of the
+    /// stemcell (1 if absent).
     pub fn negotiate(cpi: u32, stemcell: u32) -> Self {
         if cpi >= 2 && stemcell >= 2 { Contract::V2 } else { Contract::V1 }
     }

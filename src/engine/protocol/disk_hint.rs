@@ -1,9 +1,11 @@
+//! The disk hint that a CPI returns for the agent.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A disk hint: the value that `attach_disk` returns, by which the agent finds the disk. May hold
+/// A disk hint: the value that `attach_disk` returns, from which the agent finds the disk. It may hold
 /// credentials.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

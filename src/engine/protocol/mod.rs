@@ -1,5 +1,5 @@
-//! Values that CPI, agent, state and plan share: CIDs and request ids, networks and disk hints, the contract,
-//! the terms of a call, and the endpoint of a registry.
+//! Values that the CPI, agent, state and plan share: CIDs and request ids, networks and disk hints, the
+//! contract, the terms of a call, and the endpoint of a registry.
 
 mod builtin_cpi;
 mod cid;

@@ -1,3 +1,5 @@
+//! The networks of a VM as the IaaS assigned them.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -1,16 +1,18 @@
+//! The endpoint of a registry, as the journal stores it.
+
 use std::net::SocketAddr;
 
 use base::encoding::basic_authorization;
 use net::http_server::AuthorizationDigest;
 use serde::{Deserialize, Serialize};
 
-/// The address of a registry and the digest of its credentials: enough to start it again without the
+/// The address of a registry and the digest of its credentials. They are enough to start it again without the
 /// password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryEndpoint {
-    /// The address it listens at.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// The login it accepts.
+    /// The digest of the accepted `Authorization` header.
     pub login: AuthorizationDigest,
 }
 

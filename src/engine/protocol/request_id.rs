@@ -1,9 +1,11 @@
+//! The id of a CPI call.
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The id of one CPI call, which CPIs write into their logs. Never blank, and a string in JSON.
+/// The id of one CPI call, which CPIs write into their logs. Never blank. A string in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RequestId(String);

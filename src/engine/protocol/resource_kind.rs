@@ -1,3 +1,5 @@
+//! The kinds of resources.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,18 @@
+//! The terms of a CPI call.
+
 use serde::{Deserialize, Serialize};
 
 use super::Contract;
 
-/// The API version and contract of one CPI call, by which its answer is read, possibly in a later run.
+/// The API version and contract of one CPI call. Its answer is read by these terms, possibly in a later run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The `api_version` of the request.
     pub api_version: u32,
-    /// The contract with the stemcell of the call, or the highest that the CPI allows if the call has no
-    /// stemcell.
+    /// The contract with the stemcell of the call. If the call has no stemcell, the highest contract that the
+    /// CPI allows.
     pub contract: Contract,
-    /// True if the CPI ships inside the program, so that its answer is believed when it states that the call
+    /// True if the CPI ships inside the program. Its answer is then believed when it states that the call
     /// made nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub builtin: bool,

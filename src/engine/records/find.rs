@@ -6,7 +6,8 @@ use base::text::listed;
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Finds the resource on record with this CID, at this CPI (the empty name is the default one) or at any.
+/// Finds the resource on record with this CID at the CPI `cpi`, where the empty name means the default CPI.
+/// Without `cpi`, searches the resources of all CPIs.
 pub(crate) fn find<K: CidKind>(
     known: impl Iterator<Item = Handle<K>>,
     cid: &Cid<K>,

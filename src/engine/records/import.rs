@@ -15,7 +15,7 @@ use base::{Error, Result};
 use erb::Mode;
 use manifest::{Deployment, Inputs};
 
-/// `state import`.
+/// The request of `state import`.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
     /// The manifest and what goes into it.
@@ -37,14 +37,14 @@ pub struct ImportRequest {
     pub agent_timeout: Duration,
 }
 
-/// `CID=NAME/VERSION`.
+/// A stemcell to record: `CID=NAME/VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedStemcell {
-    /// Its CID.
+    /// The stemcell's CID.
     pub cid: StemcellCid,
-    /// Its name.
+    /// The stemcell's name.
     pub name: String,
-    /// Its version.
+    /// The stemcell's version.
     pub version: String,
 }
 
@@ -52,7 +52,7 @@ impl std::str::FromStr for ImportedStemcell {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A CID may contain `=`, but name and version may not, and a version has no `/`.
+        // A CID may contain `=`. Name and version may not, and a version has no `/`.
         let parts = text
             .rsplit_once('=')
             .and_then(|(cid, identity)| identity.rsplit_once('/').map(|(name, version)| [cid, name, version]))
@@ -67,7 +67,7 @@ impl std::str::FromStr for ImportedStemcell {
     }
 }
 
-/// Builds a state, writes it if there is none yet, and returns a summary in one sentence.
+/// Builds a state, writes it if none exists yet, and returns a summary in one sentence.
 pub fn import(request: &ImportRequest, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
@@ -77,7 +77,7 @@ pub fn import(request: &ImportRequest, environment: &Environment) -> Result<Stri
         ));
     }
     let validating = environment.reporter.stage("Validating");
-    // An agent knows no credentials that are generated now.
+    // An agent knows no newly generated credentials.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = prepare::load(environment, &inputs)?;
     let deployment = loaded.deployment()?;
@@ -136,8 +136,8 @@ pub fn import(request: &ImportRequest, environment: &Environment) -> Result<Stri
     ))
 }
 
-/// Returns the disk to record that the command line does not name, if there is one. `mounted` are the disks
-/// that the agent has, if that is known. Fails if a disk would be lost from the record.
+/// Returns the disk to record if the command line names none. `mounted` are the disks that the agent has
+/// mounted, if known. Fails if the record would lose a disk.
 fn disk_to_adopt<'m>(
     environment: &Environment,
     request: &ImportRequest,
@@ -185,7 +185,7 @@ fn disk_to_adopt<'m>(
     }
 }
 
-/// Records disk and stemcells as the manifest describes them.
+/// Records the disk and the stemcells as the manifest describes them.
 fn records(state: &mut State, request: &ImportRequest, deployment: &Deployment) -> Result<()> {
     for (index, wanted) in request.stemcells.iter().enumerate() {
         let id = uuid::Uuid::new_v4().to_string();
@@ -256,11 +256,11 @@ fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Res
 /// The answers of the VM's agent.
 struct KnownAgent {
     id: String,
-    /// The disks that it has mounted; none if it cannot tell.
+    /// The disks that it has mounted; `None` if it does not report them.
     mounted: Option<Vec<DiskCid>>,
 }
 
-/// Asks the VM's agent for its id and its disks; none if it does not answer.
+/// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
 fn known_agent(
     environment: &Environment,
     request: &ImportRequest,

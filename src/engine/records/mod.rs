@@ -17,5 +17,5 @@ pub use show::{Overview, show};
 
 use base::Result;
 
-/// Asks the operator to confirm the question. Returns an error if the operator declines.
+/// Asks the operator to confirm the question. Fails if the operator declines.
 pub type AskConsent<'a> = &'a mut dyn FnMut(&str) -> Result<()>;

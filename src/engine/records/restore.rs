@@ -6,7 +6,7 @@ use crate::environment::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
-/// Replaces the state by a kept version and returns a summary in one sentence.
+/// Replaces the state with a kept version and returns a summary in one sentence.
 pub fn restore(environment: &Environment, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
     let path = &environment.paths.state;
     let holder = Holder::this_process("state backup");
@@ -37,7 +37,7 @@ pub fn keep_version(environment: &Environment) -> Result<String> {
     Ok(format!("Kept the state as version '{}'", store.keep_version()?))
 }
 
-/// Returns the resources that are on record now but not in the other version.
+/// Returns the resources that are on record now but are not in the other version.
 fn missing_resources(present: &State, wanted: &State) -> Vec<String> {
     let known: Vec<_> = wanted.resources().collect();
     let lost = present.resources().filter(|resource| !known.contains(resource));

@@ -14,11 +14,11 @@ use base::Result;
 pub struct Overview {
     /// The path or URL of the state.
     pub state: String,
-    /// Identifies this environment towards CPI and agent.
+    /// The id by which monopile identifies this environment to CPIs and agents.
     pub director_id: String,
     /// True if the last deploy succeeded.
     pub deployed: bool,
-    /// The VM.
+    /// The VM on record, if any.
     pub vm: Option<ShownVm>,
     /// Persistent disks.
     pub disks: Vec<ShownDisk>,
@@ -37,28 +37,28 @@ pub struct Overview {
     pub open_calls: Vec<ShownCall>,
 }
 
-/// The VM.
+/// The VM on record.
 #[derive(Debug, Serialize)]
 pub struct ShownVm {
-    /// Its CID.
+    /// The CID that the CPI assigned.
     pub cid: VmCid,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The id of its agent, if known.
     pub agent_id: Option<String>,
     /// The instance on it: `bosh/0`.
     pub instance: Option<String>,
-    /// The contract it was made under.
+    /// The contract under which it was created.
     pub contract: Option<Contract>,
 }
 
 /// A disk.
 #[derive(Debug, Serialize)]
 pub struct ShownDisk {
-    /// Its CID.
+    /// The CID that the CPI assigned.
     pub cid: DiskCid,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// Its size in MiB.
@@ -72,14 +72,14 @@ pub struct ShownDisk {
 /// A stemcell.
 #[derive(Debug, Serialize)]
 pub struct ShownStemcell {
-    /// Its CID.
+    /// The CID that the CPI assigned.
     pub cid: StemcellCid,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// Its name.
+    /// The name in `stemcell.MF`.
     pub name: String,
-    /// Its version.
+    /// The version in `stemcell.MF`.
     pub version: String,
     /// Its `api_version`.
     pub api_version: Option<u32>,
@@ -94,7 +94,7 @@ pub struct ShownCall {
     pub request_id: RequestId,
     /// The CPI method.
     pub method: String,
-    /// The name of the CPI; none for the default CPI.
+    /// The name of the CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The reason for the call.
@@ -104,8 +104,7 @@ pub struct ShownCall {
     pub by: Option<Holder>,
 }
 
-/// Reads the records at `storage`. Takes no lock, so that a concurrent run may already be ahead of the
-/// result.
+/// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
 pub fn show(storage: &Storage) -> Result<Overview> {
     let storage = storage.resolved()?;
     let open = Journal::of(&storage).open_calls::<Effect>()?;
@@ -192,7 +191,7 @@ const PLACES: [&str; 9] = [
     "file_system_type",
 ];
 
-/// Redacts every value of a hint that is not known to be harmless.
+/// Redacts every value of a hint unless it only locates the disk.
 fn without_credentials(hint: &Value) -> Value {
     match hint {
         Value::Object(map) => map

@@ -1,8 +1,8 @@
-//! `bosh-deployments.yml`, the state of the tools before `bosh create-env`. As `bosh` does, a run without a
-//! state makes one of the file beside the manifest.
+//! `bosh-deployments.yml`, the state of the tools before `bosh create-env`. Like the bosh CLI, a run without
+//! a state converts the file beside the manifest.
 //!
-//! Format: `instances`, of which there is one, with `vm_cid`, `disk_cid`, `stemcell_cid` and `stemcell_name`.
-//! Files that were written by Ruby have a colon before the keys of an instance.
+//! Format: `instances` has one entry with `vm_cid`, `disk_cid`, `stemcell_cid` and `stemcell_name`. In files
+//! that Ruby wrote, the keys of the entry begin with a colon.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use manifest::Inputs;
 use yaml::Node;
 
 const NAME: &str = "bosh-deployments.yml";
-/// The name of a file that became a state: a later run without a state must not read it again.
+/// The name of the converted file, so that a later run without a state does not read it again.
 const DONE: &str = "bosh-deployments.yml.migrated";
 
-/// The state that the file beside this manifest becomes, and the file. `None` if no such file records
-/// anything.
+/// Reads the file beside this manifest as a state. Returns its path and the state, or `None` if no such file
+/// records any resource.
 pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
     let path = manifest.with_file_name(NAME);
     if !path.is_file() {
@@ -39,7 +39,7 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
     Ok(state.map(|state| (path, state)))
 }
 
-/// Makes the state of the file beside the manifest if there is no state yet, and renames the file.
+/// Converts the file beside the manifest if there is no state yet, and renames the file.
 pub(crate) fn take_over(environment: &Environment, inputs: &Inputs, store: &mut Store) -> Result<()> {
     if store.exists() {
         return Ok(());
@@ -89,7 +89,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
         return Ok(None);
     }
     let mut state = State {
-        // A plan and the run that carries it out see the same state.
+        // The ids depend only on the text, so a plan and the run that carries it out see the same state.
         director_id: id(text, "director"),
         installation_id: id(text, "installation"),
         current_vm_cid: vm,
@@ -97,7 +97,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     };
     if let Some(cid) = disk {
         state.current_disk_id = id(text, "disk");
-        // The size is not on record: a disk of the wanted size takes the data.
+        // The size is not on record. With size 0, the data moves to a new disk of the wanted size.
         state.disks.push(Disk {
             id: state.current_disk_id.clone(),
             cid,
@@ -114,7 +114,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
         state.stemcells.push(Stemcell {
             id: id(text, "stemcell"),
             name: name.unwrap_or_else(|| "unknown-stemcell".to_owned()),
-            // The version is not on record, so it is not that of another stemcell.
+            // The version is not on record. An empty version matches no other stemcell.
             version: String::new(),
             api_version: None,
             cid,
@@ -127,7 +127,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     Ok(Some(state))
 }
 
-/// An id that is the same each time the file is read.
+/// Returns an id that is the same each time the file is read.
 fn id(text: &str, what: &str) -> String {
     let digest = Sha256::new().chain_update(what).chain_update(text).finalize();
     let mut bytes = [0; 16];

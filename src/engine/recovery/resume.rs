@@ -18,8 +18,8 @@ use base::timing::Activity;
 use base::{Error, Result};
 use manifest::Inputs;
 
-/// Records the answers to calls of earlier runs in the state. With `forget`, calls with an unknown outcome
-/// are dropped and do not stop the run.
+/// Records the answers to calls of earlier runs in the state. With `forget`, drops calls with an unknown
+/// outcome instead of failing.
 pub(crate) fn settle_open_calls(
     environment: &Environment,
     inputs: &Inputs,
@@ -39,6 +39,7 @@ pub(crate) fn settle_open_calls(
     }
     Ok(())
 }
+/// Settles one open call: waits for its process, reads the answer, and takes the steps that end the call.
 
 fn settle(
     environment: &Environment,
@@ -95,16 +96,16 @@ fn settle(
 
 /// The outcome of an open call, with the data to record or report it.
 enum OpenCallOutcome {
-    /// It was never made.
+    /// The call was never made.
     NeverStarted,
-    /// The changes that its answer means.
+    /// The changes that follow from its answer.
     Changes(Vec<Change>),
     /// The error that the CPI answered with, or the problem with its answer.
     Failed(CpiError),
 }
 
 impl OpenCallOutcome {
-    /// Returns the error for the cause of a call that stays open.
+    /// Returns the error for a call that stays open.
     fn into_error(self, intent: &Intent<Effect>) -> CpiError {
         match self {
             OpenCallOutcome::Failed(error) => error,
@@ -186,7 +187,7 @@ fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> 
 
 /// The result of waiting for a call of an earlier run.
 enum WaitResult {
-    /// It was never made.
+    /// The call was never made.
     NeverStarted,
     /// The bytes that the CPI process wrote.
     Answer(Vec<u8>),
@@ -248,8 +249,8 @@ fn wait_for_call(
     )
 }
 
-/// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. A failure is
-/// reported once, unless `announced`.
+/// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. Reports a
+/// failure once, unless `announced`.
 fn open_registry(
     environment: &Environment,
     store: &Store,
@@ -272,7 +273,7 @@ fn open_registry(
     }
 }
 
-/// Returns the changes that an answer means, after trying them on a copy of the state.
+/// Returns the changes that follow from an answer, after trying them on a copy of the state.
 fn fitting_changes(
     environment: &Environment,
     store: &Store,

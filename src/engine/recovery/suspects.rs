@@ -1,6 +1,6 @@
-//! Suspects: what failed calls may have created. A CPI that answers with an error has probably cleaned up, so
-//! no run stops for a suspect. It stays on record, and every run reports it. A suspected VM is looked for
-//! through its agent; a CPI cannot be asked about a disk or an image without a CID.
+//! Suspects: resources that failed calls may have created. A CPI that answers with an error has probably
+//! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
+//! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
 use crate::agent::{AgentEndpoint, AgentError, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
@@ -47,8 +47,9 @@ pub(crate) fn forget_command(environment: &Environment) -> String {
     failed_call::forget_command(environment, "--failed-calls")
 }
 
-/// Asks the operator at the terminal whether to forget all suspects. Without a terminal nothing is asked or
-/// forgotten, because `-n` confirms only what the command is named for. Returns true if they were forgotten.
+/// Asks the operator at the terminal whether to forget all suspects. Without a terminal, asks and forgets
+/// nothing, because `-n` confirms only the action that the command is named after. Returns true if they were
+/// forgotten.
 pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Result<bool> {
     let Some(confirm) = &environment.confirm else { return Ok(false) };
     let suspects = &store.state().monopile.suspects;
@@ -71,8 +72,8 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
     Ok(true)
 }
 
-/// Fails if the agent of a suspected VM answers while no VM is on record. Its CID is unknown, and a new VM
-/// would conflict with it over the address.
+/// Fails if the agent of a suspected VM answers while no VM is on record. The CID of the VM is unknown, and a
+/// new VM would have the same address.
 pub(crate) fn check_suspected_vm(
     environment: &Environment,
     endpoint: &AgentEndpoint,
@@ -116,8 +117,8 @@ pub(crate) fn find<'s>(
     Ok(found)
 }
 
-/// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. The
-/// address comes from the manifest, if that can be read.
+/// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. Takes the
+/// address from the manifest, if that can be read.
 pub(crate) fn describe_vm_search(
     environment: &Environment,
     inputs: &Inputs,

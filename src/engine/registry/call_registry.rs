@@ -11,13 +11,14 @@ use crate::state::Document;
 use base::{Error, Result};
 use manifest::deployment::RegistryConfig;
 
-/// The time that the work of a registry has to end, such as writing its content.
+/// The time that the tasks of a registry have to end, such as writing its content.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// The runtime of a registry. Unlike that of tokio, its end does not wait for the system's resolver.
+/// The runtime of a registry. Dropping it does not wait for the resolver of the operating system, as dropping
+/// a tokio runtime would.
 pub(crate) struct Background {
     handle: Handle,
-    /// Always there until the drop.
+    /// Always `Some` until the drop.
     runtime: Option<Runtime>,
 }
 
@@ -35,7 +36,7 @@ impl Drop for Background {
     }
 }
 
-/// A registry for CPI calls only, until it is dropped. It has no tunnel, so no VM reaches it.
+/// A registry that serves CPI calls until it is dropped. It has no tunnel, so no VM reaches it.
 pub(crate) struct CallRegistry {
     _registry: Registry,
     /// Dropped last, because the registry runs on it.
@@ -57,7 +58,7 @@ impl CallRegistry {
     }
 }
 
-/// Starts a registry on a runtime of its own.
+/// Starts a registry on its own runtime.
 pub(crate) fn serve(
     config: &RegistryConfig,
     address: SocketAddr,

@@ -1,5 +1,5 @@
-//! The content of the registry: one document, read for every request, so that removing it empties the
-//! registry.
+//! The content of the registry: one document, which is read for every request. Removing the document empties
+//! the registry.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use crate::state::Document;
 
-/// The largest number of entries. An environment has one VM, and a few more from failed attempts.
+/// The maximum number of entries. An environment has one VM, and a few entries of failed attempts.
 const MAX_ENTRIES: usize = 64;
 
 /// Settings by instance id.
 type Entries = BTreeMap<String, String>;
 
-/// The stored settings. They are durable as soon as they are stored.
+/// The stored settings. They are durable when a method that stores them returns.
 #[derive(Debug)]
 pub(super) struct RegistryContent {
     document: Document,
@@ -36,15 +36,17 @@ impl RegistryContent {
         RegistryContent { document, turn: Mutex::new(()) }
     }
 
-    /// Reads the document once, so that a damaged one is found early.
+    /// Reads the document once, so that damage is found early.
     pub(super) fn check(&self) -> io::Result<()> {
         self.read().map(drop)
     }
 
+    /// Returns the settings of an instance.
     pub(super) fn get(&self, id: &str) -> io::Result<Option<String>> {
         Ok(self.read()?.remove(id))
     }
 
+    /// Stores the settings of an instance, unless there are too many entries.
     pub(super) fn put(&self, id: &str, settings: String) -> io::Result<StoreOutcome> {
         let _turn = self.turn.lock();
         let mut entries = self.read()?;
@@ -59,7 +61,7 @@ impl RegistryContent {
         Ok(stored)
     }
 
-    /// Removes an entry. A missing one is not an error.
+    /// Removes an entry, if it exists.
     pub(super) fn delete(&self, id: &str) -> io::Result<()> {
         let _turn = self.turn.lock();
         let mut entries = self.read()?;

@@ -7,8 +7,7 @@
 //! `"status": "not_found"` for an unknown id.
 //!
 //! Requests through the tunnel from the VM may read without credentials, because some CPIs (such as
-//! OpenStack's) give agents an endpoint without credentials. Connections from this machine need them for
-//! every request.
+//! OpenStack's) give agents an endpoint without credentials. Requests from this machine always need them.
 
 mod call_registry;
 mod content;

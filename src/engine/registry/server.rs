@@ -24,13 +24,14 @@ use base::secret::Secret;
 use base::{Error, Result};
 use net::http_server::{AuthorizationDigest, serve_connection};
 
-/// The largest settings document, in bytes. Usual ones are some KiB, with certificates.
+/// The maximum size of a settings document, in bytes. Usual ones are some KiB, with certificates.
 const MAX_SETTINGS: usize = 1024 * 1024;
-/// The longest instance id, in bytes.
+/// The maximum length of an instance id, in bytes.
 const MAX_ID: usize = 255;
-/// Limit of the headers of a request, and of an idle connection. The client is on this machine or on the VM.
+/// The timeout for the headers of a request, and for an idle connection. The client is on this machine or on
+/// the VM.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of the body of a request, which is small but may come through a slow tunnel.
+/// The timeout for the body of a request, which is small but may come through a slow tunnel.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_CONNECTIONS: usize = 32;
 
@@ -63,8 +64,8 @@ struct ServerState {
     content: RegistryContent,
     login: AuthorizationDigest,
     header_timeout: Duration,
-    /// Separate limits for connections from this machine and from the VM, so that neither can use up the
-    /// other's.
+    /// Limits for connections from this machine and from the VM. They are separate, so neither side can use
+    /// up the limit of the other.
     here: Arc<Semaphore>,
     there: Arc<Semaphore>,
 }
@@ -155,7 +156,7 @@ impl Registry {
 }
 
 async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
-    // Further connections wait in the system's queue.
+    // Further connections wait in the queue of the operating system.
     while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -167,7 +168,8 @@ async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
                 });
             }
             Err(error) => {
-                // Too few file descriptors, or a client that has left: neither ends the registry.
+                // The cause is a lack of file descriptors, or a client that has left. Neither ends the
+                // registry.
                 tracing::warn!(%error, "accepting a connection to the registry failed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -261,8 +263,8 @@ async fn receive(request: Request) -> Result<String, StatusCode> {
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
         };
     let text = String::from_utf8(body.into()).map_err(|_| StatusCode::BAD_REQUEST)?;
-    // Parsed in full, so that a document that no agent could read (numbers out of range, excessive nesting)
-    // is refused.
+    // The document is parsed in full, so that one that no agent could read (numbers out of range, excessive
+    // nesting) is rejected.
     match serde_json::from_str::<Value>(&text) {
         Ok(_) => Ok(text),
         Err(_) => Err(StatusCode::BAD_REQUEST),

@@ -16,7 +16,7 @@ use base::{Error, Result};
 use manifest::deployment::DiskSpec;
 use manifest::{Deployment, cpi_label};
 
-/// `attach-disk`.
+/// The request of `attach-disk`.
 #[derive(Debug, Clone)]
 pub struct AttachDiskRequest {
     /// The environment.
@@ -65,7 +65,8 @@ pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Re
     Ok(format!("The next create-env attaches disk {handle}{kept}"))
 }
 
-/// Checks that the disk is at the VM's CPI and in its availability zone, which a disk cannot leave.
+/// Checks that the disk is at the VM's CPI and in its availability zone, because a disk cannot be moved to
+/// another one.
 fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
@@ -85,8 +86,8 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
         .with_hint("nothing was changed"))
 }
 
-/// Checks that the disk exists. If the CPI cannot tell, a disk on record is accepted with a warning, and
-/// another one is an error.
+/// Checks that the disk exists. If the CPI does not know, accepts a disk on record with a warning, and fails
+/// for any other disk.
 fn check_presence(
     executor: &Executor<'_>,
     environment: &Environment,

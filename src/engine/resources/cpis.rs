@@ -13,7 +13,7 @@ use manifest::deployment::CpiSource;
 /// A CPI in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedCpi {
-    /// Its name; none for the default CPI.
+    /// Its name; `None` for the default CPI.
     pub name: Option<String>,
     /// Its kind: a `type` of the CPI config, a built-in CPI, the job of a release, or a path.
     #[serde(rename = "type")]
@@ -56,7 +56,7 @@ pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<Lis
                 }
             }
             Err(error) => {
-                // An interrupted run says nothing about the CPI.
+                // After an interruption, the error does not show whether the CPI is reachable.
                 signals::check(environment)?;
                 let problem = environment.redactor.show(&error.chain().join(": "));
                 ListedCpi {

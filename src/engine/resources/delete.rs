@@ -1,4 +1,5 @@
-//! `delete-vm`, `delete-disk`, `delete-stemcell` and `delete-snapshot`.
+//! `delete-vm`, `delete-disk`, `delete-stemcell` and `delete-snapshot`: delete a resource that the operator
+//! names.
 
 use super::target::{TargetEnvironment, confirm};
 use crate::agent::{connect, endpoint};
@@ -90,7 +91,7 @@ pub fn delete(request: &DeleteRequest, environment: &Environment) -> Result<Stri
         }
         let mark = executor.state().undeleted(resource);
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
-            // Only this command line claims that the VM existed.
+            // Only the command line claimed that the VM existed.
             executor.commit(Change::VmDeleted(vm.clone()))?;
             return Err(no_vm(&vm.cid, cpi));
         }
@@ -115,8 +116,8 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
     state.vms().any(|known| known.cid == *vm && known.is_of(cpi))
 }
 
-/// Finds the CPI of a VM that is not on record: the named one, or the first that has it. If none confirms the
-/// VM, the first that cannot tell is taken.
+/// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI
+/// confirms the VM, returns the first one that does not know.
 fn seek(
     executor: &Executor<'_>,
     environment: &Environment,
@@ -178,7 +179,8 @@ fn registry<'a>(
     Registry::start(environment, &cpi_parts.provider, &on.inputs.manifest, contract, executor)
 }
 
-/// Returns the stemcells on record that match. A CID matches one stemcell, `NAME/VERSION` those of every CPI.
+/// Returns the matching stemcells on record. A CID matches one stemcell. `NAME/VERSION` matches the stemcells
+/// of every CPI.
 fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<StemcellHandle>> {
     let mut named: Vec<StemcellHandle> = state
         .stemcells
@@ -199,8 +201,8 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
     }
 }
 
-/// Rejects the deletion of the VM of this environment if the CPI denies it and its agent answers, because the
-/// CPI then looks in the wrong place, and its success would mean nothing.
+/// Rejects the deletion of the VM of this environment if the CPI denies it and its agent answers. The CPI
+/// then looks in the wrong place, and its success would mean nothing.
 fn refuse_denied(
     environment: &Environment,
     cpi_parts: &OwnedCpiInputs,

@@ -10,21 +10,21 @@ use base::Result;
 /// A stemcell on record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedStemcell {
-    /// Its name.
+    /// The stemcell's name.
     pub name: String,
-    /// Its version.
+    /// The stemcell's version.
     pub version: String,
-    /// Its CID.
+    /// The stemcell's CID.
     pub cid: StemcellCid,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     pub cpi: Option<String>,
     /// Its `api_version`, if known.
     pub api_version: Option<u32>,
     /// True if the VM was made from it.
     pub in_use: bool,
-    /// True if `upload-stemcell` uploaded it, so that it stays even if unused.
+    /// True if `upload-stemcell` uploaded it. It then stays even if unused.
     pub kept: bool,
-    /// The error of the last attempt to delete it, if there was one.
+    /// The error of the last attempt to delete it, if any.
     pub undeleted: Option<String>,
 }
 
@@ -45,17 +45,17 @@ pub enum DiskUse {
 /// A disk on record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedDisk {
-    /// Its CID.
+    /// The disk's CID.
     pub cid: DiskCid,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     pub cpi: Option<String>,
     /// The availability zone in which it was created, if known.
     pub az: Option<String>,
     /// Its size in MiB.
     pub size: u64,
-    /// Its use.
+    /// The use of the disk, which decides what a create-env does with it.
     pub status: DiskUse,
-    /// The error of the last attempt to delete it, if there was one.
+    /// The error of the last attempt to delete it, if any.
     pub undeleted: Option<String>,
 }
 

@@ -4,8 +4,8 @@
 //! Uses `deploy`, `records`, `recovery`, `effects`, `cpis` and `prepare`. Entry points: [`upload_stemcell`],
 //! [`take_snapshot`], [`attach_disk`], [`delete()`], and the lists, which only read the state.
 //!
-//! Each operation treats the state as `create-env` does: it takes the lock, settles open calls first, and
-//! announces and records every effect. The lists only read it.
+//! Each operation treats the state like `create-env`: it takes the lock, settles open calls first, and
+//! announces and records every effect. The lists only read the state.
 
 mod attach;
 mod cpis;

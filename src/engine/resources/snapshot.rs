@@ -1,4 +1,4 @@
-//! `take-snapshot`.
+//! `take-snapshot`: takes a snapshot of a persistent disk.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::{cpis, records};
 use base::{Error, Result};
 use manifest::Deployment;
 
-/// `take-snapshot`.
+/// The request of `take-snapshot`.
 #[derive(Debug, Clone)]
 pub struct TakeSnapshotRequest {
     /// The environment.

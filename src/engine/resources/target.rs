@@ -37,7 +37,7 @@ impl TargetEnvironment {
         self.begin(environment, command, false)
     }
 
-    /// Like [`Self::open`], but begins a new state if there is none.
+    /// Like [`Self::open`], but starts a new state if there is none.
     pub(super) fn open_or_begin(
         &self,
         environment: &Environment,
@@ -73,7 +73,7 @@ impl TargetEnvironment {
         Ok(Executor::new(environment, cpis, store))
     }
 
-    /// Returns the CPIs of the manifest. None is asked yet.
+    /// Returns the CPIs of the manifest. No CPI is asked yet.
     pub(super) fn cpis<'a>(
         &self,
         environment: &'a Environment,
@@ -84,7 +84,7 @@ impl TargetEnvironment {
     }
 }
 
-/// Asks the operator at the terminal to confirm. Without a terminal the command itself counts as consent.
+/// Asks the operator at the terminal to confirm. Without a terminal, the command itself counts as consent.
 pub(super) fn confirm(environment: &Environment, question: &str) -> Result<()> {
     match &environment.confirm {
         Some(confirm) if !confirm(question)? => {

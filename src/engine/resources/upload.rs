@@ -16,19 +16,19 @@ use base::{Error, Result};
 use manifest::deployment::ArtifactRef;
 use manifest::{CpiConfig, Deployment, cpi_label};
 
-/// `upload-stemcell`.
+/// The request of `upload-stemcell`.
 #[derive(Debug, Clone)]
 pub struct UploadStemcellRequest {
     /// The environment.
     pub on: TargetEnvironment,
     /// The stemcell: `file://`, `http(s)://` or a path.
     pub url: String,
-    /// `--sha1`: its digest, in any of BOSH's notations.
+    /// `--sha1`: its digest, in any of BOSH's formats.
     pub sha1: Option<String>,
     /// The base of a relative path.
     pub directory: PathBuf,
-    /// `--name` and `--version`: the expected identity. A stemcell that is already uploaded under it is not
-    /// even fetched.
+    /// `--name` and `--version`: the expected identity. If a stemcell with this identity is already uploaded,
+    /// nothing is fetched.
     pub identity: Option<(String, String)>,
     /// `--cpi`: only these CPIs; the empty name is the default CPI.
     pub cpis: Vec<String>,
@@ -36,7 +36,7 @@ pub struct UploadStemcellRequest {
     pub fix: bool,
 }
 
-/// The name of a CPI; none for the default one.
+/// The name of a CPI; `None` for the default CPI.
 type CpiName = Option<String>;
 
 const REASON: &str = "requested on the command line";
@@ -112,7 +112,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, environment: &Environmen
     Err(error)
 }
 
-/// Returns the CPIs to upload to. With a CPI config, the default CPI is among them only if the environment
+/// Returns the CPIs to upload to. With a CPI config, they include the default CPI only if the environment
 /// uses it.
 fn targets(
     wanted: &[String],
@@ -154,7 +154,7 @@ fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
     records(state, name, version, cpi).next().is_some()
 }
 
-/// Returns true if a CPI has this stemcell. Another one under the same name and version is an error.
+/// Returns true if a CPI has this stemcell. Fails if it has another one with the same name and version.
 fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<bool> {
     if state.stemcell_at(cpi, identity).is_some() {
         return Ok(true);
@@ -268,8 +268,8 @@ fn upload(
     Ok(handles.collect())
 }
 
-/// Deletes the uploads that a `--fix` replaced. One from which the VM was made is left for a later
-/// create-env.
+/// Deletes the uploads that a `--fix` replaced. If the VM was made from one of them, a later create-env
+/// deletes it.
 fn supersede(
     executor: &mut Executor<'_>,
     environment: &Environment,

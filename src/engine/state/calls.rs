@@ -1,9 +1,9 @@
 //! The files of CPI calls on this machine: one directory, into which the CPI processes write.
 //!
 //! The answer file is locked (flock) through the descriptor that the CPI process inherits as its standard
-//! output, so the lock is held as long as the process lives. The file is created under the name `….prepared`,
-//! and the new process renames it to `….answer` in its last act before it becomes the CPI. So a call without
-//! an answer file was certainly never made, even if the run was killed while it started the process.
+//! output, so the lock is held as long as the process lives. The file is created under the name `….prepared`.
+//! Just before the new process becomes the CPI, it renames the file to `….answer`. So a call without an
+//! answer file was certainly never made, even if the run was killed while it started the process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -19,10 +19,10 @@ use base::files::durable::{
 
 /// The kind of document that announces a call.
 pub(super) const INTENT: &str = "intent";
-/// The kind of file with the answer to a call. Also a document of the journal if CPI processes write
+/// The kind of file with the answer to a call. It is also a document of the journal if CPI processes write
 /// elsewhere.
 pub(super) const ANSWER: &str = "answer";
-/// The kind of document that says that a call was never made.
+/// The kind of document that states that a call was never made.
 pub(super) const NEVER_MADE: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
 const ANNOUNCED: &str = "announced";
@@ -52,8 +52,8 @@ pub(super) enum ProcessProgress {
     Ended(Vec<u8>),
 }
 
-/// A call with its file held open, so that the answer can be read even if the file is removed meanwhile, as
-/// with the home directory of a CI job.
+/// A call with its file held open, so that the answer can be read even if the file is removed meanwhile, for
+/// example with the home directory of a CI job.
 #[derive(Debug)]
 pub(super) struct WatchedCall {
     files: CallFiles,
@@ -100,7 +100,7 @@ impl CallFiles {
 
     /// Records that this machine is to make the call. Done before the call is announced in the journal.
     ///
-    /// The directory belongs to the owner of `state`, if it is beside it.
+    /// If the directory is beside `state`, it gets the owner of `state`.
     pub(super) fn announce(&self, state: Option<&Path>) -> io::Result<()> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.directory)?;
         if let Some(state) = state {
@@ -125,10 +125,12 @@ impl CallFiles {
         Ok(file)
     }
 
+    /// Returns the path of the answer file until the process becomes the CPI.
     pub(super) fn prepared_path(&self) -> PathBuf {
         self.file(PREPARED)
     }
 
+    /// Returns the path of the answer file once the process is the CPI.
     pub(super) fn answer_path(&self) -> PathBuf {
         self.file(ANSWER)
     }
@@ -155,7 +157,7 @@ impl CallFiles {
         })
     }
 
-    /// Opens the file of the call. Only for a caller that knows that the run which announced it has ended.
+    /// Opens the file of the call. Call it only after the run that announced the call has ended.
     pub(super) fn watch(self) -> io::Result<WatchedCall> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
         let file = match open_if_there(&self.prepared_path())? {
@@ -198,7 +200,7 @@ impl WatchedCall {
         &self.files
     }
 
-    /// Returns the progress of the process, or none if its files were removed too early to know.
+    /// Returns the progress of the process, or `None` if its files were removed too early to know.
     pub(super) fn progress(&self) -> io::Result<Option<ProcessProgress>> {
         let Some(file) = &self.file else {
             return Ok(self.files.file(ANNOUNCED).exists().then_some(ProcessProgress::NeverStarted));
@@ -251,8 +253,8 @@ fn is_held(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Reserves disk space for an answer, so that it is not lost if the disk fills up while the CPI works.
-/// Fails if the disk is full. A file system that cannot reserve space is not an error.
+/// Reserves disk space for an answer, so that it is not lost if the disk fills up while the CPI works. Fails
+/// if the disk is full, but not if the file system cannot reserve space.
 #[cfg(target_os = "linux")]
 fn reserve(file: &File) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -48,7 +48,7 @@ pub enum Change {
     DiskCreated(Disk),
     /// A disk was attached, and the CPI returned this disk hint.
     DiskAttached {
-        /// Its handle.
+        /// The disk's handle.
         disk: DiskHandle,
         /// The disk hint, under contract v2 or if a CPI returns one anyway.
         hint: Option<DiskHint>,
@@ -66,7 +66,7 @@ pub enum Change {
     SnapshotDeleted(SnapshotHandle),
     /// A CPI got another name (`migrated_from`). Its resources are the same as before.
     CpiRenamed {
-        /// The old name; none for the default CPI.
+        /// The old name; `None` for the default CPI.
         from: Option<String>,
         /// The new name.
         to: String,
@@ -86,9 +86,9 @@ pub enum Change {
     /// The CPI answered a creating call with an error. It may have created something, which stays on record
     /// as a suspect.
     CreationFailed(Suspect),
-    /// A CPI said that it does not implement an optional method.
+    /// A CPI reported that it does not implement an optional method.
     MethodAbsent(AbsentMethod),
-    /// The operator confirmed that nothing is left of the suspect with this request id.
+    /// The operator confirmed that no resource of the suspect with this request id is left.
     SuspectForgotten {
         /// The request id.
         request_id: RequestId,
@@ -114,9 +114,9 @@ pub enum Change {
     CredentialsChosen(Credentials),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
-    /// A CPI made something in this place.
+    /// A CPI created a resource in this place.
     PlaceUsed(CpiPlace),
-    /// The VM's agent began a task that takes long, or the run that waited for it saw its end.
+    /// The VM's agent began a long task, or the run that waited for the task saw its end.
     AgentTask(Option<AgentTask>),
     /// An update of the VM in place failed.
     UpdateFailed,
@@ -180,8 +180,8 @@ impl State {
                     .iter_mut()
                     .find(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi);
                 match known {
-                    // The CPI returned a known CID for a new description, as CPIs do that identify a stemcell
-                    // by content or name.
+                    // The CPI returned a known CID for a new description. Some CPIs identify a stemcell by
+                    // its content or name.
                     Some(known) => {
                         let id = std::mem::take(&mut known.id);
                         let unknown = std::mem::take(&mut known.unknown);
@@ -266,7 +266,7 @@ impl State {
             }
             Change::DiskChosen(handle) => {
                 let before = self.current_disk_id.clone();
-                // If a disk already waits for the next VM, the present VM has another one.
+                // If a disk already waits for the next VM, the current VM has another one.
                 let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
                 let replaced_on = ReplacedOn(vm.cloned());
                 self.apply(Change::DiskUsed(handle))?;
@@ -307,7 +307,7 @@ impl State {
                 }
                 if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
                     if !undeleted.not_found {
-                        // It stays the VM of this environment.
+                        // The VM stays the VM of this environment.
                         return Ok(());
                     }
                     self.forget_vm();
@@ -427,7 +427,7 @@ impl State {
         self.monopile.bare_vm = None;
     }
 
-    /// Records the CPI of the VM of this environment, of which only the CID may be known.
+    /// Records the CPI of the VM of this environment. Only the CID of the VM may be known.
     fn own_vm(&mut self, handle: VmHandle) {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);

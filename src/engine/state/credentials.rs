@@ -21,7 +21,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Computes the digests, with a new salt. `None` if no variable has a value.
+    /// Computes the digests, with a new salt. Returns `None` if no variable has a value.
     pub fn of(values: &[VariableValue], vars_store: Option<String>) -> Option<Self> {
         let salt = Salt::fresh();
         let present = || values.iter().filter_map(|one| Some((one, one.value.as_ref()?)));
@@ -37,8 +37,9 @@ impl Credentials {
         self.recorded(values).filter(same).map(|one| one.name.as_str()).collect()
     }
 
-    /// Returns the names of the variables whose source is missing in this run: all variables that were in the
-    /// vars store, or all that were given in another way, if each of them would be generated again.
+    /// Returns the names of the variables whose source is missing in this run. These are all variables that
+    /// were in the vars store, or all that were given in another way, if each of them would be generated
+    /// again.
     pub fn forgotten<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         let groups = [false, true].map(|given| {
             let group = self.recorded(values).filter(|one| self.given.contains(&one.name) == given);
@@ -60,7 +61,7 @@ impl Credentials {
         values.iter().filter(|one| self.digests.contains_key(&one.name))
     }
 
-    /// Returns true if the variable had its present value; `None` if it has none.
+    /// Returns true if the variable had its current value; `None` if it has no value.
     fn had_value(&self, one: &VariableValue) -> Option<bool> {
         let value = one.value.as_ref()?;
         Some(self.digests.get(&one.name) == Some(&self.salt.digest(&one.name, value)))
@@ -101,9 +102,9 @@ mod tests {
         assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given]), "a b");
         assert_eq!(forgotten(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");
         assert_eq!(forgotten(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", None, false)]), "c");
-        // A value that differs, or is given in another way, shows that the operator thought of it.
+        // A value that differs, or is given in another way, shows that the operator did not forget it.
         assert_eq!(forgotten(&[("a", Some("9"), false), ("b", None, false), given]), "");
-        // A variable that is not declared any more does not count.
+        // A variable that is no longer declared does not count.
         assert_eq!(forgotten(&[("b", None, false), given]), "b");
         assert_eq!(forgotten(&[given]), "");
     }

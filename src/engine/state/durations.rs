@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 const STAGE: &str = "stage:";
 /// The number of runs remembered for each name.
 const REMEMBERED_RUNS: usize = 5;
-/// The number of names remembered. If there are more, names that the last run did not measure are dropped.
+/// The maximum number of names. Beyond it, names that the last run did not measure are dropped.
 const MAX_NAMES: usize = 400;
 
 /// Durations of the last runs by name, in milliseconds, the newest last.
@@ -65,7 +65,7 @@ impl Runs {
     }
 }
 
-/// Reads both forms: the first version of the state file had only the last run, as a number.
+/// Reads both forms. The first version of the state file had only the last run, as a number.
 impl<'de> Deserialize<'de> for Runs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

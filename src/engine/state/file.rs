@@ -1,7 +1,7 @@
 //! The content of the state file.
 //!
-//! The top-level keys are those of `bosh` v7 (its `config/deployment_state_service.go`), which ignores keys
-//! that it does not know. Everything else that monopile records is under `monopile` and in extra keys of
+//! The top-level keys are those of the bosh CLI v7 (its `config/deployment_state_service.go`), which ignores
+//! keys that it does not know. Everything else that monopile records is under `monopile` and in extra keys of
 //! disks and stemcells.
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ use base::{Error, Result};
 /// The newest format of the `monopile` section that this version reads, and the one that it writes.
 pub const FORMAT: u32 = 1;
 
-/// The keys of `bosh`, which ignores their case when it reads them.
+/// The keys of the bosh CLI, which ignores their case when it reads them.
 const STATE_KEYS: &[&str] = &[
     "director_id",
     "installation_id",
@@ -39,7 +39,7 @@ const STATE_KEYS: &[&str] = &[
     "stemcells",
     "releases",
 ];
-/// The keys of `bosh` in disks, stemcells and releases.
+/// The keys of the bosh CLI in disks, stemcells and releases.
 const RECORD_KEYS: &[&str] = &["id", "cid", "name", "version", "size", "cloud_properties", "api_version"];
 
 /// Returns a key that differs from a known one only in case, and the known one.
@@ -50,7 +50,7 @@ fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Optio
     })
 }
 
-/// Like [`key_in_other_case`], anywhere in a state that cannot be read.
+/// Like [`key_in_other_case`], but looks anywhere in a state that cannot be read.
 fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
     let state = state.as_object()?;
     let records = ["disks", "stemcells", "releases"].into_iter().filter_map(|key| state.get(key)?.as_array());
@@ -62,12 +62,13 @@ fn any_key_in_other_case(state: &Value) -> Option<(String, &'static str)> {
 /// The whole state file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct State {
-    /// The director id, by which monopile names itself to CPIs (`director_uuid`) and agents (`reply_to`).
+    /// The director id, by which monopile identifies itself to CPIs (`director_uuid`) and agents
+    /// (`reply_to`).
     pub director_id: String,
-    /// Identifies the local installation of the CPI.
+    /// The id of the local installation of the CPI.
     #[serde(default)]
     pub installation_id: String,
-    /// The VM's CID, if there is one.
+    /// The VM's CID, if any.
     #[serde(default, with = "cid_or_empty")]
     pub current_vm_cid: Option<VmCid>,
     /// The id of the stemcell record in use.
@@ -109,20 +110,20 @@ pub struct Disk<C = DiskCid> {
     pub cid: C,
     /// Size in MiB.
     pub size: u64,
-    /// The cloud properties it was created with.
+    /// The cloud properties with which it was created.
     #[serde(default, deserialize_with = "null_is_default")]
     pub cloud_properties: Map<String, Value>,
     /// The disk hint that `attach_disk` returned for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<DiskHint>,
-    /// The CPI it belongs to; none for the default CPI.
+    /// The CPI it belongs to; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The availability zone in which it was created, if the manifest had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
-    /// Set when `attach-disk` replaced this disk with another one. It then stays until an operator deletes
-    /// it.
+    /// Set when `attach-disk` replaced this disk with another one. The disk then stays until an operator
+    /// deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_on: Option<ReplacedOn>,
     /// Keys of other tools, kept as they are.
@@ -138,9 +139,9 @@ pub struct ReplacedOn(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
 /// A snapshot of a persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot<C = SnapshotCid> {
-    /// Its CID.
+    /// The CID that the CPI assigned.
     pub cid: C,
-    /// The CPI it belongs to; none for the default CPI.
+    /// The CPI it belongs to; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The CID of its disk, which may be gone.
@@ -157,19 +158,19 @@ pub struct Snapshot<C = SnapshotCid> {
 pub struct Stemcell<C = StemcellCid> {
     /// The record's id.
     pub id: String,
-    /// Its name.
+    /// The name in `stemcell.MF`.
     pub name: String,
-    /// Its version.
+    /// The version in `stemcell.MF`.
     pub version: String,
     /// Its `api_version`; absent in states of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<u32>,
-    /// Its CID.
+    /// The CID that the CPI assigned.
     pub cid: C,
-    /// The CPI it was uploaded to; none for the default CPI.
+    /// The CPI it was uploaded to; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// Identifies its content: `sha1:…` of the tarball, or the fingerprint of a directory.
+    /// The identity of its content: `sha1:…` of the tarball, or the fingerprint of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// True if an operator uploaded it (`upload-stemcell`). It stays until an operator deletes it, even if
@@ -186,11 +187,11 @@ pub struct Stemcell<C = StemcellCid> {
 pub struct Release {
     /// The record's id.
     pub id: String,
-    /// Its name.
+    /// The name in `release.MF`.
     pub name: String,
-    /// Its version.
+    /// The version in `release.MF`.
     pub version: String,
-    /// Identifies its content.
+    /// The identity of its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Keys of other tools, kept as they are.
@@ -219,7 +220,7 @@ pub struct Extension {
     /// Suspects: resources that failed calls may have created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Suspect>,
-    /// Optional methods that a CPI said not to implement.
+    /// Optional methods that a CPI reported as not implemented.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent_methods: Vec<AbsentMethod>,
     /// The places of the resources, one per CPI.
@@ -234,8 +235,8 @@ pub struct Extension {
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
-    /// The values of declared variables with which the environment was deployed, as digests. After a first
-    /// deploy that failed, those of that deploy.
+    /// Digests of the values of declared variables with which the environment was deployed. After a first
+    /// deploy that failed, the values of that deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
     /// The durations of steps and stages of earlier deploys.
@@ -270,11 +271,11 @@ impl Default for Extension {
 /// A task of an agent that may still be at work after the run that started it was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTask {
-    /// The VM.
+    /// The CID of the VM whose agent runs it.
     pub vm: VmCid,
     /// The message that started it.
     pub method: String,
-    /// The id that the agent gave to it.
+    /// The id that the agent assigned to it.
     pub id: String,
 }
 
@@ -284,23 +285,24 @@ pub struct Undeleted {
     /// The resource, with the CPI of its record.
     #[serde(flatten)]
     pub resource: Resource,
-    /// The answer of the CPI, without secrets.
+    /// The message of the CPI, without secrets.
     pub said: String,
     /// The time of the attempt, RFC 3339 UTC.
     pub since: String,
-    /// True if the CPI said that it does not exist, without confirmation from another source.
+    /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
 }
 
-/// A resource that a creating call may have made before the CPI answered with an error. Its CID is unknown.
+/// A resource that a creating call may have created before the CPI answered with an error. Its CID is
+/// unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
     /// The kind of resource.
     pub what: ResourceKind,
     /// The id of the request, which CPIs write into their logs.
     pub request_id: RequestId,
-    /// The name of the CPI that was called; none for the default CPI.
+    /// The name of the CPI that was called; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The agent id given to `create_vm`, for a VM.
@@ -308,18 +310,18 @@ pub struct Suspect {
     pub agent_id: Option<String>,
     /// A description to find it by, such as `an unattached disk of 1024 MiB`.
     pub looks_like: String,
-    /// The answer of the CPI, without secrets.
+    /// The message of the CPI, without secrets.
     pub said: String,
     /// The time of the call, RFC 3339 UTC.
     pub since: String,
 }
 
-/// An optional method that a CPI said not to implement.
+/// An optional method that a CPI reported as not implemented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsentMethod {
-    /// The method.
+    /// The name of the method.
     pub method: String,
-    /// The name of the CPI; none for the default CPI.
+    /// The name of the CPI; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
 }
@@ -340,10 +342,10 @@ pub struct Vm<C = VmCid> {
     pub agent_id: String,
     /// The contract under which it was created.
     pub contract: Contract,
-    /// The networks `create_vm` returned (contract v2, or a CPI that returns them anyway).
+    /// The networks that `create_vm` returned (contract v2, or a CPI that returns them anyway).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub networks: Option<Networks>,
-    /// The CPI it belongs to; none for the default CPI.
+    /// The CPI it belongs to; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// `<instance group>/<index>`, for messages.
@@ -351,10 +353,10 @@ pub struct Vm<C = VmCid> {
     /// The first host key of its sshd, in OpenSSH format (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
-    /// The digests of its specification. Absent in records of older versions and of imported VMs.
+    /// The digests of its specification; `None` in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_of: Option<VmSpecDigests>,
-    /// True if its agent answers and its disks are mounted, so that only jobs may be missing.
+    /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
 }
@@ -439,10 +441,10 @@ impl State {
         Ok(Self::read_with_form(storage)?.map(|(state, _)| state))
     }
 
-    /// Like [`State::read`], and also returns whether the state is stored in plain or encrypted.
+    /// Like [`State::read`]. Also returns whether the state is stored as plain text or encrypted.
     pub(super) fn read_with_form(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
         let found = storage.read("").map_err(|error| match error.kind() {
-            // The state is encrypted, and not for an identity of this run.
+            // The state is encrypted, but not for an identity of this run.
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
@@ -471,7 +473,7 @@ impl State {
             ));
         }
         let at_its_line = |word: &str, problem: String| {
-            // The line of the problem. Not found if the word is written with escapes.
+            // The line of the problem. The search fails if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
                 .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
@@ -508,7 +510,7 @@ impl State {
         }
     }
 
-    /// Describes an inconsistency of the state, if there is one, and a word near it in the file.
+    /// Describes an inconsistency of the state, if any, and returns a word near it in the file.
     fn problem(&self) -> Option<(&str, String)> {
         if self.monopile.format > FORMAT {
             return Some(("format", newer_format(self.monopile.format.into())));
@@ -543,7 +545,7 @@ impl State {
         None
     }
 
-    /// Encodes the state as JSON, indented by four spaces as `bosh` does.
+    /// Encodes the state as JSON, indented by four spaces like the state of the bosh CLI.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -554,7 +556,7 @@ impl State {
         Ok(bytes)
     }
 
-    /// Returns the CID of the VM, if there is one.
+    /// Returns the CID of the VM, if any.
     pub fn vm_cid(&self) -> Option<&VmCid> {
         self.current_vm_cid.as_ref()
     }
@@ -564,7 +566,7 @@ impl State {
         self.monopile.vm.as_ref().filter(|vm| Some(&vm.cid) == self.vm_cid())
     }
 
-    /// Returns the handle of the VM, if there is one. A VM that another tool recorded belongs to the default
+    /// Returns the handle of the VM, if any. A VM that another tool recorded belongs to the default
     /// CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
@@ -591,7 +593,7 @@ impl State {
         self.monopile.agent_task.as_ref().filter(|task| Some(&task.vm) == self.vm_cid())
     }
 
-    /// Returns where the resources of a CPI live, if that is on record.
+    /// Returns the place of the resources of a CPI, if it is on record.
     pub fn place(&self, cpi: Option<&str>) -> Option<&CpiPlace> {
         self.monopile.places.iter().find(|place| place.cpi.as_deref() == cpi)
     }
@@ -623,7 +625,7 @@ impl State {
         vms.chain(snapshots).chain(disks).chain(stemcells)
     }
 
-    /// Describes a resource, with the size of a disk, and with name and version of a stemcell.
+    /// Describes a resource, including the size of a disk, or the name and version of a stemcell.
     pub fn describe(&self, resource: &Resource) -> String {
         let details = match resource {
             Resource::Vm(_) | Resource::Snapshot(_) => None,
@@ -662,8 +664,8 @@ impl State {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
-    /// Returns the `api_version` of the stemcell in use, or else of another one, preferring stemcells of this
-    /// CPI. 1 if it is unknown.
+    /// Returns the `api_version` of the stemcell in use. Falls back to another stemcell, preferably of this
+    /// CPI, then to 1.
     pub fn stemcell_api_version(&self, cpi: Option<&str>) -> u32 {
         let known = || self.current_stemcell().into_iter().chain(&self.stemcells);
         let stemcell = known().find(|stemcell| stemcell.cpi.as_deref() == cpi).or_else(|| known().next());
@@ -675,8 +677,8 @@ impl State {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
     }
 
-    /// Returns the disk that is still on the VM although another one was chosen, which the next deploy
-    /// attaches.
+    /// Returns the disk that is still on the VM although the operator chose another one, which the next
+    /// deploy attaches.
     pub fn disk_left_on_vm(&self) -> Option<&Disk> {
         let vm = self.vm_cid()?;
         let was_on = |disk: &&Disk| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));

@@ -1,4 +1,4 @@
-//! Handles: a CID identifies a resource only together with the CPI that gave it.
+//! Handles: a CID identifies a resource only together with the CPI that assigned it.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Cid, CidKind, DiskKind, ResourceKind, SnapshotKind, StemcellKind, VmKind};
 
-/// The handle of a resource of kind `K`: its CID, and the CPI that gave it.
+/// The handle of a resource of kind `K`: its CID, and the CPI that assigned it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(bound = "K: CidKind")]
 pub struct Handle<K> {
-    /// Its CID.
+    /// The CID, which is unique only within the CPI.
     pub cid: Cid<K>,
-    /// The name of that CPI; none for the default CPI.
+    /// The name of that CPI; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
 }
@@ -32,12 +32,12 @@ impl<K> Handle<K> {
         Handle { cid, cpi: cpi.map(str::to_owned) }
     }
 
-    /// Returns the name of its CPI; none for the default CPI.
+    /// Returns the name of its CPI; `None` for the default CPI.
     pub fn cpi(&self) -> Option<&str> {
         self.cpi.as_deref()
     }
 
-    /// Returns true if the resource belongs to the CPI that an operator named: none stands for any CPI, the
+    /// Returns true if the resource belongs to the CPI that an operator named. `None` stands for any CPI, the
     /// empty name for the default one.
     pub fn is_of(&self, cpi: Option<&str>) -> bool {
         cpi.is_none_or(|cpi| self.cpi().unwrap_or_default() == cpi)
@@ -89,7 +89,7 @@ impl Resource {
         }
     }
 
-    /// Returns the name of its CPI; none for the default CPI.
+    /// Returns the name of its CPI; `None` for the default CPI.
     pub fn cpi(&self) -> Option<&str> {
         match self {
             Resource::Vm(vm) => vm.cpi(),
@@ -152,8 +152,7 @@ impl From<SnapshotHandle> for Resource {
     }
 }
 
-/// Describes where to find a resource without a known CID: its looks, and the CPI if it is not the default
-/// one.
+/// Describes the appearance of a resource without a known CID, and its CPI if it is not the default one.
 pub fn in_iaas(looks_like: &str, cpi: Option<&str>) -> String {
     match cpi {
         Some(cpi) => format!("{looks_like}, in the IaaS of CPI '{cpi}'"),

@@ -6,11 +6,11 @@ use artifact::Identity;
 /// The result of comparing a record with an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityMatch {
-    /// The record is of this artifact.
+    /// The record describes this artifact.
     Same,
     /// Name and version match, but the content differs.
     OtherContent,
-    /// Name or version differ.
+    /// The name or the version differs.
     Other,
 }
 
@@ -41,8 +41,8 @@ impl Release {
 }
 
 impl State {
-    /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older one while
-    /// the VM is made from it.
+    /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older record
+    /// while the VM is made from it.
     pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&Stemcell> {
         let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
         at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)

@@ -30,10 +30,10 @@ pub struct Intent<E> {
     pub method: String,
     /// The terms by which its answer is read.
     pub terms: Terms,
-    /// The name of the CPI that is called; none for the default CPI.
+    /// The name of the CPI that is called; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
-    /// The reason for the call, in words for the operator.
+    /// The reason for the call, as text for the operator.
     pub why: String,
     /// The effect of the call.
     pub effect: E,
@@ -71,7 +71,8 @@ pub struct Journal {
 pub struct OpenCall {
     storage: Storage,
     files: CallFiles,
-    /// True if an earlier run announced it. A process of that run may have put the answer into the journal.
+    /// True if an earlier run announced the call. A process of that run may have put the answer into the
+    /// journal.
     inherited: bool,
 }
 
@@ -94,7 +95,7 @@ impl Journal {
         Journal { storage: storage.clone(), holder: None }
     }
 
-    /// Returns the journal for the holder of the lock, whose calls bear its name.
+    /// Returns the journal for the holder of the lock, which is named in its intents.
     pub(super) fn held_by(storage: &Storage, holder: &Holder) -> Self {
         Journal { storage: storage.clone(), holder: Some(holder.clone()) }
     }
@@ -143,7 +144,7 @@ impl Journal {
     }
 
     /// Removes files that belong to no open call, such as the rest of a killed write or an answer to a
-    /// settled call, and then the journal if it is empty. Returns true if no call is open.
+    /// settled call. Then removes the journal if it is empty. Returns true if no call is open.
     pub(super) fn sweep(&self) -> io::Result<bool> {
         let names = self.names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
@@ -173,7 +174,7 @@ impl Journal {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
-            // A concurrent run settled it: a reader does not hold the lock.
+            // A concurrent run settled the call. A reader does not hold the lock.
             let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
                 Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
@@ -210,7 +211,7 @@ impl OpenCall {
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
     ///
     /// The caller must give this very file to the process as standard output, so that the lock lives as long
-    /// as the process, and have the process rename it from [`OpenCall::prepared_path`] to
+    /// as the process. The process must rename it from [`OpenCall::prepared_path`] to
     /// [`OpenCall::answer_path`].
     pub fn answer_file(&self) -> io::Result<File> {
         self.files.answer_file()
@@ -231,7 +232,7 @@ impl OpenCall {
         self.files.log_path()
     }
 
-    /// Returns the progress of the process, as far as this machine or the journal knows it.
+    /// Returns the progress of the process, as far as this machine or the journal shows it.
     pub fn answer(&self) -> io::Result<CallProgress> {
         if self.storage.answers_outside_journal() && !self.files.is_known() {
             return self.answer_elsewhere();
@@ -269,7 +270,7 @@ impl OpenCall {
         self.files.answer_so_far()
     }
 
-    /// Removes secrets from the answer and the log of an ended process, when the call stays open for the
+    /// Removes secrets from the answer and the log of an ended process when the call stays open for the
     /// operator to examine. The rest of the answer stays, because the next run reads it again.
     pub fn redact(&self, redactor: &Redactor) {
         let answer: &dyn Fn(&str) -> String = &|text| redactor.apply(text).into_owned();
@@ -323,7 +324,7 @@ mod tests {
         (journal, call)
     }
 
-    /// Retries for a moment, because a process forked by another test briefly holds every open file.
+    /// Retries for a short time, because a process forked by another test briefly holds every open file.
     fn eventually(what: &str, holds: impl Fn() -> bool) {
         let begun = std::time::Instant::now();
         while !holds() {

@@ -62,8 +62,8 @@ fn user() -> String {
     named.unwrap_or(id)
 }
 
-/// Handles a lock that another run holds. Gets the error that names the holder, and returns it to give up, or
-/// `Ok` to try again.
+/// Handles a lock that another run holds. Gets the error that names the holder. Returns the error to give up,
+/// or `Ok` to try again.
 pub type HeldLockHandler<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
@@ -106,7 +106,7 @@ impl HeldLockFile {
         std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
     }
 
-    /// Fails if the lock file was removed or replaced, so that another run may have taken the lock.
+    /// Fails if the lock file was removed or replaced, so another run may have taken the lock.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_in_place() {
             return Ok(());
@@ -127,8 +127,8 @@ impl HeldLockFile {
 }
 
 impl FileLock {
-    /// Takes the lock at `path`, and gives the file to the owner of `state`. While another run holds it,
-    /// calls `held` with the error that names the holder, and tries again if `held` returns `Ok`.
+    /// Takes the lock at `path`, and gives the file the owner of `state`. While another run holds it, calls
+    /// `held` with the error that names the holder, and tries again if `held` returns `Ok`.
     pub(super) fn take(
         path: &Path,
         state: &Path,
@@ -179,8 +179,8 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Removed while it is still locked, so that no other run locks a file that is about to vanish; see
-        // `take`. The lock of another run stays.
+        // The file is removed while it is still locked, so that no other run locks a file that is about to
+        // vanish; see `take`. The lock file of another run stays.
         if self.held.is_in_place() {
             let _ = std::fs::remove_file(&self.held.path);
         }
@@ -200,7 +200,8 @@ fn in_use_by(path: &Path, file: &mut File) -> Error {
     in_use(holder_of(file).as_ref(), when)
 }
 
-/// Reads the holder from the lock file, several times, because a new holder may not have written it yet.
+/// Reads the holder from the lock file. Tries several times, because a new holder may not have written it
+/// yet.
 fn holder_of(file: &mut File) -> Option<Holder> {
     for _ in 0..20 {
         let mut text = String::new();

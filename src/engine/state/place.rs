@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::salted::Leaves;
 
-/// The place of one CPI's resources, as it was when they were made.
+/// The place of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpiPlace {
-    /// The name of the CPI; none for the default CPI.
+    /// The name of the CPI; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The id of the directory of a built-in CPI.
@@ -28,7 +28,7 @@ pub enum CurrentPlace {
 }
 
 impl CpiPlace {
-    /// Creates the record. Returns `None` if there is nothing by which to know the place again.
+    /// Creates the record. Returns `None` if the directory has no id.
     pub fn of(cpi: Option<&str>, in_use: &CurrentPlace) -> Option<Self> {
         let (id, properties) = match in_use {
             CurrentPlace::Directory(id) => (Some(id.clone()?), None),
@@ -37,7 +37,7 @@ impl CpiPlace {
         Some(CpiPlace { cpi: cpi.map(str::to_owned), id, properties })
     }
 
-    /// Returns true if this is the record of the place.
+    /// Returns true if the record describes this place.
     pub fn matches(&self, in_use: &CurrentPlace) -> bool {
         match in_use {
             CurrentPlace::Directory(id) => self.id == *id,
@@ -45,7 +45,7 @@ impl CpiPlace {
         }
     }
 
-    /// Returns the paths of properties that are not as recorded, sorted.
+    /// Returns the paths of properties that differ from the record, sorted.
     pub fn differences(&self, in_use: &CurrentPlace) -> Vec<String> {
         let (CurrentPlace::Properties(properties), Some(known)) = (in_use, &self.properties) else {
             return Vec::new();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use base::encoding::sorted_json;
 
-/// The length to which digests are shortened, in bytes.
+/// The length of shortened digests, in bytes.
 const DIGEST_BYTES: usize = 16;
 
 /// The salt of one record: 32 hexadecimal digits. Digests of different records cannot be compared.
@@ -33,7 +33,8 @@ impl Salt {
     }
 }
 
-/// The leaves of the deployed manifest: path to digest, and what a plan shows of values that are not secret.
+/// The leaves of the deployed manifest: their digests by path, and the shown text of values that are not
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaves {
     salt: Salt,
@@ -62,7 +63,7 @@ impl Leaves {
         self.shown.get(path).map(String::as_str)
     }
 
-    /// Returns true if the leaf at this path had this value, `None` if there was no such leaf.
+    /// Returns true if the leaf at this path had this value, or `None` if there was no such leaf.
     pub fn had_value(&self, path: &str, value: &str) -> Option<bool> {
         self.digests.get(path).map(|known| *known == self.salt.digest(path, value))
     }
@@ -73,8 +74,8 @@ impl Leaves {
     }
 }
 
-/// The properties of a VM that, except its tags, cannot be changed while it exists. The stemcell has a record
-/// of its own.
+/// The properties of a VM. Except for its tags, they cannot be changed while it exists. The stemcell has its
+/// own record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VmSpec {
     /// The name of its availability zone.

@@ -16,13 +16,14 @@ pub struct Store {
     state: State,
     journal: Journal,
     exists: bool,
-    /// True if this run need not keep a version before it writes, because it kept one or created the state.
+    /// True if this run need not keep a version before it writes, because it already kept one or created the
+    /// state.
     kept: bool,
     lock: StateLock,
 }
 
 impl Store {
-    /// Locks and reads the state, or begins a new one. Only the lock is written before the first change.
+    /// Locks and reads the state, or starts a new one. Before the first change, only the lock is written.
     pub fn open(storage: &Storage, holder: &Holder) -> Result<Self> {
         Self::open_waiting(storage, holder, &mut Err)
     }
@@ -47,11 +48,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Replaces the state with a kept version. The present state is kept as a version, even if it cannot be
+    /// Replaces the state with a kept version. The current state is kept as a version, even if it cannot be
     /// parsed.
     ///
-    /// `agree` gets the present state, or none if it cannot be used, and the wanted one before anything is
-    /// written.
+    /// Before anything is written, `agree` gets the current state and the wanted one. The current state is
+    /// `None` if it cannot be used.
     pub fn restore(
         storage: &Storage,
         holder: &Holder,
@@ -85,7 +86,7 @@ impl Store {
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
-    /// Keeps the present state as a version, and returns its number.
+    /// Keeps the current state as a version, and returns its number.
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.storage)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.storage), error))
@@ -146,7 +147,7 @@ impl Store {
         let bytes = next.to_bytes()?;
         let what = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.kept {
-            // Kept only once per run, because a run writes often.
+            // A version is kept only once per run, because a run writes often.
             self.keep_version().context(what)?;
             self.kept = true;
         }

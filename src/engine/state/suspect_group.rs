@@ -1,10 +1,10 @@
-//! Groups suspects that look alike, so that repeated failures of one call are shown as one.
+//! Groups suspects that look alike, so that repeated failures of one call are shown once.
 
 use super::file::Suspect;
 use super::handle::in_iaas;
 
-/// Suspects of one kind at one CPI that differ at most in the id of the VM's agent, in the answer of the CPI
-/// and in the time of the call. Oldest first, never empty.
+/// Suspects of one kind at one CPI. They differ at most in the id of the VM's agent, the answer of the CPI
+/// and the time of the call. Oldest first, never empty.
 #[derive(Debug)]
 pub struct SuspectGroup<'s>(Vec<&'s Suspect>);
 
@@ -26,7 +26,7 @@ impl<'s> SuspectGroup<'s> {
         &self.0
     }
 
-    /// Describes how to find in the IaaS what the calls may have made.
+    /// Describes how to find in the IaaS what the calls may have created.
     pub fn how_to_find(&self) -> String {
         let [first, _, ..] = self.0.as_slice() else {
             return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
@@ -64,7 +64,7 @@ impl<'s> SuspectGroup<'s> {
 
 fn look_alike(one: &Suspect, other: &Suspect) -> bool {
     let look = |suspect: &Suspect| match suspect.agent_id {
-        // The look of a VM is its agent id.
+        // Each VM's description contains its own agent id, so it is not compared.
         Some(_) => None,
         None => Some(suspect.looks_like.clone()),
     };

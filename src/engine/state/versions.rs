@@ -1,5 +1,5 @@
 //! Earlier versions of a state, kept in `<state>.versions/` before each run that changes it. The newest
-//! [`KEPT_VERSIONS`] stay, under growing numbers.
+//! [`KEPT_VERSIONS`] stay. Their numbers grow.
 
 use std::io;
 use std::time::SystemTime;
@@ -43,18 +43,18 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-/// Keeps the present state as a version, even if it cannot be parsed, and removes versions beyond
+/// Keeps the current state as a version, even if it cannot be parsed, and removes versions beyond
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
     let found = storage.read("")?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
-    // The present state is already kept, by a run that was killed before it wrote or on request.
+    // The current state is already kept: on request, or by a run that was killed before it wrote.
     if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {
         return Ok(newest);
     }
     let number = newest + 1;
-    // A copy, not a link: editing the state file in place must not change the kept version.
+    // This is a copy, not a link, because editing the state file in place must not change the kept version.
     storage.write(&document(number), &found.bytes)?;
     storage.date(&document(number), found.written);
     for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {

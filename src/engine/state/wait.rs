@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// The time after which a whole answer counts although the file is still locked. A background process that
-/// the CPI left running holds the lock as well.
+/// The time after which a complete answer counts although the file is still locked. A background process that
+/// the CPI left running also holds the lock.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Waits until the process of a call has ended, or until a whole answer has been there for [`GRACE`].
+/// Waits until the process of a call has ended, or until a complete answer has been there for [`GRACE`].
 ///
 /// `ended` returns the outcome once the process has ended. `whole` returns the outcome if the output so far
-/// is a whole answer. `pause` sleeps between two checks.
+/// is a complete answer. `pause` sleeps between two checks.
 pub fn wait_for_answer<T, E>(
     mut ended: impl FnMut() -> Result<Option<T>, E>,
     mut whole: impl FnMut() -> Result<Option<T>, E>,
@@ -46,7 +46,7 @@ mod tests {
             pauses += 1;
             Ok(())
         };
-        // The whole answer has not been there for long enough.
+        // The complete answer has not been there for long enough.
         assert_eq!(wait_for_answer::<_, ()>(ended, || Ok(Some("whole")), pause), Ok("ended"));
         assert_eq!(pauses, 2);
     }

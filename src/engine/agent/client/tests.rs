@@ -9,7 +9,7 @@ use stall::Point;
 #[path = "../../../../tests/it/support/stall.rs"]
 mod stall;
 
-/// Short, but long enough for a handshake on a busy machine.
+/// Timeouts that are short, but long enough for a handshake on a busy machine.
 const SHORT: AgentTimeouts = AgentTimeouts {
     connect: Duration::from_millis(500),
     message: Duration::from_secs(1),
@@ -19,10 +19,10 @@ const SHORT: AgentTimeouts = AgentTimeouts {
     search: Duration::from_secs(1),
 };
 
-/// Time that a busy machine may add to a limit.
+/// The time that a busy machine may add to a timeout.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// A client of an agent that stalls, and what tells that the agent does.
+/// A client of an agent that stalls, and a receiver that is notified when it does.
 struct Stalled {
     agent: Agent,
     interrupt: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ fn stalled_at(point: Point, limits: AgentTimeouts) -> Stalled {
     Stalled { agent, interrupt, reached }
 }
 
-/// Does what reaches the point.
+/// Makes the request that stalls at `point`, and returns its error.
 fn reach(agent: &Agent, point: Point) -> AgentError {
     match point {
         Point::Task => agent.perform("compile_package", json!([])).unwrap_err(),

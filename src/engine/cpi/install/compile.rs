@@ -35,7 +35,7 @@ pub(super) fn provide_in_cache(
             return Ok(Some(lock));
         }
         // A shared lock cannot become exclusive in one step, so another run may have compiled the package in
-        // between.
+        // the meantime.
         drop(lock);
         let lock = slot.lock_exclusively(stop_condition, &own)?;
         if !slot.is_complete() {
@@ -132,7 +132,7 @@ impl Build<'_, '_> {
         self.slot.finish()
     }
 
-    /// Unpacks the archive of the package. `shown` reports progress, if unpacking is all that the stage does.
+    /// Unpacks the archive of the package. Reports progress if `shown`.
     fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         let what = format!("the package '{}' of release '{}'", package.name, release.name);

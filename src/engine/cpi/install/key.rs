@@ -13,8 +13,8 @@ const FORMAT: &str = "monopile CPI package 2";
 /// Returns the key of a package.
 ///
 /// The SHA-256 of the content is part of it because a fingerprint is only a claim, and the digest in
-/// `release.MF` may be a SHA-1, for which collisions can be made. `root` is, because compiled packages
-/// contain their path.
+/// `release.MF` may be a SHA-1, for which collisions can be made. `root` is part of it because compiled
+/// packages contain their path.
 pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &str, root: &Path) -> String {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {

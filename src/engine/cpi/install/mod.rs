@@ -33,7 +33,7 @@ use package_store::{CpiPackageStore, PackageLock};
 pub struct CpiJob<'r> {
     /// Its release.
     pub release: &'r Release,
-    /// Its name.
+    /// Its name in the release.
     pub name: &'r str,
 }
 
@@ -51,7 +51,7 @@ pub struct CompileSettings<'a> {
     pub variables: &'a [(String, String)],
     /// The number of scripts that run in parallel.
     pub parallel: usize,
-    /// Returns the signal because of which to give up, if one came.
+    /// Returns the signal that ends the run, if any.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     /// The redactor for the output of scripts.
     pub redactor: &'a Redactor,
@@ -66,7 +66,8 @@ pub struct InstalledPackages {
     _cache: Option<Cache>,
 }
 
-/// The reasons to stop or not to begin a package: a signal, or the failure of another package.
+/// The reasons not to begin a package, or to stop its compilation: a signal, or the failure of another
+/// package.
 struct StopCondition<'a> {
     interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
     failed: AtomicBool,
@@ -139,7 +140,8 @@ fn install_in_cache(
     Ok(InstalledPackages { packages, _locks: locks, _cache: Some(cache) })
 }
 
-/// `--package-dir` holds one package of each name, so runs that need different ones take turns.
+/// Installs the packages in `--package-dir`. It holds one package per name, so runs that need different
+/// packages take turns.
 fn install_in_directory(
     jobs: &[CpiJob<'_>],
     directory: &Path,

@@ -10,24 +10,22 @@ use base::{Error, Result};
 
 /// A needed package.
 pub(super) struct NeededPackage<'r> {
-    /// Its release.
     pub(super) release: &'r Release,
-    /// The package.
     pub(super) package: &'r Package,
     /// Its key, a hash of everything that determines the compiled package.
     pub(super) key: String,
-    /// The packages that it is compiled with, by their smaller index.
+    /// The indexes of the packages that it is compiled with. They are all smaller than its own.
     pub(super) dependencies: Vec<usize>,
-    /// True if a job names it, so that the CPI needs it at run time.
+    /// True if a job names it, so the CPI needs it at run time.
     direct: bool,
 }
 
-/// Returns the packages of the jobs and their dependencies, each after its own dependencies. `root` is their
-/// future place, which compiled packages contain.
+/// Returns the packages of the jobs and their dependencies, each after its own dependencies. `root` is the
+/// directory in which they will be compiled. Its path becomes part of their content.
 pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPackage<'r>>> {
     let platform = key::platform();
     let mut needed: Vec<NeededPackage<'r>> = Vec::new();
-    // Indexes by release and name. Two releases with the very same package share one.
+    // Indexes by release and name. Two releases with the same package share one index.
     let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
         let release = job.release;
@@ -80,7 +78,7 @@ pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n
     Ok(visible)
 }
 
-/// Fails if two packages have the same name, for a place that can hold only one of them.
+/// Fails if two packages have the same name, because `--package-dir` holds one package per name.
 pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
     for (index, package) in needed.iter().enumerate() {
         if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {

@@ -26,7 +26,7 @@ use base::events::Stage;
 use base::files::{JsonLayout, Locked, read_json, write_json};
 use base::{Error, Result, files};
 
-/// The length of the part of a key that names an entry. Paths of packages end up in `#!` lines, which must be
+/// The number of digits of a key that name an entry. Paths of packages end up in `#!` lines, which must be
 /// short.
 const SHORT_KEY: usize = 16;
 /// The pause between attempts to take a lock that another process holds.
@@ -42,7 +42,7 @@ pub(super) struct CpiPackageStore {
 pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
     pub(super) packages: PathBuf,
-    /// The package itself.
+    /// The directory of the package.
     pub(super) target: PathBuf,
     /// The output of its packaging script.
     pub(super) log: PathBuf,
@@ -146,7 +146,7 @@ impl PackageSlot {
         PackageLock::take(&self.lock, File::try_lock_shared, stop_condition, stage)
     }
 
-    /// Returns true if the package is completely there.
+    /// Returns true if the package is complete.
     pub(super) fn is_complete(&self) -> bool {
         let marker = self.read_marker();
         marker.get("key").and_then(Value::as_str) == Some(&self.key)
@@ -201,7 +201,8 @@ impl PackageSlot {
         self.mark(true)
     }
 
-    /// Records that the package is used now, so that pruning removes only packages that were unused for long.
+    /// Records that the package is used now, so that pruning removes only packages that were unused for a
+    /// long time.
     pub(super) fn touch(&self) {
         let now = std::time::SystemTime::now();
         if self.is_cache
@@ -226,8 +227,8 @@ impl PackageSlot {
 }
 
 impl PackageLock {
-    /// Returns an empty input for a process that must hold the lock as well, so that the place stays locked
-    /// until that process ends even if this one is killed.
+    /// Returns an empty input for a process, which then holds the lock as well. The place stays locked until
+    /// that process ends, even if this one is killed.
     pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
         self.file.try_clone().map(Into::into)
     }

@@ -16,7 +16,7 @@ use super::package_store::CpiPackageStore;
 use artifact::archive;
 use base::{Error, Result};
 
-/// The largest packaging script that is read, in bytes.
+/// The maximum size of a packaging script that is read, in bytes.
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
 /// Checks the scripts of the packages that must be compiled now.
@@ -65,7 +65,7 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Returns true if a program is found in `path`, or in the usual directories if there is none.
+/// Returns true if the program is found in `path`, or in the usual directories without `path`.
 fn is_there(name: &str, path: Option<&str>) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').any(|directory| {

@@ -23,24 +23,19 @@ const PAUSE: Duration = Duration::from_millis(25);
 
 /// The run of a packaging script.
 pub(super) struct ScriptRun<'a> {
-    /// The package.
     pub(super) package: &'a Package,
     /// Its unpacked source.
     pub(super) source: &'a Path,
-    /// The place of the package.
     pub(super) slot: &'a PackageSlot,
     /// The lock on that place, which the script holds as well.
     pub(super) lock: &'a PackageLock,
-    /// The settings for compiling packages.
     pub(super) compile_settings: &'a CompileSettings<'a>,
-    /// The reasons to stop.
     pub(super) stop_condition: &'a StopCondition<'a>,
-    /// The stage that shows the output.
     pub(super) stage: &'a Stage,
 }
 
 impl ScriptRun<'_> {
-    /// Runs `packaging` with `bash -x` in the source, as `bosh` does, in a process group of its own.
+    /// Runs `packaging` with `bash -x` in the source, like the bosh CLI, in a process group of its own.
     pub(super) fn packaging(&self) -> Result<()> {
         let log_path = &self.slot.log;
         let failed = |error| Error::io(format!("writing '{}'", log_path.display()), error);
@@ -108,7 +103,7 @@ impl ScriptRun<'_> {
         })
     }
 
-    /// Waits for the end of the script. Ends it, with all processes that it started, if it must stop.
+    /// Waits for the end of the script. If it must stop, ends it and all processes that it started.
     fn wait(&self, child: &mut Child, follow: &mut dyn FnMut()) -> Result<ExitStatus> {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let failed = |error| Error::io("waiting for a packaging script", error);

@@ -34,7 +34,7 @@ impl<'a> ResolvedEntry<'a> {
         Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, parts)? })
     }
 
-    /// Returns the built-in CPI that it is, if it is one.
+    /// Returns the built-in CPI that implements the entry, if one does.
     pub(super) fn builtin(&self) -> Option<BuiltinCpi> {
         match &self.entry_kind {
             EntryKind::Builtin => BuiltinCpi::named(&self.cpi.kind),
@@ -52,7 +52,7 @@ impl<'a> ResolvedEntry<'a> {
             }
             EntryKind::Builtin => {
                 private_directory(root)?;
-                // The entry's properties are only in the context of requests, where they win.
+                // The entry's properties are only in the context of requests, where they take precedence.
                 let config = builtin_config(sources.environment, kind, provider, &Map::new());
                 let mut context = with_registry(properties, sources);
                 if properties.contains_key("agent") {
@@ -71,7 +71,7 @@ impl<'a> ResolvedEntry<'a> {
         }
     }
 
-    /// Checks it as [`Self::locate`] does, short of its packages.
+    /// Checks it like [`Self::locate`], but compiles no packages.
     pub(super) fn check(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<()> {
         let EntryKind::Job(job) = &self.entry_kind else {
             return self.locate(sources, root, stage).map(drop);

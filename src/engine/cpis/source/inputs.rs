@@ -31,7 +31,7 @@ pub(crate) struct CpiInputs<'a> {
 }
 
 /// The owner of [`CpiInputs`], for commands that need nothing else of the manifest. It opens only the
-/// releases of CPIs, so that other releases may be missing.
+/// releases of CPIs, so other releases may be missing.
 pub(crate) struct OwnedCpiInputs {
     pub(crate) provider: CloudProvider,
     pub(crate) config: Option<CpiConfig>,
@@ -63,6 +63,7 @@ impl OwnedCpiInputs {
         })
     }
 
+    /// Borrows the inputs.
     pub(crate) fn parts(&self) -> CpiInputs<'_> {
         CpiInputs {
             provider: &self.provider,

@@ -87,7 +87,7 @@ fn with_plugins(job: &JobName, wanted: &[JobName], found: &[FoundJob<'_>]) -> Ve
     std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
 }
 
-/// Checks the jobs as [`install`] does, short of their packages.
+/// Checks the jobs like [`install`], but compiles no packages.
 pub(super) fn check(
     sources: &CpiSources<'_>,
     wanted: &[JobName],

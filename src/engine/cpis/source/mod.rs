@@ -1,4 +1,4 @@
-//! Resolves the CPIs in manifest and CPI config to executables.
+//! Resolves the CPIs in the manifest and the CPI config to executables.
 //!
 //! A built-in CPI and an executable need no installation; the CPI of a release is installed first, see
 //! `jobs`. The CPI of `cloud_provider` is the default one and has no name; those of a CPI config have names,
@@ -74,7 +74,7 @@ impl<'a> CpiSources<'a> {
         }
     }
 
-    /// Checks a CPI as [`Self::locate`] does, but compiles no packages.
+    /// Checks a CPI like [`Self::locate`], but compiles no packages.
     pub(crate) fn check(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
         let provider = self.parts.provider;
         match (name, &provider.cpi) {
@@ -215,8 +215,8 @@ fn builtin_config(
     Value::Object(config)
 }
 
-/// Returns the settings for agents. The properties win over those of `cloud_provider`, as in the job of a CPI
-/// release.
+/// Returns the settings for agents. The properties take precedence over those of `cloud_provider`, as in the
+/// job of a CPI release.
 fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
     let mut agent = json!({"mbus": provider.mbus.expose(), "cert": provider.cert.to_json()});
     if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {

@@ -14,12 +14,12 @@ use base::redact::Naming;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
-/// Properties that say nothing about the place.
+/// Properties that do not identify the place.
 const NOT_LOCATION: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
 
 /// The source of a [`CurrentPlace`].
 pub(crate) enum PlaceSource {
-    /// A directory, which gets its id when the first resource is made in it.
+    /// A directory, which gets its id when the first resource is created in it.
     Directory(PathBuf),
     /// Properties by their paths.
     Properties(Vec<(String, String)>),

@@ -1,4 +1,4 @@
-//! Diagnoses problems from the answers of CPI and agent.
+//! Diagnoses problems from the answers of the CPI and the agent.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use base::Result;
 
 /// The disks that are attached and mounted.
 struct DiskLocations {
-    /// The disks that the CPI has attached; none if it cannot tell.
+    /// The disks that the CPI has attached; `None` if it does not know.
     attached: Option<Vec<DiskCid>>,
     /// The disks that the agent has mounted.
     mounted: Vec<DiskCid>,
@@ -152,7 +152,7 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
         return Finding::of(problem, what, cid, cpi);
     }
     let (status, detail) = match &seen.presence {
-        // It was to be deleted, so this is the desired status.
+        // The resource was to be deleted, so this is the desired status.
         Presence::Gone => {
             (FindingStatus::There, "it was to be deleted, and does not exist any more".to_owned())
         }
@@ -165,7 +165,7 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
     Finding::new(what, cid, cpi, status, detail)
 }
 
-/// Returns the failed calls that may have made something, and the problem of one whose VM answers.
+/// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
 fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let met = suspects::find(probe.environment, probe.endpoint, &probe.state)?;
     let suspects = probe.state.monopile.suspects.iter();
@@ -202,7 +202,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     Ok((problem, findings))
 }
 
-/// The agent's word against that of a CPI that denies a resource.
+/// The reports of the agent while a CPI denies resources.
 #[derive(Default)]
 struct AgentClaim {
     /// True if the CPI denies the VM, and its agent answers.
@@ -212,8 +212,8 @@ struct AgentClaim {
 }
 
 impl AgentClaim {
-    /// Returns the problem of a disk that the CPI denies. Its record may go only if the agent does not
-    /// disagree.
+    /// Returns the problem of a disk that the CPI denies. Its record may be dropped only if the agent does
+    /// not contradict the CPI.
     fn problem(&self, disk: DiskHandle) -> Problem {
         let (kind, description, repairs) = if self.mounted.contains(&disk.cid) {
             let description =
@@ -257,7 +257,7 @@ fn agent(probe: &Probe<'_>, vm: &VmHandle, timeout: Duration) -> Result<Result<V
         ))),
         Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
         Err(error) => {
-            // Rebooting does not help if the agent is reachable but refuses.
+            // Rebooting does not help if the agent is reachable but rejects requests.
             let repairs = match error.is_transient() {
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
@@ -269,7 +269,7 @@ fn agent(probe: &Probe<'_>, vm: &VmHandle, timeout: Duration) -> Result<Result<V
     }
 }
 
-/// Asks the CPI for the disks attached to the VM; none if it cannot tell.
+/// Asks the CPI for the disks attached to the VM. Returns `None` if it does not know.
 fn ask_attached_disks(
     probe: &Probe<'_>,
     stage: &base::events::Stage,
@@ -313,7 +313,7 @@ fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> 
         (Some(false), false) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
         }
-        // If the CPI cannot tell, the disk is only mounted: not every IaaS accepts the attachment of an
+        // If the CPI does not know, the disk is only mounted, because some IaaSes reject the attachment of an
         // attached disk.
         (Some(true) | None, false) => {
             Some(problem(ProblemKind::UnmountedDisk, "is not mounted on the VM", Repair::MountDisk))

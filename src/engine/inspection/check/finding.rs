@@ -14,7 +14,7 @@ pub enum FindingStatus {
     There,
     /// The actual status differs from the record.
     Drifted,
-    /// Neither CPI nor agent can tell.
+    /// Neither the CPI nor the agent knows.
     Unknown,
 }
 
@@ -25,17 +25,17 @@ pub struct Finding {
     pub what: &'static str,
     /// Its CID; for an agent the CID of the VM, for a call the request id.
     pub cid: String,
-    /// The name of its CPI; none for the default CPI.
+    /// The name of its CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// Its actual status.
     pub status: FindingStatus,
-    /// Details in words.
+    /// Details as text.
     pub detail: String,
     /// The kind of the problem, if the actual status differs from the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemKind>,
-    /// The possible repairs, the gentlest first.
+    /// The possible repairs, the least disruptive first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
 }
@@ -56,7 +56,7 @@ impl Finding {
     /// Creates the finding of a problem.
     pub(super) fn of(problem: &Problem, what: &'static str, cid: String, cpi: Option<&str>) -> Self {
         let detail = match problem.kind {
-            // The kind and the CID stand beside it.
+            // The kind and the CID are shown beside it.
             ProblemKind::MissingVm | ProblemKind::MissingDisk => "it does not exist".to_owned(),
             _ => problem.description.clone(),
         };

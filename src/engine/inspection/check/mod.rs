@@ -1,8 +1,8 @@
-//! `cloud-check`: compares everything on record with the answers of CPI and agent, and repairs VM, agent and
-//! disks.
+//! `cloud-check`: compares everything on record with the answers of the CPI and the agent, and repairs the
+//! VM, its agent and its disks.
 //!
-//! [`report`] changes nothing. With [`cloud_check`] the caller chooses a repair for each problem that has
-//! one. After each repair it checks everything again, because one problem may have hidden another.
+//! [`report`] changes nothing. With [`cloud_check`], the caller chooses a repair for each problem that can be
+//! repaired. After each repair everything is checked again, because one problem may have hidden another.
 
 mod diagnose;
 mod finding;
@@ -27,7 +27,7 @@ use probe::{CheckInputs, Probe};
 
 pub use finding::{CheckResult, Finding, FindingStatus};
 
-/// `cloud-check --report`.
+/// The request of `cloud-check --report`.
 #[derive(Debug, Clone)]
 pub struct CheckRequest {
     /// The manifest and what goes into it.
@@ -40,10 +40,10 @@ pub struct CheckRequest {
     pub agent_timeout: Duration,
 }
 
-/// `cloud-check`.
+/// The request of `cloud-check`.
 #[derive(Debug, Clone)]
 pub struct CloudCheckRequest {
-    /// The request with which a VM is created again.
+    /// The request for creating a new VM.
     pub deploy: CreateEnvRequest,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
@@ -77,7 +77,7 @@ pub enum ProblemKind {
     DetachedDisk,
     /// A disk is attached and the agent has not mounted it.
     UnmountedDisk,
-    /// The CPI denies a VM or disk of which the agent shows that it is there. Nothing is repaired.
+    /// The CPI denies a VM or disk, and the agent shows that it exists. Nothing is repaired.
     Contradiction,
     /// The agent has mounted a disk that is not on record.
     UntrackedDisk,
@@ -97,7 +97,7 @@ pub enum Repair {
     ReattachDisk,
     /// Mount the disk.
     MountDisk,
-    /// Forget the disk.
+    /// Drop the record of the disk.
     DeleteDiskReference,
 }
 
@@ -122,7 +122,8 @@ impl Repair {
         }
     }
 
-    /// Returns true if it may be done without asking, because it loses nothing that is not already lost.
+    /// Returns true if the repair may be made without asking, because it loses nothing that is not already
+    /// lost.
     pub fn is_safe(self) -> bool {
         self != Repair::DeleteDiskReference
     }
@@ -152,9 +153,9 @@ pub struct Problem {
     /// The affected VM, disk or call.
     #[serde(flatten)]
     pub affected: Affected,
-    /// A description in words.
+    /// A description as text.
     pub description: String,
-    /// The possible repairs, the gentlest first.
+    /// The possible repairs, the least disruptive first.
     pub repairs: Vec<Repair>,
 }
 
@@ -175,13 +176,13 @@ pub enum Affected {
 pub struct FailedCall {
     /// The id of the call.
     pub request_id: String,
-    /// The name of the CPI; none for the default CPI.
+    /// The name of the CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
 }
 
 impl Affected {
-    /// Returns the resource, unless the problem affects a call.
+    /// Returns the resource; `None` for a call.
     fn resource(&self) -> Option<Resource> {
         match self {
             Affected::Vm(vm) => Some(vm.clone().into()),
@@ -229,7 +230,7 @@ pub struct CloudCheckResult {
     pub problems: Vec<RepairedProblem>,
 }
 
-/// Chooses among the untried repairs of a problem; none leaves it as it is.
+/// Chooses among the untried repairs of a problem; `None` leaves it as it is.
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
 
 impl CloudCheckResult {
@@ -245,7 +246,8 @@ impl CloudCheckResult {
     }
 }
 
-/// Compares everything on record with the answers of CPI and agent. Changes nothing, not even the state.
+/// Compares everything on record with the answers of the CPI and the agent. Changes nothing, not even the
+/// state.
 pub fn report(request: &CheckRequest, environment: &Environment) -> Result<CheckResult> {
     let store = repair::open(environment)?;
     let open_calls = store.journal().open_calls::<Effect>()?;
@@ -266,7 +268,7 @@ pub fn report(request: &CheckRequest, environment: &Environment) -> Result<Check
     Ok(CheckResult { findings })
 }
 
-/// Finds problems, and does the repairs that `choose` selects.
+/// Finds problems, and makes the repairs that `choose` selects.
 pub fn cloud_check(
     request: &CloudCheckRequest,
     environment: &Environment,
@@ -281,7 +283,7 @@ pub fn cloud_check(
         let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
         let problems = diagnose::diagnose(&context.probe, request.agent_timeout)?.problems;
         for treated in &mut checked.problems {
-            // A new VM that could not be made leaves no VM on record, and so no problem with one.
+            // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
             let last = treated.tried.last();
             let no_vm = context.probe.executor.state().vm_cid().is_none()
                 && last.is_some_and(|tried| tried.repair == Repair::RecreateVm && tried.error.is_some());
@@ -302,8 +304,8 @@ pub fn cloud_check(
             };
             let treated = &checked.problems[index];
             let is_new = |repair: &Repair| !treated.tried.iter().any(|tried| tried.repair == *repair);
-            // A new VM has another CID, and so another problem: without a limit, a CPI that denies every VM
-            // would get one after the other.
+            // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
+            // denies every VM would get one after the other.
             let possible = |repair: &Repair| is_new(repair) && !(renewed && *repair == Repair::RecreateVm);
             let left: Vec<Repair> = treated.problem.repairs.iter().copied().filter(possible).collect();
             if left.is_empty() {
@@ -321,7 +323,7 @@ pub fn cloud_check(
         let state = context.probe.executor.state().clone();
         drop(context);
         let outcome = match outcome {
-            // A new VM is a run of its own, so the lock must be free again. The operator has already
+            // A separate run creates the new VM, so the lock must be free again. The operator has already
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
                 let there = with_own_scratch(environment, &format!("renewal-{number}"))?;

@@ -24,7 +24,7 @@ impl CheckInputs {
         environment: &Environment,
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
-        // An agent knows no credentials that are generated now.
+        // An agent knows no newly generated credentials.
         let inputs = Inputs { discard_generated: true, ..check.inputs.clone() };
         let loaded = prepare::load(environment, &inputs)?;
         let cpi_parts = OwnedCpiInputs::open(environment, &inputs, check.templates, &loaded, stage)?;
@@ -44,7 +44,7 @@ pub(super) struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Connects the CPI of the VM; others follow when they are needed.
+    /// Connects the CPI of the VM; other CPIs are connected when they are needed.
     pub(super) fn open(
         check: &CheckRequest,
         environment: &'a Environment,

@@ -83,7 +83,7 @@ impl<'a> CheckContext<'a> {
         Ok(CheckContext { probe, request, deployment, registry })
     }
 
-    /// Does the chosen repair.
+    /// Makes the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<RepairOutcome> {
         let repairing = self.probe.environment.reporter.stage(format!("Repairing: {}", problem.description));
         match (repair, &problem.affected) {
@@ -131,8 +131,8 @@ impl<'a> CheckContext<'a> {
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
 
-    /// Attaches or mounts a disk. The jobs are stopped first, so that they do not write below the mount
-    /// point, and without draining, because their data is on the lost disk.
+    /// Attaches or mounts a disk. Stops the jobs first, so that they do not write below the mount point, but
+    /// does not drain them, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
         self.jobs().stop(None, StopReason::Stop, stage)?;

@@ -32,7 +32,7 @@ fn serve_with(header_timeout: Duration) -> Served {
     Served { runtime, registry, address: free, directory }
 }
 
-/// Sends one request, and returns status and body of the answer.
+/// Sends one request, and returns the status and body of the answer.
 fn exchange(
     stream: &mut (impl Read + Write),
     method: &str,
@@ -50,7 +50,7 @@ fn exchange(
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // A refused body is not read to its end.
+    // A rejected body is not read to its end.
     let _ = stream.write_all(body);
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -124,7 +124,7 @@ fn rejects_oversized_or_invalid_documents() {
     assert_eq!(served.ask("PUT", PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
     assert_eq!(served.ask("PUT", PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0, 400);
     assert_eq!(served.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
-    // Without a length, the limit is met while reading.
+    // Without a length, the server notices the limit only while it reads.
     let mut stream = TcpStream::connect(served.address).unwrap();
     let head = format!(
         "PUT {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n",

@@ -8,7 +8,7 @@
 //! drop(tunnel);                    // closes it
 //! ```
 //!
-//! A VM that boots goes through every kind of error: no address, no listener, and a refused login until the
+//! While a VM boots, every kind of error occurs: no address, no listener, and a rejected login until the
 //! agent has installed the key. So each kind is retried for as long as booting can explain it. Only a changed
 //! host key is final at once. A tunnel that breaks is reopened.
 
@@ -27,17 +27,17 @@ use net::ssh::{self, ForwardedConnection, SshError, SshServer};
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The time for which a login may be refused: the agent installs the key while the VM boots.
+/// The time during which a login may be rejected: the agent installs the key while the VM boots.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(120);
-/// The time for which forwarding may be refused: a broken session may still hold the port.
+/// The time during which forwarding may be rejected: a broken session may still hold the port.
 const FORWARDING_PATIENCE: Duration = Duration::from_secs(10);
-/// The largest number of connections that wait to be served.
+/// The maximum number of connections that wait to be served.
 const BACKLOG: usize = 16;
 
 /// A connection from the VM.
 pub(crate) type VmConnection = ChannelStream<Msg>;
 
-/// A tunnel that is opened, and reopened after a break, until it is dropped.
+/// A tunnel that opens, and reopens after a break, until it is dropped.
 pub(crate) struct Tunnel {
     events: mpsc::Receiver<TunnelEvent>,
     failure: Arc<Mutex<Option<SshError>>>,
@@ -62,7 +62,7 @@ pub(crate) enum TunnelError {
     /// The worker gave up.
     #[error("the ssh tunnel to the VM cannot be opened")]
     Failed(#[source] SshError),
-    /// A signal came.
+    /// This signal arrived.
     #[error("interrupted while waiting for the ssh tunnel to the VM")]
     Interrupted(u8),
     /// The host key could not be recorded.
@@ -77,8 +77,8 @@ impl Drop for Tunnel {
 }
 
 impl Tunnel {
-    /// Starts to open a tunnel from `port` of the VM's loopback interface to `serve`, and gives up after
-    /// `timeout`. If `server` has a `host_key`, no other one is accepted.
+    /// Starts to open a tunnel from `port` of the VM's loopback interface to `serve`. Gives up after
+    /// `timeout`. If `server` has a `host_key`, accepts no other key.
     pub(crate) fn open<F>(runtime: &Handle, server: SshServer, port: u16, timeout: Duration, serve: F) -> Self
     where
         F: Fn(VmConnection) -> JoinHandle<()> + Send + Sync + 'static,
@@ -95,8 +95,8 @@ impl Tunnel {
         Tunnel { events, failure, worker: runtime.spawn(worker.run(serve)) }
     }
 
-    /// Waits until the tunnel is open. Calls `on_problem` whenever the reason for the wait changes, and
-    /// `learn` to record a new host key.
+    /// Waits until the tunnel is open. Calls `on_problem` with each new reason for the wait, and `learn` to
+    /// record a new host key.
     pub(crate) fn wait_until_open(
         &self,
         interrupted: &dyn Fn() -> Option<u8>,
@@ -185,7 +185,7 @@ struct Worker {
     failure: Arc<Mutex<Option<SshError>>>,
 }
 
-/// The times since which the login or the forwarding has been refused without a break.
+/// The times since which the login or the forwarding has been rejected without interruption.
 #[derive(Default)]
 struct Refusals {
     login: Option<Instant>,
@@ -220,7 +220,7 @@ impl Worker {
                 Err(error) => error,
             };
             tracing::debug!(%error, "no ssh tunnel");
-            // Once the tunnel was open, the VM is known to exist, so a broken tunnel is reopened without a
+            // Once the tunnel was open, the VM is known to exist. A broken tunnel is then reopened without a
             // deadline.
             if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
                 *self.failure.lock() = Some(error.clone());
@@ -232,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// Opens the tunnel once. Returns how it ended if it was open.
+    /// Opens the tunnel once. If it was open, returns the error that ended it.
     async fn attempt(&mut self, opened: &mut bool, refusals: &mut Refusals) -> Result<SshError, SshError> {
         let mut session = ssh::connect(&self.server).await?;
         refusals.login = None;

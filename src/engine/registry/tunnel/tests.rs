@@ -1,5 +1,5 @@
-//! Tests with a real sshd in the network of this machine. Its port on the loopback interface is therefore not
-//! the port of the registry.
+//! Tests with a real sshd in the network of this machine. The tunnel's port on the loopback interface
+//! therefore differs from the registry's port.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -142,7 +142,7 @@ impl Ends {
         Ends { runtime, port: free_port() }
     }
 
-    /// Opens a tunnel to a service that answers each line in capitals.
+    /// Opens a tunnel to a service that answers each line in capital letters.
     fn open(&self, server: SshServer, timeout: Duration) -> Tunnel {
         Tunnel::open(self.runtime.handle(), server, self.port, timeout, |mut stream| {
             tokio::spawn(async move {
@@ -172,7 +172,7 @@ impl Ends {
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Waits for the tunnel. Returns the result, the problems on the way and the host key.
+/// Waits for the tunnel. Returns the result, the reported problems and the host key.
 fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) {
     let (mut problems, mut key) = (Vec::new(), None);
     let outcome = tunnel.wait_until_open(&|| None, &mut |problem| problems.push(problem), &mut |learned| {
@@ -228,7 +228,7 @@ fn every_key_format_opens_the_tunnel() {
 
 #[test]
 fn rsa_keys_sign_with_sha2() {
-    // OpenSSH 8.8 and later do this by default.
+    // OpenSSH 8.8 and later have this setting by default.
     let mut sshd = Sshd::prepare("PubkeyAcceptedAlgorithms rsa-sha2-256");
     shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
     sshd.start();
@@ -360,7 +360,7 @@ fn password_opens_the_tunnel() {
         ..sshd.server("good", None)
     };
     wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();
-    // The password follows a key that is not accepted.
+    // After a key that is not accepted, the password is tried.
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     let stranger = sshd.server("stranger", None).key;
     let tunnel = ends.open(with("0pen-sesame", stranger.clone()), LONG);

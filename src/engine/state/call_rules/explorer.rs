@@ -8,13 +8,13 @@ pub(super) trait System {
     type State: Copy;
     type Action: Copy + Debug;
 
-    /// Returns a number that only this state has.
+    /// Returns a number that is unique to this state.
     fn key(&self, state: &Self::State) -> u128;
     /// Returns the first state.
     fn start(&self) -> Self::State;
     /// Lists the transitions from a state.
     fn next(&self, state: &Self::State, transitions: &mut Vec<(Self::Action, Self::State)>);
-    /// Returns the property that a state violates.
+    /// Returns the property that a state violates, if any.
     fn violated(&self, state: &Self::State) -> Option<&'static str>;
     /// Returns true if nothing is left to do in a state.
     fn is_settled(&self, state: &Self::State) -> bool;
@@ -39,14 +39,14 @@ pub(super) struct Counterexample {
 /// The property that each state has a way to a settled state.
 pub(super) const NO_DEAD_END: &str = "from every state a run leads to a settled state";
 
-/// Explores at most `limit` states, until one violates a property. Dead ends are looked for only after all
-/// states were visited.
+/// Explores at most `limit` states, until one violates a property. Looks for dead ends only after visiting
+/// all states.
 pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let start = system.start();
     let mut numbers = HashMap::from([(system.key(&start), 0)]);
     let mut waiting = VecDeque::from([start]);
     let mut origins = vec![Origin { state: 0, transition: 0 }];
-    // From the later state to the earlier one.
+    // Each edge leads from the later state to the earlier one.
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut settled = Vec::new();
     let mut transitions = Vec::new();

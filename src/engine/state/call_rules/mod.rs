@@ -2,8 +2,8 @@
 //! and the steps that end it.
 //!
 //! The run that makes a call and the run that recovers it follow the same rules. `model.rs` explores every
-//! interleaving of two runs by these functions. The reasons are in `docs/architecture.md`, "Rules of the
-//! journal".
+//! interleaving of two runs that use these functions. The reasons are in `docs/architecture.md`, "Rules of
+//! the journal".
 
 #[cfg(test)]
 mod explorer;
@@ -25,8 +25,8 @@ pub(crate) enum Preparation {
     ConfirmLock,
 }
 
-/// The steps before a CPI process starts, in their order. A run that takes the lock after the confirmation
-/// therefore finds the intent, and a file that is locked until the process has ended.
+/// The steps before a CPI process starts, in their order. They ensure that a run which takes the lock after
+/// the confirmation finds the intent, and a file that is locked until the process has ended.
 pub(crate) const PREPARATIONS: [Preparation; 3] =
     [Preparation::Announce, Preparation::PrepareAnswer, Preparation::ConfirmLock];
 
@@ -53,8 +53,8 @@ pub(crate) enum Published {
 /// The sources from which a run learns the progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// The files of the call on this machine. `prepared` must be looked at first, because the file is only
-    /// ever renamed from the first name to the second.
+    /// The files of the call on this machine. `prepared` must be checked first, because the file is only ever
+    /// renamed from the first name to the second.
     Files {
         /// The file under its name before the process runs.
         prepared: FileState,
@@ -78,7 +78,7 @@ pub(crate) enum Progress {
     Elsewhere,
 }
 
-/// Returns the progress of a call that the evidence shows.
+/// Returns the progress of a call according to the evidence.
 pub(crate) fn progress(evidence: Evidence) -> Progress {
     match evidence {
         Evidence::Files { prepared: FileState::Held, .. } => Progress::Pending,
@@ -96,7 +96,7 @@ pub(crate) fn progress(evidence: Evidence) -> Progress {
 pub(crate) enum Outcome {
     /// The CPI was not called.
     NeverStarted,
-    /// The CPI answered, and the state accepts the changes that the answer means.
+    /// The CPI answered, and the state accepts the changes that follow from the answer.
     Answered,
     /// The CPI answered with an error.
     Failed {
@@ -105,14 +105,14 @@ pub(crate) enum Outcome {
     },
     /// There is no usable answer, or it is on another machine.
     Unknown,
-    /// The run stopped waiting, and the process goes on.
+    /// The run stopped waiting, and the process continues.
     AtWork,
 }
 
 /// A step that ends a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conclusion {
-    /// Commits the changes that the answer means.
+    /// Commits the changes that follow from the answer.
     Record,
     /// Commits a suspect.
     RecordSuspect,
@@ -133,20 +133,20 @@ pub(crate) fn conclusions(outcome: Outcome, creates: bool, forget: bool) -> &'st
         Outcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
         Outcome::Failed { .. } => &[Settle],
         Outcome::Unknown if creates && !forget => &[StayOpen],
-        // Other effects are about recorded resources: the plan of the run decides about them again.
+        // Other effects are about recorded resources, and the plan of the run decides about them again.
         Outcome::Unknown => &[Settle],
         Outcome::AtWork => &[StayOpen],
     }
 }
 
 /// Returns true if a run must write the state before it reads it, so that the earlier holder of its lock can
-/// write no more. Needed if that holder may still live.
+/// no longer write. Needed if the process of that holder may still live.
 pub(crate) fn must_fence(taken_over: bool) -> bool {
     taken_over
 }
 
 /// Returns true if a run may give its lease back, so that the next run takes it without a fence. A run that
-/// ends before its fence leaves the lease to lapse.
+/// ends before its fence lets the lease expire.
 pub(crate) fn may_give_back(is_unfenced: bool) -> bool {
     !is_unfenced
 }

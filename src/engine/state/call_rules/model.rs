@@ -1,15 +1,15 @@
 //! A model of two runs on one state, with the CPI processes, keepers and operator around them.
 //!
-//! The runs decide by the functions of this module's parent, given as a [`RuleTable`]. Everything else is the
-//! environment: processes that are killed at any step, a lease that lapses at any time, a lock that the
+//! The runs decide by the functions of the parent module, given as a [`RuleTable`]. Everything else is the
+//! environment: processes that are killed at any step, a lease that expires at any time, a lock that the
 //! operator removes, and every outcome of a call.
 //!
 //! These simplifications hold:
 //! - In a directory, a run checks the lock and replaces or removes a file in one step. In a bucket, anything
 //!   may happen between the check and the request.
-//! - A request of a killed run has arrived before the kill, or never arrives.
-//! - The operator passes `--forget-open-calls` while no run and no CPI process lives, and after deleting what
-//!   the open calls made.
+//! - A killed run's request has arrived before the kill, or never arrives.
+//! - The operator passes `--forget-open-calls` while no run and no CPI process lives, and after deleting the
+//!   resources of the open calls.
 
 use super::explorer::System;
 use super::world::{
@@ -59,7 +59,7 @@ pub(super) struct Model {
     pub(super) calls: usize,
 }
 
-/// A transition. Numbers are those of the run and of the call.
+/// A transition. The numbers are those of the run and of the call.
 #[derive(Debug, Clone, Copy)]
 #[expect(dead_code, reason = "the fields are printed")]
 pub(super) enum Action {
@@ -118,7 +118,7 @@ impl Model {
         (self.table.progress)(evidence)
     }
 
-    /// Returns the outcome of an open call for a run that recovers it, or none while the run has to wait.
+    /// Returns the outcome of an open call for a run that recovers it, or `None` while the run has to wait.
     fn found(&self, world: &ModelState, run: usize, number: usize) -> Option<Outcome> {
         let call = &world.calls[number];
         match self.progress(call, run) {
@@ -134,12 +134,12 @@ impl Model {
         }
     }
 
-    /// Returns true if a run still has the lock, as far as its own clock or the lock file tells.
+    /// Returns true if a run still has the lock according to its own clock or the lock file.
     fn has_lock(&self, world: &ModelState, run: usize) -> bool {
         world.owner == Owner::Run(small(run)) && !world.has_lapsed
     }
 
-    /// Writes the state. Returns false if the write is refused.
+    /// Writes the state. Returns false if the write is rejected.
     fn write(&self, world: &mut ModelState, run: usize, record: ModelRecord) -> bool {
         if self.is_shared() && world.runs[run].is_stale {
             return false;
@@ -157,7 +157,7 @@ impl Model {
         true
     }
 
-    /// Ends the process of a run. The kernel frees its locks, and a keeper stays.
+    /// Ends the process of a run. The kernel frees its locks, and the keeper stays.
     fn vanish(&self, world: &mut ModelState, run: usize, is_killed: bool) {
         let is_owner = world.owner == Owner::Run(small(run));
         let mut unpublished = CallSet::default();
@@ -169,7 +169,7 @@ impl Model {
                 continue;
             }
             call.is_held = false;
-            // A call of which nothing was done yet may be planned again.
+            // If no step of the call was taken yet, it may be planned again.
             if world.runs[run].phase == Phase::Preparing(small(number), 0) {
                 *call = Call::default();
             }
@@ -186,7 +186,7 @@ impl Model {
         world.runs[run] = Run::default();
     }
 
-    /// Frees the lock of a run or keeper, or leaves the lease to lapse.
+    /// Frees the lock of a run or keeper, or lets the lease expire.
     fn give_back(&self, world: &mut ModelState, run: usize) {
         world.owner = Owner::Gone(small(run));
         if (self.table.may_give_back)(world.is_unfenced) {
@@ -204,7 +204,7 @@ impl Model {
         }
     }
 
-    /// Lists what a run does next: it creates the VM or deletes it, or ends.
+    /// Lists the next transitions of a run: it creates or deletes the VM, or ends.
     fn plan(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
         let view = world.runs[run].view;
         let mut ended = *world;
@@ -273,7 +273,7 @@ impl Model {
             Phase::Recovering if world.runs[run].open == CallSet::default() => {
                 self.plan(world, run, transitions);
             }
-            // In any order, because the numbers of calls do not show which one is the oldest.
+            // The calls are taken in any order, because their numbers do not show which one is the oldest.
             Phase::Recovering => {
                 for call in (0..CALLS).filter(|&call| world.runs[run].open.has(call)) {
                     let Some(outcome) = self.found(world, run, call) else { continue };
@@ -383,7 +383,7 @@ impl Model {
             }
             Conclusion::Settle => {
                 if outcome == Outcome::Unknown && forgets && is_recovery {
-                    // The operator deleted it before.
+                    // The operator deleted the resource before.
                     next.calls[call].is_alive = false;
                 }
                 self.settle(&mut next, run, call);
@@ -470,7 +470,7 @@ impl Model {
         }
     }
 
-    /// Lists what may happen to the lock.
+    /// Lists the transitions of the lock that no run causes.
     fn meddle(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         if world.owner == Owner::None {
             return;

@@ -4,7 +4,7 @@ use super::explorer::{Explored, NO_DEAD_END, explore};
 use super::model::{IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting};
 use super::{Conclusion, Evidence, FileState, Outcome, Preparation, Progress, conclusions, progress};
 
-/// The limit of an exploration that visits every state.
+/// A limit with which an exploration visits every state.
 const ALL: usize = usize::MAX;
 
 /// Checks the rules of the code in a setting, and returns the number of states.

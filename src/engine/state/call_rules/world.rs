@@ -2,9 +2,9 @@
 
 use super::Outcome;
 
-/// The number of runs at a time. A run that ended is followed by another.
+/// The number of runs at a time. When a run ends, another one may follow.
 pub(super) const RUNS: usize = 2;
-/// The number of calls in all.
+/// The total number of calls.
 pub(super) const CALLS: usize = 3;
 
 /// A small set of calls.
@@ -34,7 +34,7 @@ impl CallSet {
 /// The content of the state. Resources are named by the calls that made them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ModelRecord {
-    /// At most one.
+    /// The VM on record; at most one.
     pub(super) vm: CallSet,
     pub(super) suspects: CallSet,
 }
@@ -46,7 +46,7 @@ pub(super) enum CallKind {
     Unused,
     Create,
     Delete(u8),
-    /// The call is over and has left nothing.
+    /// The call is over and left no trace.
     Over,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum AnswerContent {
     Unusable,
     Result,
     Error,
-    /// The error of a built-in CPI that made nothing.
+    /// The error of a built-in CPI that states that it made nothing.
     MadeNothing,
 }
 
@@ -110,11 +110,11 @@ pub(super) enum Phase {
     Listing,
     /// Looks at the first of the open calls.
     Recovering,
-    /// Takes this step before the call.
+    /// Takes the step of this number before the call.
     Preparing(u8, u8),
     /// Waits for the process of its call.
     Waiting(u8),
-    /// Takes this step to end a call, after the outcome.
+    /// Takes the step of this number to end a call with this outcome.
     Concluding(u8, Outcome, u8),
     /// Gives the lock back.
     Ending,
@@ -127,7 +127,7 @@ pub(super) struct Run {
     pub(super) forgets: bool,
     /// The open calls that it found and has not yet settled.
     pub(super) open: CallSet,
-    /// The state as it read or wrote it last.
+    /// The state as the run read or wrote it last.
     pub(super) view: ModelRecord,
     /// True if another run has written the state since.
     pub(super) is_stale: bool,
@@ -159,7 +159,7 @@ pub(super) struct ModelState {
     pub(super) has_lapsed: bool,
     /// True if the owner took over the lease and has not written the state yet.
     pub(super) is_unfenced: bool,
-    /// True if the operator removed the lease, which no run can tell from one that was given back.
+    /// True if the operator removed the lease. To the runs, it looks as if it was given back.
     pub(super) is_removed: bool,
     pub(super) violated: Option<&'static str>,
 }
@@ -185,7 +185,7 @@ impl ModelRecord {
         self.vm.has(call) || self.suspects.has(call)
     }
 
-    /// Applies the change that the result of a call means. The state refuses a second VM.
+    /// Returns the record after a successful call. Returns `None` for a second VM, which the state rejects.
     pub(super) fn after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
         let fits = |vm| self.vm == CallSet::default() || self.vm.has(vm);
         match kind {
@@ -199,7 +199,7 @@ impl ModelRecord {
 }
 
 impl Phase {
-    /// Returns the call that a run is busy with.
+    /// Returns the call that the run works on in this phase, if any.
     pub(super) fn call(self) -> Option<usize> {
         match self {
             Phase::Preparing(call, _) | Phase::Waiting(call) | Phase::Concluding(call, ..) => {
@@ -280,7 +280,7 @@ impl ModelState {
         self.keepers.swap(0, 1);
         for (number, call) in self.calls.iter_mut().enumerate() {
             let is_over = *call == Call { kind: call.kind, is_alive: call.is_alive, ..Call::default() };
-            // Only a call that is not over belongs to a run.
+            // A call that is over belongs to no run.
             if !is_over || self.runs.iter().any(|run| run.phase.call() == Some(number)) {
                 call.by = 1 - call.by;
             }
@@ -293,7 +293,7 @@ impl ModelState {
         self
     }
 
-    /// Numbers the calls anew, so that states which differ only in their numbers are mostly the same.
+    /// Renumbers the calls, so that states that differ only in these numbers are mostly the same.
     fn renumbered(mut self) -> ModelState {
         let mut order: [usize; CALLS] = std::array::from_fn(|number| number);
         order.sort_by_cached_key(|&number| {
@@ -331,7 +331,8 @@ impl ModelState {
         self
     }
 
-    /// Returns a number that only this state has, and states that differ only in the numbers of calls.
+    /// Returns a number that identifies this state. States that differ only in the numbers of calls may share
+    /// it.
     pub(super) fn key(&self) -> u128 {
         self.renumbered().packed()
     }
@@ -355,7 +356,7 @@ impl ModelState {
         packed.0
     }
 
-    /// Forgets what runs know that have lost the lock of a directory, and so only wait and end.
+    /// Clears the knowledge of runs that have lost the lock of a directory, because they only wait and end.
     pub(super) fn forget_lost_runs(&mut self) {
         for (number, run) in self.runs.iter_mut().enumerate() {
             let is_lost = self.owner != Owner::Run(small(number));
@@ -370,7 +371,7 @@ impl ModelState {
         self.violated = self.violated.or(Some(property));
     }
 
-    /// Forgets what nothing depends on any more, so that equal situations are equal states.
+    /// Clears facts on which nothing depends any more, so that equivalent situations are equal states.
     pub(super) fn tidy(&mut self) {
         for run in &mut self.runs {
             if matches!(run.phase, Phase::Off | Phase::Fencing | Phase::Reading | Phase::Ending) {
@@ -385,7 +386,7 @@ impl ModelState {
         if self.runs.iter().all(|run| run.phase == Phase::Off) {
             self.is_removed = false;
         }
-        // No step depends on a suspect of which nothing exists.
+        // No step depends on a suspect whose resource does not exist.
         for number in (0..CALLS).filter(|&number| !self.calls[number].is_alive) {
             for record in self.runs.iter_mut().map(|run| &mut run.view).chain([&mut self.record]) {
                 record.suspects = record.suspects.without(number);

@@ -29,7 +29,7 @@ pub struct Address {
 const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
 impl Address {
-    /// Parses a URL. Returns none if `text` is the path of a file.
+    /// Parses a URL. Returns `None` if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
         if scheme.is_empty()

@@ -1,7 +1,7 @@
 //! Documents in a bucket.
 //!
 //! Each write is conditional: it fails unless the document is still the version that was last read or
-//! written. So a change by another writer is noticed, even if the lease was lost.
+//! written. So a change by another writer is noticed, even after the lease was lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,11 +30,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
+    /// Creates the access to the objects of a state. Makes no request.
     pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
         let objects = Arc::new(Objects::open(shared)?);
         Ok(Bucket { objects, known: Mutex::default(), tenure: Mutex::default() })
     }
 
+    /// Returns the URL of a document.
     pub(super) fn url(&self, document: &str) -> String {
         self.objects.url(document)
     }
@@ -46,6 +48,7 @@ impl Bucket {
         Ok(found.map(|object| (object.bytes, object.written)))
     }
 
+    /// Writes a document. Fails if it is not the version that was last read or written.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         self.objects.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
@@ -59,6 +62,7 @@ impl Bucket {
         }
     }
 
+    /// Removes a document. Fails if it is not the version that was last read or written.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
         self.objects.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
@@ -76,6 +80,7 @@ impl Bucket {
         ))
     }
 
+    /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         self.objects.list(folder)
     }
@@ -88,6 +93,7 @@ impl Bucket {
         };
     }
 
+    /// Takes the lease. While another run holds it, calls `held` with the error that names the holder.
     pub(super) fn take_lease(
         &self,
         holder: &Holder,
@@ -105,14 +111,15 @@ impl Bucket {
     /// Rewrites the state with one more empty line at its end, so that a run which lost its lease unnoticed
     /// cannot overwrite it.
     ///
-    /// The content must be new, because in some buckets a version is the digest of the content. The line is
-    /// gone with the next write.
+    /// The content must be new, because in some buckets a version is the digest of the content. The next
+    /// write removes the line.
     pub(super) fn fence(&self) -> io::Result<()> {
         let Some((mut bytes, _)) = self.read("")? else { return Ok(()) };
         bytes.push(b'\n');
         self.write("", &bytes)
     }
 
+    /// Fails if this run took the lease and has lost it.
     pub(super) fn check_lease(&self) -> Result<()> {
         match &*self.tenure() {
             Some(tenure) => tenure.check(),
@@ -120,19 +127,21 @@ impl Bucket {
         }
     }
 
-    /// Notes that the run begins to wait at a prompt, or that it has an answer.
+    /// Records that the run begins to wait at a prompt, or that it has an answer.
     pub(super) fn ask(&self, asking: bool) {
         if let Some(tenure) = &*self.tenure() {
             tenure.ask(asking);
         }
     }
 
+    /// Like [`Bucket::check_lease`], but also asks the server.
     pub(super) fn confirm_lease(&self) -> Result<()> {
         // The mutex is not held during the request.
         let tenure = self.tenure().clone();
         tenure.map_or(Ok(()), |tenure| tenure.confirm())
     }
 
+    /// Checks that the server respects conditional writes.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
         match &*self.tenure() {
             Some(tenure) => tenure.verify_conditional_writes(),

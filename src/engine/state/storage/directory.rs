@@ -1,4 +1,4 @@
-//! Documents in a directory. Each file has either its old or its new content, also after a crash.
+//! Documents in a directory. Each file has either its old or its new content, even after a crash.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -36,7 +36,7 @@ impl Directory {
         name.into()
     }
 
-    /// Fails if the directory does not exist, or if the state has a name that is not its own.
+    /// Fails if the directory does not exist, or if the state file has several names (hard links).
     pub(super) fn check(&self) -> Result<()> {
         let directory = parent(&self.state);
         match directory.is_dir() {
@@ -52,7 +52,7 @@ impl Directory {
         }
     }
 
-    /// Fails if the state is hard-linked from elsewhere: a write replaces the file under one name only, and a
+    /// Fails if the state is hard-linked from elsewhere. A write replaces the file under one name only, and a
     /// run that uses the other name has another lock.
     fn check_links(&self) -> Result<()> {
         let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
@@ -81,7 +81,7 @@ impl Directory {
 
     /// Follows symbolic links to the directory of the state file itself, which need not exist.
     pub(super) fn resolved(&self) -> io::Result<Self> {
-        /// The limit that the kernel has, too.
+        /// The maximum number of links to follow, as in the kernel.
         const LINKS: usize = 40;
         let mut path = self.state.clone();
         for _ in 0..LINKS {
@@ -99,7 +99,8 @@ impl Directory {
         let path = self.path(document);
         match input::read(&path, input::FILE_LIMIT) {
             Ok(bytes) => {
-                // Only the time of a version is ever shown. A file that another run just removed has none.
+                // Only the time of an earlier version is ever shown. A file that another run just removed has
+                // no time.
                 let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
                 let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
                 Ok(Some((bytes, written)))
@@ -157,7 +158,7 @@ impl Directory {
     /// Links the state and renames the link over the old backup, so that both names always have a whole file.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         let backup = self.path(BACKUP);
-        // Has a name that `sweep` removes if this run is killed.
+        // The name is one that `sweep` removes if this run is killed.
         let staging = temporary_path(&self.state, "bak");
         remove_if_there(&staging)?;
         match fs::hard_link(&self.state, &staging) {
@@ -173,6 +174,7 @@ impl Directory {
         }
     }
 
+    /// Removes half-written files of a killed writer.
     pub(super) fn sweep(&self) -> io::Result<()> {
         sweep_temporaries(&self.state)?;
         sweep_temporaries(&self.path(BACKUP))?;

@@ -1,5 +1,5 @@
-//! Makes the requests of `object_store` with the HTTP client of the rest of the program, and so with its
-//! proxies and TLS settings.
+//! Makes the requests of `object_store` with the HTTP client of the rest of the program, and therefore with
+//! its proxies and TLS settings.
 
 use std::cell::Cell;
 use std::fmt;
@@ -22,20 +22,20 @@ use super::address::Service;
 use artifact::Interrupted;
 use base::Result as Checked;
 
-/// The largest body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
+/// The maximum size of a body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
 const LIMIT: usize = 64 << 20;
 
-/// The time of an answer by the server's clock, by which it also dates objects.
+/// The time of an answer by the server's clock, which also dates the objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerTime(pub(super) SystemTime);
 
 tokio::task_local! {
-    /// The condition for deletions in the current task, which the library cannot pass.
+    /// The condition for deletions in the current task. The library has no argument for it.
     static CONDITION: Option<(HeaderName, HeaderValue)>;
 }
 
 /// Runs `deletes` on condition that the object is still this version. Works for S3 and Google, whose
-/// signatures do not cover the header; other services delete without a condition.
+/// signatures do not cover the header. Other services delete without a condition.
 pub(super) async fn on_condition<T>(
     service: Service,
     version: &UpdateVersion,
@@ -52,7 +52,7 @@ pub(super) async fn on_condition<T>(
     CONDITION.scope(condition, deletes).await
 }
 
-/// The limit of a request that cleans up after a signal.
+/// The timeout of a request that cleans up after a signal.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(3);
 
 /// The phase of a run that decides what a signal does to requests.
@@ -60,14 +60,14 @@ const CLEANUP_LIMIT: Duration = Duration::from_secs(3);
 enum SignalPhase {
     /// The run has written nothing but the lock. A signal ends requests.
     Reading,
-    /// The run records what it did. Requests go on to their end or their limit.
+    /// The run records what it did. Requests continue to their end or their timeout.
     Writing,
-    /// The run ends after a signal. Requests have a short limit.
+    /// The run ends after a signal. Requests have a short timeout.
     CleaningUp,
 }
 
 thread_local! {
-    /// True on a thread whose requests go on after a signal, because they keep the lease.
+    /// True on a thread whose requests continue after a signal, because they keep the lease.
     static KEEPS_LEASE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -107,7 +107,7 @@ impl Interruption {
         }
     }
 
-    /// Fails if a signal came that ends the requests of this thread.
+    /// Fails if a signal arrived that ends the requests of this thread.
     pub(super) fn check(&self) -> Checked<()> {
         match *self.phase.lock() {
             SignalPhase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
@@ -115,7 +115,7 @@ impl Interruption {
         }
     }
 
-    /// Returns the limit of a request if it is shorter than the usual one.
+    /// Returns the timeout of a request if it is shorter than the usual one.
     fn limit(&self) -> Option<Duration> {
         (*self.phase.lock() == SignalPhase::CleaningUp).then_some(CLEANUP_LIMIT)
     }
@@ -140,8 +140,8 @@ impl HttpConnector for Requests {
 }
 
 impl HttpService for Requests {
-    // Written as `async_trait` expands an `async fn`. May block, because the caller does nothing else
-    // meanwhile.
+    // Written as `async_trait` expands an `async fn`. The function may block, because the caller does nothing
+    // else meanwhile.
     fn call<'s, 'f>(
         &'s self,
         request: HttpRequest,
@@ -161,7 +161,7 @@ impl HttpService for Requests {
                 let mut parts = parts.clone();
                 parts.headers.insert(name, value);
                 let response = self.make(parts, &body).map_err(|error| self.failed(error))?;
-                // Some servers do not support conditional deletion and say so.
+                // Some servers do not support conditional deletion, and return this status.
                 if response.status() != StatusCode::NOT_IMPLEMENTED {
                     return Ok(response);
                 }

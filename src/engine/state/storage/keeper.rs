@@ -1,6 +1,6 @@
 //! The keeper: a process of this program that outlives a killed run on a shared state.
 //!
-//! It waits for the answers of the CPI processes, which outlive the run as well, and copies them into the
+//! It waits for the answers of the CPI processes, which also outlive the run, and copies them into the
 //! bucket, where the next run finds them from any machine. Meanwhile it renews the run's lease, and at the
 //! end it gives the lease back.
 
@@ -22,17 +22,17 @@ use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
 
-/// The message of a run that ends in order.
+/// The message of a run that ends without being killed.
 const DONE: &[u8] = b"done";
-/// The time for which it tries to reach an unreachable bucket. The lease expires long before, but a published
-/// answer saves the next run a search.
+/// The time during which it tries to reach an unreachable bucket. The lease expires long before, but a
+/// published answer saves the next run a search.
 const RETRY_PERIOD: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Objects {
-    /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Errors such as a denied access are
-    /// retried only for the length of the lease, in which they may pass.
+    /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Retries errors such as a denied access
+    /// only for the length of the lease, within which they may pass.
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
@@ -64,11 +64,12 @@ struct Instructions {
 #[derive(Debug)]
 pub(super) struct Keeper {
     child: Child,
-    /// Closed when this process ends, in whatever way.
+    /// Standard input of the keeper. The kernel closes it when this process ends, even by SIGKILL.
     order: ChildStdin,
 }
 
 impl Keeper {
+    /// Starts the keeper process, and passes its instructions on standard input.
     pub(super) fn start(
         executable: &Path,
         shared: &BucketSettings,
@@ -78,8 +79,8 @@ impl Keeper {
     ) -> Result<Self> {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
-        // Its output is discarded, and the end of the terminal or the removal of the directory does not
-        // affect it.
+        // Its output is discarded. The end of the terminal or the removal of the directory does not affect
+        // it.
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
@@ -98,7 +99,7 @@ impl Keeper {
         Ok(Keeper { child, order })
     }
 
-    /// Ends the keeper, which has nothing to do.
+    /// Ends the keeper of a run that leaves no calls to it.
     pub(super) fn stop(mut self) {
         let _ = self.order.write_all(DONE);
         drop(self.order);
@@ -133,7 +134,7 @@ pub fn run_keeper() -> Result<()> {
     if rest == DONE {
         return Ok(());
     }
-    // Opened before anything else, because the files may be removed soon after the run was killed.
+    // The files are opened first, because they may be removed soon after the run was killed.
     let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
     let objects = Arc::new(Objects::open(&order.shared)?);
     let lease = objects
@@ -177,7 +178,7 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) ->
     let document = |kind| calls::document(call.request_id(), kind);
     objects
         .retry(|| {
-            // Another run may have settled the call meanwhile, and then an answer would stay forever. The
+            // Another run may have settled the call meanwhile, and the answer would then stay forever. The
             // note that a call was never made may arrive before its announcement.
             if kind == calls::ANSWER && objects.get(&document(calls::INTENT))?.is_none() {
                 return Ok(());

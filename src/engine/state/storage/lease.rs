@@ -1,10 +1,10 @@
 //! The lease: the lock of a state in a bucket, an object that names its holder and expires unless it is
 //! renewed.
 //!
-//! Only the server's clock decides for others whether a lease has expired: the date of the object, and the
-//! server's present time. The holder uses its own clock, counted from before it asked for the renewal. That
-//! clock runs while the machine sleeps and cannot be set. The holder considers its lease lost well before
-//! another run may take it.
+//! Only the server's clock decides for other runs whether a lease has expired: they compare the date of the
+//! object with the server's current time. The holder uses its own clock, counted from before it requested the
+//! renewal. That clock runs while the machine sleeps and cannot be set. The holder considers its lease lost
+//! well before another run may take it.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -28,13 +28,13 @@ use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
 
-/// An allowance for the dates of objects, which servers round to the second.
+/// The allowance for the dates of objects, which servers round to the second.
 const DATE_TOLERANCE: Duration = Duration::from_secs(2);
-/// The allowed lengths of a lease, in seconds. They also limit the length that an object states.
+/// The allowed lengths of a lease, in seconds. They also limit the length in an object.
 pub(super) const LEASE_SECONDS: RangeInclusive<u64> = 3..=3600;
 
-/// The number of lease lengths after which a run that waits at a prompt gives its lease back: 10 minutes for
-/// the usual lease of a minute.
+/// The number of lease lengths after which a run that waits at a prompt gives its lease back. This is 10
+/// minutes for the usual lease of a minute.
 const PROMPT_LEASES: u32 = 10;
 
 /// The content of the object.
@@ -71,10 +71,10 @@ pub(super) struct Tenure {
     calls: PathBuf,
     encryption: Encryption,
     terms: Mutex<TenureState>,
-    /// Wakes the renewing thread.
+    /// Wakes the thread that renews the lease.
     over: Condvar,
     keeper: Mutex<Option<Keeper>>,
-    /// True if the server was seen to respect conditional writes.
+    /// True if the server was shown to respect conditional writes.
     proven: Mutex<bool>,
 }
 
@@ -92,6 +92,9 @@ struct TenureState {
 }
 
 impl Lease {
+    /// Takes the lease once no other run holds a valid one, and starts to renew it in the background. While
+    /// another run holds it, calls `held` with the error that names the holder, and tries again if `held`
+    /// returns `Ok`.
     pub(super) fn take(
         objects: &Arc<Objects>,
         holder: &Holder,
@@ -138,9 +141,10 @@ impl Lease {
         }
     }
 
-    /// Continues the lease of a run that has ended. Returns none if the lease is no longer that run's.
+    /// Continues the lease of a run that has ended. Returns `None` if the lease no longer belongs to that
+    /// run.
     pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
-        // Only used to start a keeper, which this process does not do.
+        // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
         let text =
@@ -157,12 +161,13 @@ impl Lease {
             over: false,
         };
         let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
-        // The first attempt may collide with a last renewal by the run itself.
+        // The first attempt may conflict with a last renewal by the run itself.
         let _ = tenure.renew() || tenure.renew();
         let renewing = Some(tenure.renew_in_background()?);
         Ok(Some(Lease { tenure, renewing, taken_over: None }))
     }
 
+    /// Returns the state of the lease, which is shared with the thread that renews it.
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }
@@ -223,6 +228,7 @@ impl Tenure {
         uptime() + terms.text.length() / 6 < terms.good_until
     }
 
+    /// Fails if the lease is lost. Makes no request.
     pub(super) fn check(&self) -> Result<()> {
         let good = self.is_valid();
         let terms = self.terms();
@@ -241,7 +247,7 @@ impl Tenure {
             ))
     }
 
-    /// Like [`Tenure::check`], and also asks the server. If this succeeds, every later holder of the lease
+    /// Like [`Tenure::check`], but also asks the server. If this succeeds, every later holder of the lease
     /// sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
@@ -258,8 +264,8 @@ impl Tenure {
         self.check()
     }
 
-    /// Starts the keeper, which takes over if this process is killed. It gives the lease back when the
-    /// outcome of all announced calls is known.
+    /// Starts the keeper, which takes over if this process is killed. The keeper gives the lease back when
+    /// the outcome of all announced calls is known.
     fn start_keeper(&self) -> Result<()> {
         let shared = &self.objects.shared;
         let Some(executable) = &shared.executable else { return Ok(()) };
@@ -269,7 +275,7 @@ impl Tenure {
         Ok(())
     }
 
-    /// Checks once that the server respects conditional writes, with two writes that it must refuse. A server
+    /// Checks once that the server respects conditional writes, with two writes that it must reject. A server
     /// that accepts every write cannot provide a lock.
     ///
     /// Called before the first effect of a run, so that a run without effects saves the requests.
@@ -327,17 +333,17 @@ impl Tenure {
         }
     }
 
-    /// Notes that the run has written the state since it took over the lease.
+    /// Records that the run has written the state since it took over the lease.
     pub(super) fn mark_fenced(&self) {
         self.terms().text.is_unfenced = false;
     }
 
-    /// Notes that the run begins to wait at a prompt, or that it has an answer.
+    /// Records that the run begins to wait at a prompt, or that it has an answer.
     pub(super) fn ask(&self, asking: bool) {
         self.terms().asking_since = asking.then(uptime);
     }
 
-    /// Gives the lease back while the operator does not answer. The run then does nothing more.
+    /// Gives the lease back while the operator does not answer. The run can then change nothing any more.
     fn give_back(&self) {
         let (version, lasts) = {
             let terms = self.terms();
@@ -410,12 +416,12 @@ impl LeaseContent {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        // Consists of strings and numbers, which can always be encoded.
+        // The content consists of strings and numbers, which can always be encoded.
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 }
 
-/// Checks that an object is the lease of this owner. The error says why it is not.
+/// Checks that an object is the lease of this owner. The error describes the difference.
 fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
@@ -425,8 +431,8 @@ fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
     }
 }
 
-/// Returns the remaining time of a lease, or none if it has expired. Without a time from the server it never
-/// expires.
+/// Returns the remaining time of a lease, or `None` if it has expired. Without a time from the server, the
+/// lease never expires.
 fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     let text = serde_json::from_slice::<LeaseContent>(&object.bytes);
     let lasts = text.map_or(usual, |text| text.length()) + DATE_TOLERANCE;

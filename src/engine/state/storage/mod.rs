@@ -1,6 +1,7 @@
 //! The storage of a state: a directory, or a bucket that several machines share.
 //!
-//! A storage holds documents. Their names begin with that of the state, in directories and in buckets alike:
+//! A storage holds documents. Their names begin with the name of the state, both in directories and in
+//! buckets:
 //!
 //! | document | content |
 //! |---|---|
@@ -11,7 +12,7 @@
 //! | `.journal/registry.json` | the content of the registry of contract v1 |
 //! | `.lock` | the holder of the lock |
 //!
-//! A CPI process always writes its answer into a file of this machine ([`Storage::calls`]).
+//! A CPI process always writes its answer to a file on this machine ([`Storage::calls`]).
 
 mod address;
 mod bucket;
@@ -46,9 +47,9 @@ pub struct Storage(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     backend: Backend,
-    /// The directory into which CPI processes write their answers.
+    /// The directory to which CPI processes write their answers.
     calls: PathBuf,
-    /// True if that directory is not the journal, so that other machines cannot see the answers.
+    /// True if that directory is not the journal, so other machines cannot see the answers.
     apart: bool,
     encryption: Encryption,
     /// The lock file that this run holds, if the state is in a directory.
@@ -86,7 +87,7 @@ pub(super) const VERSIONS: &str = ".versions";
 pub(super) const BACKUP: &str = ".bak";
 const LOCK: &str = ".lock";
 
-/// The suffixes of the files and folders beside a state, with their contents.
+/// The suffixes of the files and folders beside a state, with their descriptions.
 pub const COMPANION_FILES: [(&str, &str); 4] = [
     (BACKUP, "The state before the last change"),
     (VERSIONS, "The states before each of the last 10 runs that changed it, a folder"),
@@ -114,8 +115,8 @@ impl Storage {
         Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default(), held }))
     }
 
-    /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so they write their
-    /// answers into `calls` if encryption is on.
+    /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so with encryption
+    /// they write their answers to `calls`.
     #[must_use]
     pub fn encrypted(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
@@ -129,14 +130,14 @@ impl Storage {
         }
     }
 
-    /// Opens the storage of a state in a bucket. CPI processes write their answers into `calls`.
+    /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls`.
     pub fn shared(shared: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
         let (backend, held) = (Backend::Bucket(Bucket::open(shared)?), OnceLock::new());
         Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption, held })))
     }
 
     /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
-    /// not replace a link by a second state.
+    /// not replace a link with a second state.
     pub fn resolved(&self) -> Result<Self> {
         match &self.0.backend {
             Backend::Bucket(_) => Ok(self.clone()),
@@ -149,12 +150,12 @@ impl Storage {
         }
     }
 
-    /// Returns true if several machines may share the state, so that every access is a request.
+    /// Returns true if several machines may share the state. Every access is then a request.
     pub fn is_shared(&self) -> bool {
         matches!(self.0.backend, Backend::Bucket(_))
     }
 
-    /// Returns the place of the state as in the records of runs: a path, or a URL in the form of one.
+    /// Returns the path or URL of the state as a `PathBuf`, as run records store it.
     pub fn place(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
@@ -175,12 +176,12 @@ impl Storage {
         Document { storage: self.clone(), name: name.to_owned() }
     }
 
-    /// The directory into which CPI processes write their answers.
+    /// Returns the directory to which CPI processes write their answers.
     pub(super) fn calls(&self) -> &Path {
         &self.0.calls
     }
 
-    /// Returns the state file, if CPI processes write their answers into a directory beside it.
+    /// Returns the state file if CPI processes write their answers to a directory beside it.
     pub(super) fn state_beside_calls(&self) -> Option<&Path> {
         match &self.0.backend {
             Backend::Directory(directory) if !self.0.apart => Some(directory.state()),
@@ -194,19 +195,19 @@ impl Storage {
         self.0.apart
     }
 
-    /// Returns true if the version before each write is kept in a document of its own.
+    /// Returns true if the version before each write is kept in a separate document.
     pub(super) fn keeps_backup(&self) -> bool {
         matches!(self.0.backend, Backend::Directory(_))
     }
 
-    /// Reads a document, if there is one.
+    /// Reads a document, if it exists.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<ReadDocument>> {
         let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
         found.bytes = self.0.encryption.decrypt(found.bytes)?;
         Ok(Some(found))
     }
 
-    /// Returns the stored form of the state, if there is one.
+    /// Returns the stored form of the state, if it exists.
     pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
         Ok(self.read_as_it_is("")?.map(|found| found.kept))
     }
@@ -223,12 +224,12 @@ impl Storage {
         }))
     }
 
-    /// Encrypts all documents for the present recipients, if the state is plain or encrypted for others.
-    /// `kept` is the stored form of the state, if there is one.
+    /// Encrypts all documents for the current recipients, if the state is plain or encrypted for others.
+    /// `kept` is the stored form of the state, if it exists.
     ///
     /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
-    /// The state is written last, so that the next run continues the work of a killed one. The caller must
-    /// hold the lock.
+    /// Writes the state last, so that the next run continues the work of a killed one. The caller must hold
+    /// the lock.
     pub(super) fn reencrypt(&self, kept: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
         let seals = self.0.encryption.encrypts();
@@ -253,8 +254,7 @@ impl Storage {
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
-                // Temporary files of a killed writer are swept later, and so are plain answers to settled
-                // calls.
+                // Temporary files of a killed writer are swept later. So are plain answers to settled calls.
                 if name.ends_with(".json") || (!plain && !name.ends_with(".tmp")) {
                     documents.push(format!("{folder}/{name}"));
                 }
@@ -268,7 +268,7 @@ impl Storage {
             }
             match self.0.encryption.decrypt(found.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
-                // An earlier version may be encrypted for other recipients only.
+                // An earlier version may be encrypted only for other recipients.
                 Err(error) if !document.is_empty() => {
                     tracing::warn!(document, %error,
                         "this document stays encrypted for its earlier recipients");
@@ -279,7 +279,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Writes a new document, or replaces the one that was last read or written. Durable when this returns; a
+    /// Writes a new document, or replaces the one that was last read or written. Durable when this returns. A
     /// reader sees either the old or the new content.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         let bytes = self.0.encryption.encrypt(bytes)?;
@@ -292,7 +292,7 @@ impl Storage {
         }
     }
 
-    /// Removes a document, if there is one; durable when this returns.
+    /// Removes a document, if it exists. Durable when this returns.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.remove(document),
@@ -310,7 +310,7 @@ impl Storage {
         }
     }
 
-    /// Removes a folder with its documents; durable when this returns.
+    /// Removes a folder with its documents. Durable when this returns.
     pub(super) fn remove_folder(&self, folder: &str) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.remove_folder(folder),
@@ -320,7 +320,8 @@ impl Storage {
         }
     }
 
-    /// Lists the names in a folder with the times at which they were written. A missing folder is empty.
+    /// Lists the names in a folder with the times at which they were written. Returns an empty list for a
+    /// missing folder.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.list(folder),
@@ -328,7 +329,7 @@ impl Storage {
         }
     }
 
-    /// Keeps a backup of the present version, if [`Storage::keeps_backup`] is true.
+    /// Keeps a backup of the current version, if [`Storage::keeps_backup`] is true.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         match &self.0.backend {
             Backend::Directory(directory) => directory.keep_backup(),
@@ -339,7 +340,7 @@ impl Storage {
     /// Sets the modification time of a document, if the storage supports it.
     pub(super) fn date(&self, document: &str, written: SystemTime) {
         if let Backend::Directory(directory) = &self.0.backend {
-            // The time is only shown, so errors do not matter.
+            // The time is only for display, so errors do not matter.
             let _ = std::fs::File::options()
                 .write(true)
                 .open(directory.path(document))
@@ -362,7 +363,7 @@ impl Storage {
             Backend::Directory(directory) => {
                 directory.check()?;
                 let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, held)?;
-                // Each storage that is locked was resolved for that, so it is locked once.
+                // Each storage that is locked was resolved for this purpose, so it is locked only once.
                 let _ = self.0.held.set(lock.file());
                 Ok(StateLock::File(lock))
             }
@@ -377,8 +378,8 @@ impl Storage {
         }
     }
 
-    /// Asks the operator. A run that has a lease gives it back if the answer takes long, and then does
-    /// nothing more: this fails with the reason.
+    /// Asks the operator. If the answer takes long, a run that has a lease gives it back. The run can then
+    /// change nothing any more, and this fails with the reason.
     pub fn while_prompting<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         let Backend::Bucket(bucket) = &self.0.backend else { return ask() };
         bucket.ask(true);
@@ -389,8 +390,8 @@ impl Storage {
         Ok(answer)
     }
 
-    /// Fails if this run took the lock and has lost it, and so may change nothing any more. The lock of a
-    /// directory is lost if its file was removed or replaced.
+    /// Fails if this run took the lock and has lost it. The run may then change nothing any more. The lock of
+    /// a directory is lost if its file was removed or replaced.
     pub fn check_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => self.0.held.get().map_or(Ok(()), HeldLockFile::check),
@@ -398,11 +399,11 @@ impl Storage {
         }
     }
 
-    /// Like [`Storage::check_lock`], and also asks the server. If this succeeds, every later holder of the
+    /// Like [`Storage::check_lock`], but also asks the server. If this succeeds, every later holder of the
     /// lock sees what this run announced before.
     ///
-    /// Made between the announcement and the beginning of an effect, so the next run knows of the effect even
-    /// if the lock is lost meanwhile.
+    /// Called between the announcement and the beginning of an effect, so the next run knows of the effect
+    /// even if the lock is lost meanwhile.
     pub fn confirm_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => self.check_lock(),
@@ -410,7 +411,7 @@ impl Storage {
         }
     }
 
-    /// Checks, before the first effect of a run, that the server really provides a lock.
+    /// Checks, before the first effect of a run, that the server provides a lock.
     pub(super) fn verify_lock(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => Ok(()),
@@ -438,12 +439,12 @@ impl Document {
         Ok(self.storage.read(&self.name)?.map(|found| found.bytes))
     }
 
-    /// Replaces its content; durable when this returns.
+    /// Replaces its content. Durable when this returns.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         self.storage.write(&self.name, bytes)
     }
 
-    /// Removes it, if it exists; durable when this returns.
+    /// Removes it, if it exists. Durable when this returns.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.storage.remove(&self.name)
     }

@@ -30,16 +30,16 @@ pub(super) struct Object {
     pub(super) version: UpdateVersion,
     /// The time at which it was written, by the server's clock.
     pub(super) written: SystemTime,
-    /// The present time of that clock, if the server gives it.
+    /// The current time of that clock, if the server reports it.
     pub(super) now: Option<SystemTime>,
 }
 
 /// The condition of a write: the object that it replaces.
 #[derive(Debug, Clone)]
 pub(super) enum WriteCondition {
-    /// No object: it must not exist yet.
+    /// No object: the write creates it.
     Nothing,
-    /// Only this version.
+    /// This version of the object.
     This(UpdateVersion),
 }
 
@@ -57,12 +57,14 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
+    /// Creates the client of the bucket. Makes no request.
     pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
         let interruption = shared.interruption();
         let store = shared.store(&interruption)?;
         Ok(Objects { shared: shared.clone(), store, interruption })
     }
 
+    /// Returns the URL of an object.
     pub(super) fn url(&self, document: &str) -> String {
         format!("{}{document}", self.shared.address)
     }
@@ -71,6 +73,7 @@ impl Objects {
         Path::parse(format!("{}{document}", self.shared.address.key)).map_err(io::Error::other)
     }
 
+    /// Reads an object, if it exists.
     pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
         let path = self.path(document)?;
         let read = self.wait(async {
@@ -118,8 +121,8 @@ impl Objects {
         }
     }
 
-    /// Removes an object if it is still this version, as far as the service can check, or any version if none
-    /// is given. Returns true if the object no longer exists.
+    /// Removes an object. With `version`, removes it only if it is still this version, as far as the service
+    /// can check. Returns true if the object no longer exists.
     pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
         let deleted = self.again("deletion", document, || {
@@ -263,7 +266,7 @@ fn unable() -> FailureParts {
     )
 }
 
-/// Replaces an XML answer of the server in an error by its code and message.
+/// Replaces an XML answer of the server in an error with its code and message.
 fn in_one_line(cause: &str) -> String {
     let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
     let (before, answer) = cause.split_at(at);
@@ -275,7 +278,7 @@ fn in_one_line(cause: &str) -> String {
     format!("{before}{}", said.join(": "))
 }
 
-/// Returns true if the server says that the bucket does not exist.
+/// Returns true if the server reports that the bucket does not exist.
 fn is_bucket(answer: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
 }

@@ -18,9 +18,10 @@ use artifact::Interrupted;
 use base::redact::Redactor;
 use base::{Error, Result};
 
-/// Limit of a request to a bucket, from the connection to the last byte of the answer. Objects are small.
+/// The timeout of a request to a bucket, from the connection to the last byte of the answer. Objects are
+/// small.
 pub const BUCKET_REQUEST: Duration = Duration::from_secs(20);
-/// Time for which a failed request to a bucket is sent again. Shorter than a lease lasts.
+/// The time during which a failed request to a bucket is sent again. It is shorter than a lease.
 pub const BUCKET_RETRIES: Duration = Duration::from_secs(20);
 /// The default length of a lease, without renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
@@ -31,10 +32,10 @@ pub struct BucketSettings {
     pub(super) address: Address,
     /// The relevant environment variables, with credentials and proxies.
     variables: Vec<(String, String)>,
-    /// The path of this program, which is also the keeper; none to run without a keeper.
+    /// The path of this program, which is also the keeper; `None` to run without a keeper.
     pub(super) executable: Option<PathBuf>,
     pub(super) lease: Duration,
-    /// Fails if a signal ends the run. Not part of the instructions of a keeper, which ignores signals.
+    /// Fails if a signal ends the run. Not sent to the keeper, which ignores signals.
     #[serde(skip, default = "never_interrupted")]
     interrupted: Interrupted,
 }
@@ -75,7 +76,7 @@ impl BucketSettings {
         shared
     }
 
-    /// Sets the length of a lease without renewal, limited to between 3 seconds and an hour.
+    /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         let (shortest, longest) = (*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
@@ -85,7 +86,7 @@ impl BucketSettings {
         }
     }
 
-    /// Sets the question whether a signal ends the run.
+    /// Sets the check that fails when a signal ends the run.
     #[must_use]
     pub fn with_interruption(self, interrupted: Interrupted) -> Self {
         BucketSettings { interrupted, ..self }
@@ -96,8 +97,8 @@ impl BucketSettings {
         Interruption::new(Arc::clone(&self.interrupted))
     }
 
-    /// Returns a text that identifies this state on this machine. It includes server and account, because
-    /// buckets on different servers may have the same name.
+    /// Returns a text that identifies this state on this machine. It includes the server and the account,
+    /// because buckets on different servers may have the same name.
     pub fn identity(&self) -> String {
         let account = self.variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
         let server = self.endpoint().map(|(_, url)| url.trim_end_matches('/').to_owned()).unwrap_or_default();
@@ -113,8 +114,8 @@ impl BucketSettings {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
         let own = self.variables.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
-        // For a token in the form of a query, its signature is secret as well. For a key in the form of a
-        // document, so is the private key in it.
+        // In a token in the form of a query, the signature is also secret. In a key in the form of a
+        // document, so is the private key.
         let signatures = self.variables.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
             let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
@@ -183,8 +184,8 @@ impl BucketSettings {
                 }
                 let builder = builder.with_bucket_name(bucket).with_client_options(options);
                 builder
-                    // Objects are deleted one at a time: every server supports this, and some with a
-                    // condition.
+                    // Objects are deleted one at a time. Every server supports this, and some support a
+                    // condition for it.
                     .with_disable_bulk_delete(true)
                     .with_retry(retry)
                     .with_http_connector(requests)
@@ -258,7 +259,7 @@ impl BucketSettings {
         }
     }
 
-    /// Refuses endpoints that would send state and signatures unencrypted over a network.
+    /// Rejects endpoints that would send the state and signatures unencrypted over a network.
     fn check_endpoint(&self) -> Result<()> {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
         let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// The programs that are checked: those that compile and those that unpack. Every machine has the others.
+/// The programs that are checked: those that compile or unpack. Every machine has the others.
 const TOOLS: [&str; 33] = [
     "ant",
     "autoconf",
@@ -94,7 +94,7 @@ pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
                 // After this, programs may be found in other directories.
                 "source" | "." => return found,
                 "export" | "declare" if words.clone().any(is_path) => return found,
-                // The script looks for a tool itself, so it can do without.
+                // The script looks for a tool itself, so it may do without.
                 "command" | "which" | "type" | "hash" => return found,
                 // A function may have the name of a tool, and its callers are unknown.
                 "function" => return found,
