@@ -16,14 +16,14 @@ pub mod local;
 #[cfg(target_os = "linux")]
 mod registry;
 
-/// Stands in for the agent on other systems, which lack its private mounts and `/proc`.
+/// A replacement for the agent on other systems, which lack its private mounts and `/proc`.
 #[cfg(not(target_os = "linux"))]
 pub mod agent {
     use std::path::Path;
 
     use base::{Error, Result};
 
-    /// Fails: the agent needs Linux.
+    /// Always fails, because the agent needs Linux.
     pub fn run(_settings: &Path, _base: &Path) -> Result<()> {
         Err(Error::environment("the agent of the built-in 'local' CPI runs only on Linux"))
     }

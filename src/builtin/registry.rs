@@ -9,7 +9,7 @@ use url::Url;
 use base::encoding::{basic_authorization, percent_decode};
 use base::{Error, Result};
 
-/// The largest answer that is accepted, in bytes.
+/// The maximum size of an answer, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The characters to percent-encode: all but the unreserved ones of RFC 3986.
@@ -18,7 +18,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// A client of one registry.
 pub(crate) struct Client {
     http: ureq::Agent,
-    /// `http://host:port`
+    /// The beginning of every URL: `http://host:port`.
     base: String,
     user: String,
     password: String,
@@ -57,7 +57,7 @@ impl Client {
         format!("http://{}:{}@{host}:{port}", escape(user), escape(password))
     }
 
-    /// Returns the settings stored under this id, or `None` if there are none.
+    /// Returns the settings stored under this id, or `None` if none are stored.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Map<String, Value>>> {
         let response = self.http.get(self.url(id)).header("Authorization", self.authorization()).call();
         let (status, body) = self.read("GET", id, response)?;
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Deletes the settings stored under this id. Succeeds if there are none.
+    /// Deletes the settings stored under this id. Succeeds if none are stored.
     pub(crate) fn delete(&self, id: &str) -> Result<()> {
         let response = self.http.delete(self.url(id)).header("Authorization", self.authorization()).call();
         match self.read("DELETE", id, response)?.0 {

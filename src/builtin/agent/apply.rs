@@ -51,7 +51,7 @@ impl Agent {
                 .context(|| format!("Applying package {}", package.name))?;
         }
         packages::keep_only(&self.dirs, &spec.packages.values().collect::<Vec<_>>())?;
-        // Rendered templates contain secrets, so the only copy is that of the jobs.
+        // Rendered templates contain secrets, so the jobs keep the only copy.
         if let Some(archive) = &spec.rendered_templates_archive {
             self.blobs.delete(&archive.blobstore_id)?;
         }

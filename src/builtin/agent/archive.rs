@@ -44,7 +44,8 @@ pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tar
         let meta = file.metadata().map_err(failed)?;
         let mut header = tar::Header::new_gnu();
         header.set_metadata(&meta);
-        // The content has the length at the time of opening, even if the log grows or shrinks meanwhile.
+        // The entry has the length that the file had when it was opened, even if the log grows or shrinks
+        // meanwhile.
         let content = file.take(meta.len()).chain(std::io::repeat(0)).take(meta.len());
         builder.append_data(&mut header, name, content).map_err(failed)?;
     }

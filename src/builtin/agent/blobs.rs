@@ -28,7 +28,7 @@ impl Blobs {
         dirs::is_safe_name(id).then(|| self.dir.join(id))
     }
 
-    /// Creates a temporary file for a blob that is being received or made.
+    /// Creates a temporary file for a blob that is being received or created.
     pub(super) fn incoming(&self) -> Result<NamedTempFile> {
         tempfile::Builder::new()
             .prefix(".incoming-")
@@ -94,7 +94,7 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
     dirs::is_safe_name(id).then_some(id)
 }
 
-/// Creates a temporary directory in `dir` for unpacking, so that the content can be renamed to its place.
+/// Creates a temporary directory in `dir` for unpacking, so that the content can later be renamed into place.
 pub(super) fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")

@@ -16,7 +16,7 @@ use super::{Agent, archive, packages};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// The length of a failed script's output in the error, in bytes for each stream.
+/// The maximum length of a failed script's output in the error, in bytes for each stream.
 const TAIL: u64 = 10 * 1024;
 
 /// The PATH of packaging scripts.
@@ -48,8 +48,8 @@ impl Agent {
                 .context(|| format!("Installing dependent package: '{}'", dependency.name))?;
             links.push((dependency.name.clone(), dir));
         }
-        // Each attempt has a directory of its own. Two compilations of one package wait for each other at the
-        // link.
+        // Each attempt has its own directory. Two compilations of one package wait for each other when they
+        // take the link.
         let parent = self.dirs.data_packages().join(&package.name);
         dirs::make_dir(&parent, 0o755)?;
         let install = tempfile::Builder::new()
@@ -130,7 +130,7 @@ impl Agent {
     }
 }
 
-/// Returns the end of a log, and true if it is cut off at the beginning.
+/// Returns the end of a log, and true if its beginning was cut off.
 fn tail(file: &mut File) -> (String, bool) {
     let length = file.metadata().map_or(0, |meta| meta.len());
     let start = length.saturating_sub(TAIL);

@@ -1,4 +1,4 @@
-//! Checks and computes digests in BOSH's form, with the messages of the real agent.
+//! Checks and computes digests in BOSH's format, with the error messages of the bosh-agent.
 
 use std::io::Read;
 

@@ -1,5 +1,5 @@
 //! The directories below the VM's base directory (`/var/vcap`), and helpers for files: atomic writes, modes,
-//! group `vcap`.
+//! the group `vcap`.
 //!
 //! Release jobs rely on this layout (docs-bosh, "vm-config").
 
@@ -23,87 +23,87 @@ impl Dirs {
         Dirs { base: base.to_path_buf(), vcap_group: group_id("vcap") }
     }
 
-    /// The base directory, `/var/vcap` inside a VM.
+    /// Returns the base directory, `/var/vcap` inside a VM.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// The agent's own files.
+    /// Returns the directory of the agent's own files.
     pub(super) fn bosh(&self) -> PathBuf {
         self.base.join("bosh")
     }
 
-    /// The agent's own logs, which `fetch_logs agent` packs.
+    /// Returns the directory of the agent's own logs, which `fetch_logs agent` packs.
     pub(super) fn agent_logs(&self) -> PathBuf {
         self.base.join("bosh/log")
     }
 
-    /// Links to the current jobs.
+    /// Returns the directory of links to the current jobs.
     pub(super) fn jobs(&self) -> PathBuf {
         self.base.join("jobs")
     }
 
-    /// Links to the current packages.
+    /// Returns the directory of links to the current packages.
     pub(super) fn packages(&self) -> PathBuf {
         self.base.join("packages")
     }
 
-    /// Installed jobs, by name and digest of their version.
+    /// Returns the directory of installed jobs, by name and digest of their version.
     pub(super) fn data_jobs(&self) -> PathBuf {
         self.base.join("data/jobs")
     }
 
-    /// Installed packages, by name and digest of their version.
+    /// Returns the directory of installed packages, by name and digest of their version.
     pub(super) fn data_packages(&self) -> PathBuf {
         self.base.join("data/packages")
     }
 
-    /// Sources of packages being compiled.
+    /// Returns the directory for sources of packages that are being compiled.
     pub(super) fn compile(&self) -> PathBuf {
         self.base.join("data/compile")
     }
 
-    /// The agent's blobstore.
+    /// Returns the directory of the agent's blobstore.
     pub(super) fn blobs(&self) -> PathBuf {
         self.base.join("data/blobs")
     }
 
-    /// Temporary files, on the file system of the other data.
+    /// Returns the directory for temporary files, on the file system of the other data.
     pub(super) fn tmp(&self) -> PathBuf {
         self.base.join("data/tmp")
     }
 
-    /// Logs of all jobs.
+    /// Returns the directory of the logs of all jobs.
     pub(super) fn logs(&self) -> PathBuf {
         self.base.join("sys/log")
     }
 
-    /// Pid files of all jobs.
+    /// Returns the directory of the pid files of all jobs.
     pub(super) fn run(&self) -> PathBuf {
         self.base.join("sys/run")
     }
 
-    /// Files of the job supervisor.
+    /// Returns the directory of the job supervisor's files.
     pub(super) fn monit(&self) -> PathBuf {
         self.base.join("monit")
     }
 
-    /// The mount point of the persistent disk.
+    /// Returns the mount point of the persistent disk.
     pub(super) fn store(&self) -> PathBuf {
         self.base.join("store")
     }
 
-    /// The mount point of the new persistent disk during a migration.
+    /// Returns the mount point of the new persistent disk during a migration.
     pub(super) fn store_migration(&self) -> PathBuf {
         self.base.join("store_migration_target")
     }
 
-    /// Facts about the instance, readable by every job.
+    /// Returns the directory of facts about the instance, readable by every job.
     pub(super) fn instance(&self) -> PathBuf {
         self.base.join("instance")
     }
 
-    /// The log, run and data directory of a job.
+    /// Returns the log, run and data directories of a job.
     pub(super) fn of_job(&self, name: &str) -> [PathBuf; 3] {
         [
             self.base.join("data/sys/log").join(name),

@@ -1,7 +1,7 @@
 //! Persistent disks. Disks of the `local` CPI are directories: mounting a disk binds it to `store`, or to
 //! `store_migration_target` during a migration.
 //!
-//! The file system decides which disk is mounted (by device and inode). The agent keeps no record of that.
+//! The file system shows which disk is mounted (by device and inode). The agent keeps no record of that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -108,7 +108,7 @@ impl Disks {
         let mount_point = match device(&hint) {
             Ok(source) => self.mount_point_of(&source),
             Err(error) => {
-                // The disk was detached while it was mounted. Its mount on `store` must still go.
+                // The disk was detached while it was mounted. Its mount on `store` must still be removed.
                 tracing::warn!(cid, error = %super::message(&error), "the device of a disk is missing");
                 let store = self.dirs.store();
                 (self.managed().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
@@ -119,8 +119,8 @@ impl Disks {
         Ok((true, disk))
     }
 
-    /// Copies all data from the disk on `store` to the disk on the migration target, and mounts that on
-    /// `store`.
+    /// Copies all data from the disk on `store` to the disk on the migration target, and mounts the new disk
+    /// on `store`.
     pub(super) fn migrate(&self, settings: &AgentSettings, cancel: &Cancel) -> Result<()> {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
         for mount_point in [&store, &target] {
@@ -216,7 +216,7 @@ impl Disks {
     }
 }
 
-/// Returns the directory in a hint. Hints for block devices (volume id, LUN, iSCSI) are errors.
+/// Returns the directory in a hint. Fails for hints of block devices (volume id, LUN, iSCSI).
 fn device(hint: &Value) -> Result<PathBuf> {
     let path = match hint {
         Value::String(path) => path.as_str(),
@@ -224,7 +224,7 @@ fn device(hint: &Value) -> Result<PathBuf> {
         _ => "",
     };
     if path.is_empty() {
-        // Quote only the keys, because values may be credentials.
+        // The error names only the keys, because values may be credentials.
         let keys = match hint {
             Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
             _ => "none".to_owned(),
@@ -266,7 +266,7 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
         .any(|mount_point| mount_point == wanted))
 }
 
-/// Escapes blanks and backslashes like the kernel's table.
+/// Escapes spaces and backslashes like the kernel's table.
 fn escape(path: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(path.len());
     for byte in path {
@@ -290,7 +290,7 @@ fn bind(source: &Path, target: &Path) -> Result<()> {
     })
 }
 
-/// Unmounts a file system. Retries for some seconds while it is busy, because processes may be about to end.
+/// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
 fn unmount(mount_point: &Path, cancel: &Cancel) -> Result<()> {
     let mut wait = BUSY_WAIT;
     for _ in 0..BUSY_TRIES {
@@ -330,7 +330,7 @@ fn users(mount_point: &Path) -> String {
 }
 
 /// Makes a mount read-only or writable. Returns false if the kernel does not permit that in this user
-/// namespace; the jobs are stopped, so the mount may stay writable.
+/// namespace. The mount may then stay writable, because the jobs are stopped.
 fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
     let now = rustix::fs::statvfs(mount_point)
         .map_err(|e| Error::io(format!("reading the mount flags of '{}'", mount_point.display()), e.into()))?

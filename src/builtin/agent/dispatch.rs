@@ -68,9 +68,9 @@ impl Arguments {
     }
 }
 
-/// The tasks that may run at the same time as a task.
+/// The tasks that may run at the same time as a task of this mode.
 enum AnswerMode {
-    /// All others.
+    /// All other tasks.
     Free,
     /// Free tasks and other compilations.
     Shared,
@@ -80,7 +80,7 @@ enum AnswerMode {
 
 /// Answers a message. Returns `None` if the text is not a message.
 pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
-    // Parse a map first, because serde would also accept an array as a message.
+    // The message is parsed as a map first, because serde would also accept an array.
     let parsed = serde_json::from_slice::<Map<String, Value>>(text)
         .and_then(|message| serde_json::from_value(Value::Object(message)));
     let message: Message = match parsed {
@@ -91,7 +91,7 @@ pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
         }
     };
     let method = message.method.clone();
-    // Clients poll with these methods, which would fill the log.
+    // Clients poll with these methods, so they would fill the log.
     if !matches!(method.as_str(), "get_task" | "get_state" | "ping") {
         tracing::info!(method, "received");
     }
@@ -153,7 +153,7 @@ fn at_once(
     })
 }
 
-/// `remove_file`: removes a file or a directory tree, which need not exist. Answers the path.
+/// `remove_file`: removes a file or a directory tree, which need not exist. Returns the path.
 fn remove_file(path: &str) -> Result<Value> {
     let given = std::path::Path::new(path);
     if !given.is_absolute() {
@@ -196,7 +196,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
         }
         "drain" => {
             let kind: String = arguments.next()?;
-            // create-env passes `{}` instead of a spec.
+            // Some clients pass `{}` instead of a spec.
             let next: Option<Value> = arguments.optional()?;
             let next = match next {
                 Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
@@ -262,7 +262,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
 }
 
 impl Agent {
-    /// Runs a task after the tasks that must not run at the same time.
+    /// Runs a task as soon as no task runs that must not run at the same time.
     fn in_turn(self: &Arc<Self>, mode: &AnswerMode, cancel: &Cancel, work: TaskFunction) -> Result<Value> {
         match mode {
             AnswerMode::Free => work(self, cancel),
@@ -306,7 +306,7 @@ impl Agent {
         Ok(state)
     }
 
-    /// Stores the update. Refuses disk associations, because disks of this VM are directories without device
+    /// Stores the update. Rejects disk associations, because disks of this VM are directories without device
     /// names.
     fn update_settings(&self, update: &Value) -> Result<Value> {
         let associations = update.get("disk_associations").and_then(Value::as_array);

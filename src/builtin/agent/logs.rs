@@ -1,5 +1,5 @@
 //! `fetch_logs`: packs the logs of jobs, agent or system into a blob
-//! (agent/logstarprovider/logs_tar_provider.go of the agent).
+//! (`agent/logstarprovider/logs_tar_provider.go` of the bosh-agent).
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ impl Agent {
             let (root, prefix) = match kind {
                 "job" => (self.dirs.logs(), ""),
                 "agent" => (self.dirs.agent_logs(), ""),
-                // The prefix keeps their names apart from those of jobs.
+                // The prefix distinguishes the names from those of job logs.
                 "system" => (PathBuf::from("/var/log"), "var/log"),
                 _ => return Err(Error::invalid("Invalid log type")),
             };

@@ -47,8 +47,8 @@ pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
         attributes(entry.path(), &target, &meta).map_err(failed)?;
         links.insert((meta.dev(), meta.ino()), target);
     }
-    // Directories are last, innermost first: new entries change their times, and their modes may forbid new
-    // entries.
+    // Directories come last, innermost first, because new entries change their times, and their modes may
+    // forbid new entries.
     for (source, target, meta) in dirs.iter().rev() {
         attributes(source, target, meta)
             .map_err(|e| Error::io(format!("copying the attributes of '{}'", source.display()), e))?;
@@ -72,7 +72,7 @@ fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> s
     } else if kind.is_block_device() {
         FileType::BlockDevice
     } else {
-        // Sockets are copied as nodes. The processes that listened have been stopped.
+        // Sockets are copied as nodes. The processes that listened on them have been stopped.
         FileType::Socket
     };
     rustix::fs::mknodat(CWD, target, node_type, Mode::RUSR | Mode::WUSR, meta.rdev())?;
@@ -117,7 +117,7 @@ fn attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Result<
         _ => {}
     }
     copy_xattrs(source, target)?;
-    // After the owner, because a change of the owner clears set-user-id.
+    // The mode follows the owner, because a change of the owner clears set-user-id.
     if !meta.is_symlink() {
         fs::set_permissions(target, fs::Permissions::from_mode(meta.mode() & 0o7777))?;
     }

@@ -91,7 +91,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
         .build()
         .map_err(|e| Error::io("starting the agent's runtime", e))?;
     let outcome = runtime.block_on(async {
-        // Listen first: an agent that cannot be reached must not change jobs or disks.
+        // The agent listens first, because an agent that cannot be reached must not change jobs or disks.
         let address = endpoint.address()?;
         let listener = tokio::net::TcpListener::bind(address)
             .await
@@ -110,7 +110,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
         agent.tasks.cancel_all();
         served
     });
-    // Actions that still run end with the process, as after a kill.
+    // Actions that still run end with the process, as when it is killed.
     runtime.shutdown_background();
     outcome
 }
@@ -148,7 +148,7 @@ fn set_up(source: Source, base: &Path, settings: &AgentSettings, endpoint: Endpo
     })
 }
 
-/// Returns the text of an error for an answer: the message and its causes, joined by colons.
+/// Returns the text of an error for an answer: the message and its causes, separated by colons.
 fn message(error: &Error) -> String {
     error.chain().join(": ")
 }

@@ -26,7 +26,7 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
         blobs.open(&package.blobstore_id, &package.sha1).context(|| "Fetching package blob".to_owned())?;
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
-    // Unpack in a temporary directory and rename, so that a killed agent leaves no incomplete package.
+    // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
     let temporary = scratch(&parent)?;
     let fresh = temporary.path().join("package");
     archive::unpack(file, &format!("package '{}'", package.name), &fresh)
@@ -41,7 +41,7 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
     }
 }
 
-/// Removes links and builds that are not of a package in `keep`.
+/// Removes links and builds that belong to no package in `keep`.
 pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
     for entry in list(&dirs.packages()) {
         let name = entry.file_name();
@@ -65,12 +65,12 @@ pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the entries of a directory, or none if it cannot be read.
+/// Returns the entries of a directory, or an empty list if it cannot be read.
 pub(super) fn list(dir: &Path) -> Vec<fs::DirEntry> {
     fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or_default()
 }
 
-/// The `packages/<name>` links that running compilations hold. Compilations run at the same time if their
+/// The `packages/<name>` links that running compilations hold. Compilations can run at the same time if their
 /// links have the same targets.
 #[derive(Default)]
 pub(super) struct Links {
@@ -81,7 +81,7 @@ pub(super) struct Links {
 struct HeldLinks {
     target: PathBuf,
     users: usize,
-    /// The target of the link before, which is restored.
+    /// The previous target of the link, which is restored.
     before: Option<PathBuf>,
 }
 

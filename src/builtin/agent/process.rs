@@ -1,5 +1,5 @@
-//! Runs programs that can be cancelled with their task. Each program leads a process group, which is ended as
-//! a whole.
+//! Runs programs that are cancelled with their task. Each program leads a process group, and all processes of
+//! the group are ended.
 
 use std::collections::HashSet;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use base::{Error, Result};
 
-/// The time for a cancelled program to end after SIGTERM.
+/// The time that a cancelled program has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
@@ -113,7 +113,7 @@ impl Cancel {
             state.groups.insert(group);
             (child, group)
         };
-        // Wait without reaping, so that the pid is not used again before it leaves the list of groups to
+        // Wait without reaping, so that the pid is not reused before it is removed from the list of groups to
         // signal.
         if let Some(pid) = Pid::from_raw(group) {
             while let Err(rustix::io::Errno::INTR) =
@@ -133,8 +133,8 @@ impl Cancel {
     }
 }
 
-/// Starts a program. Retries while its file is busy: a fork of another thread may still have it open for
-/// writing.
+/// Starts a program. Retries while its file is busy, because a fork of another thread may still have it open
+/// for writing.
 pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
     for _ in 0..50 {
         match command.spawn() {

@@ -79,7 +79,7 @@ impl Agent {
         Ok(json!(0))
     }
 
-    /// Runs one drain script and waits for the time that it prints. A negative time means to wait and run it
+    /// Runs one drain script and waits for the time that it prints. After a negative time, the script is run
     /// again.
     fn drain_job(&self, script: &Path, mut call: DrainCall, cancel: &Cancel) -> Result<()> {
         loop {
@@ -99,7 +99,7 @@ impl Agent {
         if let Some(next) = &call.next_state {
             command.env("BOSH_JOB_NEXT_STATE", next);
         }
-        // A file instead of a pipe, which background processes of the script would keep open.
+        // A file is used instead of a pipe, which background processes of the script would keep open.
         let failed = |e| Error::io("creating a file for the output of a drain script", e);
         let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(failed)?;
         let output = stdout.try_clone().map_err(failed)?;
@@ -119,7 +119,7 @@ impl Agent {
         command
     }
 
-    /// Calls `run` with name and path of each job's script `name`. The error names all jobs that failed.
+    /// Calls `run` with the name and path of each job's script `name`. The error names all jobs that failed.
     fn in_parallel(
         &self,
         name: &str,

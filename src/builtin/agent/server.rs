@@ -1,5 +1,5 @@
-//! The mbus over HTTPS: `POST /agent` for messages, `/blobs/…` for blobs (mbus/https_handler.go of the
-//! agent).
+//! The mbus over HTTPS: `POST /agent` for messages, `/blobs/…` for blobs (`mbus/https_handler.go` of the
+//! bosh-agent).
 //!
 //! All requests need the password. No client can block the agent: handshakes, headers and bodies have
 //! deadlines, and the size of messages and the number of connections are limited.
@@ -27,20 +27,20 @@ use base::encoding::basic_authorization_of;
 use base::{Error, Result};
 use net::http_server::{AuthorizationDigest, serve_connection};
 
-/// The largest message, in bytes. An apply spec is a few KiB.
+/// The maximum size of a message, in bytes. An apply spec is a few KiB.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
-/// The largest blob, in bytes.
+/// The maximum size of a blob, in bytes.
 const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
-/// The size of reads and writes of blobs, in bytes. Large, because each one switches to another thread and
-/// back.
+/// The size of reads and writes of blobs, in bytes. It is large, because each one switches to another thread
+/// and back.
 const CHUNK: usize = 512 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time to receive the headers of a request, also on an idle connection. Clients keep those for 15 s or
-/// less.
+/// The timeout for the headers of a request, and for an idle connection. Clients keep idle connections for 15
+/// s or less.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
-/// The time to receive a whole message.
+/// The timeout for a whole message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest pause in the transfer of a blob.
+/// The maximum pause in the transfer of a blob.
 const BLOB_STALL: Duration = Duration::from_secs(60);
 const MAX_CONNECTIONS: usize = 256;
 

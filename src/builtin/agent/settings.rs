@@ -13,11 +13,11 @@ use base::{Error, Result};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentSettings {
-    /// The agent id that `create_vm` received. `get_state` returns it.
+    /// The agent id from the arguments of `create_vm`. `get_state` returns it.
     pub agent_id: String,
-    /// Name and CID of the VM.
+    /// The name and CID of the VM.
     pub vm: Vm,
-    /// The address to listen at, with the credentials of clients: `https://user:password@host:port`.
+    /// The address to listen on, with the credentials of clients: `https://user:password@host:port`.
     pub mbus: String,
     /// Networks by name.
     pub networks: Map<String, Value>,
@@ -27,7 +27,7 @@ pub(super) struct AgentSettings {
     pub env: Env,
 }
 
-/// Name and CID of the VM.
+/// The name and CID of the VM.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Vm {
@@ -50,7 +50,7 @@ pub(super) struct Disks {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Env {
-    /// The section of BOSH.
+    /// The section `bosh`.
     pub bosh: BoshEnv,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Env {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct BoshEnv {
-    /// Address and certificate of the HTTPS server.
+    /// The address and certificate of the HTTPS server.
     pub mbus: Mbus,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Mbus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Certificate {
-    /// The certificate of the authority.
+    /// The certificate of the CA.
     pub ca: String,
     /// The certificate, followed by intermediate certificates.
     pub certificate: String,
@@ -104,9 +104,9 @@ impl AgentSettings {
 /// The parts of an mbus URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
-    /// The host name or address to listen at.
+    /// The host name or address to listen on.
     pub host: String,
-    /// The port to listen at. 0 lets the system choose.
+    /// The port to listen on. With 0, the operating system chooses one.
     pub port: u16,
     /// `user:password`, percent-decoded, for basic authentication.
     pub credentials: String,
@@ -138,7 +138,7 @@ impl Endpoint {
         })
     }
 
-    /// Resolves the host to the address to listen at.
+    /// Resolves the host to the address to listen on.
     pub(super) fn address(&self) -> Result<std::net::SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()
@@ -147,7 +147,7 @@ impl Endpoint {
             .ok_or_else(|| Error::environment(format!("the mbus host '{}' does not resolve", self.host)))
     }
 
-    /// Returns the host if it is an address at which others reach this VM, which `0.0.0.0` is not.
+    /// Returns the host if it is an address at which other machines reach this VM. `0.0.0.0` is not.
     pub(super) fn own_ip(&self) -> Option<IpAddr> {
         self.host.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified())
     }

@@ -1,5 +1,5 @@
-//! The source of settings: a file that the CPI wrote, or, under contract v1, the registry that the VM's user
-//! data name.
+//! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry that the VM's
+//! user data names.
 //!
 //! The registry runs only during a run of monopile. So its last answer is kept in the file.
 
@@ -15,7 +15,7 @@ use base::{Error, Result};
 
 /// The file of user data, in the directory of the settings.
 const USER_DATA: &str = "user_data.json";
-/// The first and the longest pause between requests while the agent has no settings.
+/// The first and the maximum pause between requests while the agent has no settings.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The number of requests for current settings before the agent uses those of the file.
 const TRIES: u32 = 4;
@@ -51,7 +51,7 @@ struct Server {
 }
 
 impl Source {
-    /// Returns the registry if there are user data in the directory of `settings`, and else the file
+    /// Returns the registry if there is user data in the directory of `settings`, and otherwise the file
     /// `settings`.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
@@ -73,8 +73,8 @@ impl Source {
         Ok(Source { file: settings.to_owned(), registry: Some(registry) })
     }
 
-    /// Returns the settings at the start of the agent. Waits for the registry without a limit if the file has
-    /// none.
+    /// Returns the settings at the start of the agent. If the file has none, waits for the registry without a
+    /// limit.
     pub(super) fn first(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
         let (mut pause, longest) = PAUSE;

@@ -32,7 +32,7 @@ pub(super) struct Spec {
     /// Networks by name, with the addresses of dynamic networks filled in.
     #[serde(deserialize_with = "lenient")]
     pub networks: Map<String, Value>,
-    /// Not used by the agent. `get_state` returns it.
+    /// Unused by the agent. `get_state` returns it.
     #[serde(deserialize_with = "lenient")]
     pub resource_pool: Map<String, Value>,
     /// The name of the deployment.
@@ -56,19 +56,19 @@ pub(super) struct Spec {
     pub rendered_templates_archive: Option<Archive>,
 }
 
-/// `job` of the spec.
+/// The key `job` of the spec.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct JobSpec {
     /// The name of the instance group.
     pub name: Option<String>,
-    /// Not used by the agent.
+    /// Unused by the agent.
     #[serde(deserialize_with = "lenient")]
     pub release: String,
-    /// Not used by the agent.
+    /// Unused by the agent.
     #[serde(deserialize_with = "lenient")]
     pub template: String,
-    /// Not used by the agent.
+    /// Unused by the agent.
     #[serde(deserialize_with = "lenient")]
     pub version: String,
     /// The jobs of the instance group.
@@ -130,7 +130,7 @@ pub(super) struct Archive {
 }
 
 impl Spec {
-    /// Returns the jobs, or none if the spec has no rendered templates.
+    /// Returns the jobs, or an empty list if the spec has no rendered templates.
     pub(super) fn jobs(&self) -> &[Template] {
         match (&self.rendered_templates_archive, &self.job.templates) {
             (Some(_), Some(templates)) => templates,

@@ -1,5 +1,5 @@
-//! `ssh`: creates and deletes users for one session (agent/action/ssh.go and platform/linux_platform.go of
-//! the agent), with the commands of the system, in the VM's own `/etc`.
+//! `ssh`: creates and deletes users for one session with the commands of the operating system, in the VM's
+//! own `/etc` (`agent/action/ssh.go` and `platform/linux_platform.go` of the bosh-agent).
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -20,7 +20,7 @@ const PREFIX: &str = "bosh_";
 const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
 /// The public key of the VM's sshd, which `setup` returns.
 const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";
-/// The base directory in a VM. With another one, `/etc` belongs to a machine that is not the agent's.
+/// The base directory in a VM. With any other base directory, the agent does not own `/etc`.
 const BASE: &str = "/var/vcap";
 
 /// The second argument of `ssh`.
@@ -113,8 +113,8 @@ impl Agent {
         Ok(json!({"command": "cleanup", "status": "success"}))
     }
 
-    /// Fails if the agent may not change the users in `/etc`: it does not run in a VM, or the VM cannot have
-    /// users.
+    /// Fails if the agent may not change the users in `/etc`, because it does not run in a VM, or the VM
+    /// cannot have users.
     fn check_own_users(&self) -> Result<()> {
         if self.dirs.base() != Path::new(BASE) {
             return Err(Error::environment(format!(
@@ -156,8 +156,8 @@ fn default_ip(networks: &Map<String, Value>) -> Option<&str> {
         .filter(|ip| !ip.is_empty())
 }
 
-/// Returns true for a name that is safe as an argument of commands and has the prefix, so that `cleanup`
-/// deletes it.
+/// Returns true for a name that is safe as an argument of commands and has the prefix, by which `cleanup`
+/// finds it.
 fn is_user_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
         && name.len() <= 32
@@ -166,7 +166,7 @@ fn is_user_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Runs a command of the system. Fails if its exit status is not 0.
+/// Runs a command of the operating system. Fails if its exit status is not 0.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     let output = Command::new(program)
         .args(arguments)

@@ -63,7 +63,7 @@ impl Tasks {
         Ok(running(&id))
     }
 
-    /// Returns id and state of a task while it runs, and then its value or its error.
+    /// Returns the id and state of a task while it runs, and then its value or its error.
     pub(super) fn get(&self, id: &str) -> Result<Value> {
         let table = self.lock();
         if table.running.contains_key(id) {

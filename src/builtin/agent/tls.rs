@@ -1,4 +1,4 @@
-//! The certificate of the HTTPS server: that of the settings, or a generated one.
+//! The certificate of the HTTPS server: the one in the settings, or a generated one.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::dirs::Dirs;
 use super::disks::is_mount_point;
 
-/// Returns the vitals in the form of the real agent, where percentages and sizes are strings.
+/// Returns the vitals in the form of the bosh-agent, where percentages and sizes are strings.
 pub(super) fn vitals(dirs: &Dirs) -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = load.split_whitespace().take(3).collect();
@@ -33,7 +33,7 @@ pub(super) fn vitals(dirs: &Dirs) -> Value {
     })
 }
 
-/// Returns the share of `kb` KiB in the memory, in percent.
+/// Returns the share of the VM's memory that `kb` KiB take, in percent.
 pub(super) fn percent_of_memory(kb: u64) -> f64 {
     percent(kb, Memory::read().get("MemTotal"))
 }

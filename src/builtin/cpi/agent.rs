@@ -9,13 +9,13 @@ use super::failure::{CpiFailure, Outcome};
 /// The address and the certificate of agents.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AgentConfig {
-    /// The URL at which the agent listens, with user and password.
+    /// The URL on which the agent listens, with user and password.
     pub mbus: Option<String>,
     /// The agent's certificate: `ca`, `certificate`, `private_key`, each in PEM.
     pub cert: Option<Hash>,
 }
 
-/// The parts of the settings that belong to one VM.
+/// The parts of the settings that differ between VMs.
 pub(crate) struct AgentIdentity<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
@@ -27,7 +27,7 @@ pub(crate) struct AgentIdentity<'a> {
 }
 
 impl AgentConfig {
-    /// Returns the URL. Fails if none is configured.
+    /// Returns the URL. Fails if it is not configured.
     pub(crate) fn url(&self) -> Outcome<&str> {
         self.mbus.as_deref().ok_or_else(|| {
             CpiFailure::cloud("the CPI's configuration lacks agent.mbus, the URL at which the agent listens")

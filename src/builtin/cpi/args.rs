@@ -31,8 +31,8 @@ impl<'a> Arguments<'a> {
         self.values.next().unwrap_or(Value::Null)
     }
 
-    /// Returns the error for the wrong type of the argument taken last. The message does not quote the value,
-    /// which may be a secret. All arguments are taken before the first effect.
+    /// Returns the error for the wrong type of the last taken argument. The message does not quote the value,
+    /// which may be a secret.
     fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> CpiFailure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
@@ -48,7 +48,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Takes a hash. Null stands for an empty one.
+    /// Takes a hash. Null means an empty one.
     pub(crate) fn hash(&mut self, name: &str) -> Outcome<Hash> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
@@ -66,7 +66,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Takes an array of strings. Null stands for an empty one.
+    /// Takes an array of strings. Null means an empty one.
     pub(crate) fn strings(&mut self, name: &str) -> Outcome<Vec<String>> {
         match self.next() {
             Value::Null => Ok(Vec::new()),

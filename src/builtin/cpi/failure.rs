@@ -41,14 +41,15 @@ impl FailureKind {
 pub(crate) struct CpiFailure {
     pub kind: FailureKind,
     pub message: String,
-    /// True if the cause is temporary, so that the same call may succeed later.
+    /// True if the cause is temporary. The same call may then succeed later.
     pub ok_to_retry: bool,
-    /// True if the call certainly made nothing. The answer says so (`made_nothing`), and the caller leaves no
-    /// record of something that may exist.
+    /// True if the call certainly made nothing. The answer then has `made_nothing`, and the caller records no
+    /// suspect.
     pub made_nothing: bool,
 }
 
 impl CpiFailure {
+    /// Creates an error of this type.
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         CpiFailure { kind, message: message.into(), ok_to_retry: false, made_nothing: false }
     }

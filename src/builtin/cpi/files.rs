@@ -20,7 +20,7 @@ pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
 
 /// Replaces the document at `path` atomically and durably.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
-    // The caller holds the directory's lock, so these files are left-overs of interrupted calls.
+    // The caller holds the lock of the directory, so these files are leftovers of interrupted calls.
     sweep_temporaries(path)
         .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
     files::write_json(path, value, JsonLayout::Indented).map_err(failure)

@@ -1,4 +1,4 @@
-//! Identifies processes across calls. A pid alone does not, because the kernel uses pids again.
+//! Identifies processes across calls. A pid alone does not, because the kernel reuses pids.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// The identity of a process. Together the fields are unique among all boots and machines.
+/// The identity of a process. The fields together are unique among all boots and machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessIdentity {
     /// The pid in `pid_namespace`.
@@ -42,7 +42,7 @@ impl ProcessIdentity {
     }
 
     /// Returns true if the process belonged to this boot and pid namespace and has ended. Returns false for
-    /// all others, which may run elsewhere.
+    /// all other processes, which may run elsewhere.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
         let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
         Ok(here && !self.is_running()?)
@@ -70,7 +70,7 @@ impl ProcessIdentity {
             Err(Errno::SRCH) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        // The open handle stays with this process, even if its pid is used again before a signal is sent.
+        // The open handle stays with this process, even if its pid is reused before a signal is sent.
         match stat(self.pid)? {
             Some(stat) if stat.start_time == self.start_time && !matches!(stat.state, 'Z' | 'X') => {
                 Ok(Some(pidfd))
@@ -84,7 +84,8 @@ impl ProcessIdentity {
         let Some(pidfd) = self.open()? else { return Ok(()) };
         if signal(&pidfd, Signal::TERM)? && !ended(&pidfd, grace)? {
             signal(&pidfd, Signal::KILL)?;
-            // A killed init ends only after all processes of its namespace, and one in disk sleep takes time.
+            // A killed init ends only after all processes of its namespace, and a process in disk sleep takes
+            // time.
             if !ended(&pidfd, Duration::from_secs(60))? {
                 let pid = self.pid;
                 return Err(io::Error::other(format!("process {pid} still runs 60 s after SIGKILL")));
@@ -103,7 +104,7 @@ fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// Waits at most `limit` for the end of the process. Returns false if it still runs.
+/// Waits for the end of the process, for at most `limit`. Returns false if it still runs.
 fn ended(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
@@ -143,7 +144,7 @@ fn stat(pid: i32) -> io::Result<Option<Stat>> {
         .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is not in the form of proc(5): {text}")))
 }
 
-/// Parses the fields after the last parenthesis. The command name before it may contain blanks and
+/// Parses the fields after the last parenthesis. The command name before it may contain spaces and
 /// parentheses.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();

@@ -1,4 +1,4 @@
-//! The CPI's RPC: reads one request and writes one answer, also to a malformed request.
+//! The CPI's RPC: reads one request and writes one answer, even to a malformed request.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use base::{Error, Result};
 
 /// The highest version of the CPI API that the built-in CPIs implement.
 const API_VERSION: u64 = 2;
-/// The largest request that is accepted, in bytes.
+/// The maximum size of a request, in bytes.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
 /// A request. All fields but the method are checked in [`Request::parts`].
@@ -66,13 +66,14 @@ impl Log<'_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(crate) fn line(&mut self, line: impl std::fmt::Display) {
         let line = format!("{line}\n");
-        // A caller that has closed standard error still gets its answer.
+        // A caller that closed standard error still gets its answer.
         let _ = self.stderr.write_all(line.as_bytes());
         self.text.push_str(&line);
     }
 }
 
-/// Reads a request, lets `answer` carry it out, and writes the answer. An `Err` means that writing it failed.
+/// Reads a request, calls `answer` with it, and writes the answer. An `Err` means that writing the answer
+/// failed.
 pub(crate) fn exchange(
     request: impl Read,
     mut response: impl Write,

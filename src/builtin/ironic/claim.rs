@@ -14,7 +14,7 @@ use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
 const ALLOCATION_ATTEMPTS: u32 = 3;
-/// The longest time for one attempt. Ironic decides from its database alone.
+/// The timeout of one attempt. Ironic decides from its database alone.
 const ALLOCATION_PATIENCE: Duration = Duration::from_secs(30);
 const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
 const ALLOCATION_POLL: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
     loop {
         match allocate(call, cid, allocation.clone())? {
             Ok(node) => return Ok(node),
-            // An internal error of Ironic, such as a busy database. There may be a free node.
+            // This is an internal error of Ironic, such as a busy database. There may be a free node.
             Err(reason)
                 if attempts < ALLOCATION_ATTEMPTS
                     && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
@@ -102,7 +102,7 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 }
 
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
-/// VMs, so that the operator finds a VM whose CID was lost.
+/// VMs, so that the operator can find a VM whose CID was lost.
 fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = Filter { arguments: of_class.clone(), detail: true, ..Filter::default() };
@@ -134,7 +134,7 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFa
     Ok(CpiFailure::new(FailureKind::VmCreationFailed, message))
 }
 
-/// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as
+/// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as the
 /// inner error.
 fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
@@ -144,14 +144,15 @@ fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<
         match text(&seen, "state") {
             "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
-            // A conductor that fails to write its decision never repeats it.
+            // A conductor that fails to write its decision does not repeat it.
             _ if begun.elapsed() > ALLOCATION_PATIENCE => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(ALLOCATION_POLL),
         }
     }
 }
 
-/// Claims a node without an allocation: sets `instance_uuid`, which Ironic refuses if the node has one.
+/// Claims a node without an allocation: sets `instance_uuid`, which Ironic rejects if the node already has
+/// one.
 fn claim_by_hand(
     call: &IronicCall,
     cid: &str,

@@ -58,7 +58,7 @@ fn outage_timeout() -> u64 {
 }
 
 impl Config {
-    /// Reads the file and overrides its keys by those of the context. Errors do not quote values.
+    /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
@@ -82,17 +82,17 @@ impl Config {
         })
     }
 
-    /// The longest time that a deployment or an undeployment may take.
+    /// Returns the timeout of a deployment or an undeployment.
     pub(super) fn deploy_patience(&self) -> Duration {
         Duration::from_secs(self.deploy_timeout)
     }
 
-    /// The longest time that a machine may take to power on or off.
+    /// Returns the timeout for powering a machine on or off.
     pub(super) fn power_patience(&self) -> Duration {
         Duration::from_secs(self.power_timeout)
     }
 
-    /// The time to retry while Ironic fails or cannot be reached.
+    /// Returns the time during which requests are retried while Ironic fails or cannot be reached.
     pub(super) fn outage_patience(&self) -> Duration {
         Duration::from_secs(self.outage_timeout)
     }

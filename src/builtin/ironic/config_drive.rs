@@ -1,5 +1,5 @@
 //! The config drive: a volume with a file system labelled `config-2` that contains the agent's settings. The
-//! agent's settings source `ConfigDrive` reads it, as OpenStack stemcells configure it.
+//! settings source `ConfigDrive` of the agent reads it, as OpenStack stemcells configure it.
 
 use std::fs;
 use std::path::Path;

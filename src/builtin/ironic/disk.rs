@@ -37,8 +37,8 @@ pub(super) fn has(call: &IronicCall, disk: &Volume) -> Outcome<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
-/// `resize_disk`: grows a detached disk. Answers `NotSupported` to shrinking, so that the caller copies to a
-/// new disk.
+/// `resize_disk`: grows a detached disk. Rejects shrinking with `NotSupported`, so that the caller copies the
+/// data to a new disk.
 pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
@@ -97,10 +97,9 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome
 }
 
 /// Returns the disk hint, in the form of the agent's disk settings.
-///
 /// The agent's iSCSI resolver ends every session before it starts one. That would cut off a root that is on
-/// iSCSI, so there the hint has the device path instead of `iscsi_settings`. `target` in the settings is the
-/// portal, where the agent discovers the targets.
+/// iSCSI, so in that case the hint has the device path instead of `iscsi_settings`. `target` in the settings
+/// is the portal, where the agent discovers the targets.
 fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {

@@ -1,9 +1,9 @@
-//! Finds and deletes leftovers: VMs of `create_vm` calls that were killed or could not undo their work. Such
-//! a call has not returned the CID, so its caller cannot delete the VM.
+//! Finds and deletes leftovers: VMs of `create_vm` calls that were killed or could not undo their work. These
+//! calls did not return a CID, so their callers cannot delete the VMs.
 //!
 //! While a VM is being created, its allocation names the process that creates it. If that process has ended
-//! and the entry is still there, the VM is a leftover. Processes of another machine, boot or container may
-//! still be running, so their allocations stay.
+//! and the allocation still names it, the VM is a leftover. Processes of another machine, boot or container
+//! may still be running, so their allocations stay.
 
 use serde_json::{Value, json};
 
@@ -16,11 +16,11 @@ use ironic::{Collection, Filter, Microversion, Object, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
 const MAKING: &str = "monopile_making";
-/// The key with the agent ID, by which the operator finds a VM whose CID was lost.
+/// The key with the agent id, by which the operator finds a VM whose CID was lost.
 const AGENT: &str = "bosh_agent_id";
 
-/// Returns true if leftovers can be found: Ironic can remove the process from an allocation when the VM is
-/// complete.
+/// Returns true if leftovers can be found. This requires that Ironic can remove the process from an
+/// allocation when the VM is complete.
 pub(super) fn are_found(call: &IronicCall) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
@@ -65,7 +65,7 @@ pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the agent ID in an allocation, whatever its state.
+/// Returns the agent id in an allocation, whatever its state.
 pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
     allocation.get("extra")?.get(AGENT)?.as_str()
 }

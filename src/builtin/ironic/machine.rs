@@ -7,8 +7,7 @@ use super::volume::{Volume, VolumeKind};
 use crate::cpi::failure::{CpiFailure, Outcome};
 use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
 
-/// The key of a node's `extra` with the UUIDs of targets that were detached while Ironic refused to delete
-/// them.
+/// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
 const DETACHED: &str = "monopile_detached";
 /// The key of a target's `extra` with the role of its volume. Only targets of this CPI have it.
 const ROLE: &str = "role";
@@ -22,13 +21,13 @@ impl From<IronicError> for CpiFailure {
     }
 }
 
-/// A node as it was when it was read.
+/// A node, as Ironic described it when it was read.
 pub(super) struct Machine {
     pub uuid: String,
     pub object: Object,
 }
 
-/// A volume target that this CPI made.
+/// A volume target that this CPI created.
 pub(super) struct Target {
     pub uuid: String,
     pub volume: Volume,
@@ -36,6 +35,7 @@ pub(super) struct Target {
 }
 
 impl Machine {
+    /// Reads the node with this UUID.
     pub(super) fn read(ironic: &Client, uuid: &str) -> Outcome<Machine> {
         let object = ironic.get(Collection::Nodes, uuid, &[])?;
         Ok(Machine { uuid: uuid.to_owned(), object })
@@ -49,6 +49,7 @@ impl Machine {
         Ok(found.map(|object| Machine { uuid: text(&object, "uuid").to_owned(), object }))
     }
 
+    /// Returns a field if it is a string, or an empty string otherwise.
     pub(super) fn text(&self, key: &str) -> &str {
         text(&self.object, key)
     }
@@ -58,6 +59,7 @@ impl Machine {
         described(&self.object)
     }
 
+    /// Returns true if the node is powered off.
     pub(super) fn is_off(&self) -> bool {
         self.text("power_state") == "power off"
     }
@@ -66,12 +68,13 @@ impl Machine {
         self.object.get("extra")?.get(key)
     }
 
-    /// Returns the value of a capability. Ironic keeps all in one string: `boot_mode:uefi,iscsi_boot:true`.
+    /// Returns the value of a capability. Ironic keeps all of them in one string:
+    /// `boot_mode:uefi,iscsi_boot:true`.
     pub(super) fn capability(&self, name: &str) -> Option<&str> {
         capability(&self.object, name)
     }
 
-    /// Returns the node's initiators for the network that it boots from, according to its capabilities. The
+    /// Returns the node's initiators for the network from which it boots, according to its capabilities. The
     /// inner error is a noun phrase that names what the node lacks.
     pub(super) fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
         let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -103,7 +106,7 @@ impl Machine {
         Ok(ironic.list(Collection::Targets, &Filter::of_node(&self.uuid))?)
     }
 
-    /// Returns the node's targets that this CPI made and has not detached.
+    /// Returns the node's targets that this CPI created and has not detached.
     pub(super) fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
         let pending = self.pending();
         let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
@@ -111,7 +114,7 @@ impl Machine {
         Ok(targets)
     }
 
-    /// Returns the UUIDs of targets that are detached, but that Ironic still has.
+    /// Returns the UUIDs of detached targets that Ironic still has.
     pub(super) fn pending(&self) -> Vec<String> {
         let list = self.extra(DETACHED).and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
@@ -129,7 +132,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Creates a target for a volume that is exported to the node already.
+    /// Creates a target for a volume that is already exported to the node.
     pub(super) fn add_target(
         &self,
         ironic: &Client,
@@ -151,8 +154,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Deletes a target and returns true. If Ironic refuses because the node is on, records the target for
-    /// [`Machine::reconcile`] and returns false.
+    /// Deletes a target and returns true. If Ironic rejects this because the node is on, records the target
+    /// for [`Machine::reconcile`] and returns false.
     pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
         match ironic.delete(Collection::Targets, uuid) {
             Ok(()) => Ok(true),
@@ -197,7 +200,7 @@ impl Machine {
 /// The key of a node's `extra` with the VM's metadata.
 pub(super) const METADATA: &str = "bosh_metadata";
 
-/// Returns a field if it is a string, or else an empty string.
+/// Returns a field if it is a string, or an empty string otherwise.
 pub(super) fn text<'o>(object: &'o Object, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
@@ -226,7 +229,7 @@ fn role(kind: VolumeKind) -> &'static str {
     }
 }
 
-/// Parses a target. Returns `None` if this CPI has not made it.
+/// Parses a target. Returns `None` if this CPI did not create it.
 fn own(target: &Object) -> Option<Target> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
@@ -238,7 +241,7 @@ fn own(target: &Object) -> Option<Target> {
     Some(Target { uuid: text(target, "uuid").to_owned(), volume, kind })
 }
 
-/// Returns the persistent disk of a target, if it is one of this CPI.
+/// Returns the persistent disk of a target, if this CPI created it.
 pub(super) fn own_disk(target: &Object) -> Option<Volume> {
     own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }

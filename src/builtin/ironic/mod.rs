@@ -15,7 +15,7 @@
 //! | `snap-<cid>` | a copy of a persistent disk | `delete_snapshot` |
 //!
 //! All parts of a VM can be found from its CID alone, so `delete_vm` cleans up after a call that was killed
-//! at any point. A killed `create_vm` did not return its CID; `leftovers` finds such VMs.
+//! at any point. A killed `create_vm` did not return its CID; `leftovers` finds its VM.
 
 #[cfg(target_os = "linux")]
 mod claim;
@@ -53,7 +53,7 @@ pub fn run(config: &Path, request: impl Read, response: impl Write, log: impl Wr
     rpc::serve(config, request, response, log)
 }
 
-/// Fails: the storage tools exist only on Linux.
+/// Always fails, because the storage tools exist only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn run(_config: &Path, _request: impl Read, _response: impl Write, _log: impl Write) -> Result<()> {
     Err(base::Error::environment(

@@ -62,7 +62,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
         "create_stemcell" | "set_vm_metadata" | "attach_disk" | "detach_disk" | "resize_disk" => (2, 2),
         "delete_stemcell" | "delete_vm" | "has_vm" | "reboot_vm" | "delete_disk" | "has_disk"
         | "get_disks" | "delete_snapshot" => (1, 1),
-        // The contract v1 requires this error; the caller then creates a new VM.
+        // Contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => {
             let message = "the networks of a VM of the 'ironic' CPI cannot be changed";
             return Err(CpiFailure::new(FailureKind::NotSupported, message).before_any_effect());
@@ -82,7 +82,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
     let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
     let outage_patience = config.outage_patience();
-    // The run that started this process redacts what it shows.
+    // The run that started this process redacts the output that it shows.
     let access = config.ironic.access(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
@@ -173,7 +173,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     }
 }
 
-/// Takes a CID. The inner error is "not found": a malformed CID is treated like an unknown one.
+/// Takes a CID. The inner error is "not found", because a malformed CID is treated like an unknown one.
 fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume>> {
     let text = arguments.string(match kind {
         VolumeKind::Stemcell => "stemcell_cid",

@@ -23,7 +23,7 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
     let read = File::open(image).and_then(|mut file| fill(&mut file, &mut head)).map_err(opening)?;
     let head = &head[..read];
     if is_archive(head) {
-        // Next to the image, because a file system with the image has room for such sizes.
+        // The directory is next to the image, because the file system with the image has room for such sizes.
         let scratch = tempfile::tempdir_in(base::files::durable::parent(image)).map_err(opening)?;
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
@@ -82,7 +82,8 @@ fn disk_image(tree: &Path) -> Outcome<PathBuf> {
     }
 }
 
-/// Refuses an empty image and known formats that are not raw. Machines boot from the bytes as they are.
+/// Rejects an empty image and known formats that are not raw, because machines boot from the bytes as they
+/// are.
 fn check(image: &Path) -> Outcome<()> {
     let mut head = [0; 4];
     let read = File::open(image)

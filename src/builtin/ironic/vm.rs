@@ -27,12 +27,12 @@ pub(super) struct VmRequest {
 
 /// Provision states in which nothing is deployed.
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
-/// The pause before the first retry of a deletion. It doubles up to the limit.
+/// The pause before the first retry of a deletion. It doubles up to a limit.
 const DELETION_PAUSE: Duration = Duration::from_secs(1);
 const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// `create_vm`: returns the CID, under contract v2 also the networks. After an error, deletes all that was
-/// created.
+/// `create_vm`: returns the CID and, under contract v2, the networks. After an error, deletes everything that
+/// it created.
 pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
@@ -51,10 +51,10 @@ pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value>
     }
 }
 
-/// Returns the error of a `create_vm` that failed and could not delete the VM's parts: it lists the parts,
-/// and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
+/// Returns the error of a `create_vm` that failed and could not delete the parts of the VM. It lists the
+/// parts, and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
 fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
-    // The deletion has waited for the server already.
+    // The deletion has already waited for the server.
     call.ironic.set_outage_patience(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(what, exists)| match exists {
         Ok(true) => Some(what),
@@ -77,8 +77,8 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: Cp
     }
 }
 
-/// Returns the parts that a VM may have, all of which `delete_vm` deletes: a description, and true if the
-/// part exists.
+/// Returns the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
+/// exists.
 fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     let machine = Machine::of_vm(&call.ironic, cid);
     let node = match &machine {
@@ -98,7 +98,7 @@ fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
     parts
 }
 
-/// The volumes that belong to a VM: root and config drive.
+/// Returns the volumes that belong to a VM: root and config drive.
 fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
     [VolumeKind::Root, VolumeKind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
 }
@@ -125,7 +125,7 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
         call.ironic.power(&node, Power::Off, call.power_patience)?;
     }
 
-    // Cannot fail: `create` took the CID from a volume.
+    // This cannot fail, because `create` took the CID from a volume.
     let volume =
         |kind| Volume::parse(kind, cid).ok_or_else(|| CpiFailure::cloud(format!("'{cid}' is not a UUID")));
     let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
@@ -178,8 +178,8 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
     Ok(networks)
 }
 
-/// Adds the MAC addresses of the node's ports to networks without one. The agent finds network cards by
-/// these.
+/// Adds the MAC addresses of the node's ports to networks that have none. The agent finds network cards by
+/// these addresses.
 fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<Hash> {
     let ports = call.ironic.list(Collection::Ports, &Filter::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
@@ -198,10 +198,10 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<
     Ok(networks)
 }
 
-/// `delete_vm`: deletes all that can be found from the CID. Connectors and persistent disks stay.
+/// `delete_vm`: deletes everything that can be found from the CID. Connectors and persistent disks stay.
 ///
-/// The order allows to repeat the call if it is killed: the node's `instance_uuid` goes after all that is
-/// found by it.
+/// The call can be repeated if it is killed: `instance_uuid` is cleared only after everything that is found
+/// through it is deleted.
 pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
         release(call, machine)?;
@@ -266,8 +266,8 @@ fn release(call: &mut IronicCall, machine: Machine) -> Outcome<()> {
     Ok(())
 }
 
-/// `has_vm`: true if any part of the VM exists. A caller forgets the VM after "false", even if `delete_vm`
-/// failed before.
+/// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
+/// even if `delete_vm` failed before.
 pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
     for (_, exists) in parts(call, cid) {
         if exists? {
@@ -277,8 +277,8 @@ pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
     Ok(json!(false))
 }
 
-/// `reboot_vm`: leaves the machine on, even if it was off. Powers it off first if there are detached targets
-/// to delete.
+/// `reboot_vm`: leaves the machine on, even if it was off. If there are detached targets to delete, powers
+/// the machine off first.
 pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let machine = require(call, cid)?;
     if machine.pending().is_empty() && !machine.is_off() {

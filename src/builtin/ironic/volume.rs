@@ -23,13 +23,13 @@ impl VolumeKind {
             VolumeKind::Root => "root",
             VolumeKind::Config => "config",
             VolumeKind::Disk => "disk",
-            // LVM reserves names that begin with "snapshot".
+            // LVM reserves volume names that begin with "snapshot".
             VolumeKind::Snapshot => "snap",
         }
     }
 }
 
-/// A volume's name, `disk-<uuid>`, valid as a file name and as an LVM name. The CID is the UUID alone,
+/// A volume's name, `disk-<uuid>`. It is valid as a file name and as an LVM name. The CID is only the UUID,
 /// because the `volume_id` of Ironic has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Volume {
@@ -43,7 +43,7 @@ impl Volume {
         Volume { kind, uuid: Uuid::new_v4() }
     }
 
-    /// Returns the volume with this CID, or `None` if the CID is not in the form that this CPI uses.
+    /// Returns the volume with this CID, or `None` if the CID is not in the form of this CPI.
     pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<Volume> {
         let uuid = Uuid::try_parse(cid).ok()?;
         // `Uuid` also parses upper case and other forms, which would be different names in the storage.

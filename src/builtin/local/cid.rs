@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 
-/// The types of objects. Each type has a directory of its own in the cloud.
+/// The types of objects. Each type has its own directory in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     Stemcell,
@@ -44,7 +44,7 @@ impl Resource {
         Cid { resource: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
     }
 
-    /// Parses a CID. Returns `None` if it is not in the form that this CPI uses.
+    /// Parses a CID. Returns `None` if it is not in the form of this CPI.
     pub(crate) fn parse(self, text: &str) -> Option<Cid> {
         let id = text.strip_prefix(self.prefix())?;
         let uuid = Uuid::try_parse(id).ok()?;
@@ -60,7 +60,7 @@ impl Resource {
             }
             Resource::Vm => CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
             Resource::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
-            // The contract has no type for snapshots.
+            // The contract has no error type for snapshots.
             Resource::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
         }
     }
@@ -95,7 +95,7 @@ impl std::fmt::Display for Cid {
 }
 
 impl Arguments<'_> {
-    /// Takes a CID. The inner error is the text of a malformed CID, which is treated like an unknown one.
+    /// Takes a CID. The inner error is the text of a malformed CID, which callers treat like an unknown one.
     pub(crate) fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
         let text = self.string(match resource {
             Resource::Stemcell => "stemcell_cid",

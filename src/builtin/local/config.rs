@@ -65,7 +65,7 @@ impl Registry {
 }
 
 impl Config {
-    /// Reads the file and overrides its keys by those of the context. Errors do not quote secrets.
+    /// Reads the file and overrides its keys with those of the context. Errors do not quote secrets.
     pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
@@ -105,10 +105,10 @@ pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<Strin
 }
 
 impl AgentConfig {
-    /// Returns the addresses at which the agent will listen: those of the host in the URL.
+    /// Returns the addresses on which the agent will listen: those of the host in the URL.
     pub(crate) fn listener(&self) -> Outcome<Vec<SocketAddr>> {
         let url = self.url()?;
-        // Messages quote only host and port of the URL, because it contains a password.
+        // Messages quote only the host and port of the URL, because it contains a password.
         let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
         let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
         let authority = rest.split('/').next().unwrap_or_default();

@@ -30,7 +30,7 @@ const DOCUMENT: &str = "disk.json";
 #[derive(Debug, Serialize, Deserialize)]
 struct DiskRecord {
     cid: String,
-    /// In MiB.
+    /// The size in MiB.
     size: u64,
     cloud_properties: Hash,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub(super) fn create(
     DirBuilder::new()
         .mode(0o755)
         .create(&data)
-        // The mode at the top of a new file system. `create` applies the umask.
+        // The mode of the top directory of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
     let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
@@ -86,8 +86,8 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
     }
 }
 
-/// `resize_disk`: grows a detached disk. Answers `NotSupported` to other requests, so that the caller copies
-/// to a new disk.
+/// `resize_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so that the caller
+/// copies the data to a new disk.
 pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
@@ -111,8 +111,8 @@ pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<
     Ok(Value::Null)
 }
 
-/// `attach_disk`: returns the disk hint under contract v2. Under contract v1 returns null and adds the disk
-/// to the agent's settings. Succeeds if the disk is attached to this VM already.
+/// `attach_disk`: returns the disk hint under contract v2. Under contract v1, returns null and adds the disk
+/// to the agent's settings. Succeeds if the disk is already attached to this VM.
 pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
@@ -143,7 +143,7 @@ pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
-/// `detach_disk`: succeeds if the disk is detached already.
+/// `detach_disk`: succeeds if the disk is already detached.
 pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;

@@ -1,7 +1,6 @@
-//! Starts `monopile vm-boot` for a VM and reads its reports until init and agent run.
+//! Starts `monopile vm-boot` for a VM and reads its reports until init and the agent run.
 //!
-//! Init ends if its standard input closes before [`Booted::commit`]. So a killed CPI leaves no process
-//! behind.
+//! Init ends if its standard input closes before [`Booted::commit`]. So a killed CPI leaves no process.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -18,15 +17,15 @@ use super::boot::Report;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 use crate::cpi::process::{ProcessIdentity, timespec};
 
-/// The log of init and agent, in the VM's directory. Both stages of a boot and the agent inherit the open
+/// The log of init and the agent, in the VM's directory. Both stages of a boot and the agent inherit the open
 /// file, and with it a shared lock, see [`wait_until_empty`].
 const LOG: &str = "agent.log";
-/// The longest time for a boot, which is a few mounts and one exec.
+/// The timeout of a boot, which is a few mounts and one exec.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
-/// The largest report, in bytes.
+/// The maximum size of a report, in bytes.
 const REPORT_LIMIT: usize = 64 << 10;
 
-/// A VM whose init and agent run. It ends if this is dropped without a commit.
+/// A VM whose init and agent run. Dropping this without a commit ends the VM.
 pub(super) struct Booted {
     pub init: ProcessIdentity,
     /// Limitations of the VM, for the log.
@@ -35,7 +34,7 @@ pub(super) struct Booted {
 }
 
 impl Booted {
-    /// Lets the VM run on without this process.
+    /// Lets the VM continue without this process.
     pub(super) fn commit(mut self) -> Outcome<()> {
         self.stdin.write_all(b"\n").map_err(|error| CpiFailure::io("releasing the booted VM", error))
     }
@@ -91,7 +90,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
 }
 
 /// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
-/// themselves after a moment.
+/// themselves after a short time.
 pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
     let path = vm_dir.join(LOG);
     let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
@@ -136,7 +135,7 @@ fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Resul
             Ok(Some(Report::Note(note))) => notes.push(note),
             Ok(Some(Report::Ready)) => ready = true,
             Ok(Some(Report::Failed(why))) => return (init, notes, Err(why)),
-            // Both stages have ended. That is a failure: a VM that is ready keeps its init.
+            // Both stages have ended. That is a failure, because a VM that is ready keeps its init.
             Ok(None) => return (None, notes, Ok(())),
             Err(error) => return (init, notes, Err(error.to_string())),
         }
@@ -145,7 +144,7 @@ fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Resul
 
 /// Ends both stages of a boot that failed.
 fn end(child: &mut Child, init: Option<&ProcessIdentity>) {
-    // Errors mean that the process has ended already.
+    // Errors mean that the process has already ended.
     if let Some(init) = init {
         let _ = init.stop(Duration::from_millis(500));
     }
@@ -153,7 +152,7 @@ fn end(child: &mut Child, init: Option<&ProcessIdentity>) {
     let _ = child.wait();
 }
 
-/// Returns the last line of this boot in the log. The boot's part begins at the offset `start`.
+/// Returns the last line of this boot in the log. The lines of the boot begin at the offset `start`.
 fn last_line(log: &Path, start: u64) -> Option<String> {
     let mut file = fs::File::open(log).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;

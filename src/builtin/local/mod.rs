@@ -11,7 +11,7 @@
 //! disks/<cid>/{disk.json, data/}          data/ is in vms/<vm>/devices/<cid> while attached
 //! snapshots/<cid>/{snapshot.json, data/}
 //! staging/<cid>/                          while it is created or deleted; does not count as existing
-//! id                                      by which users of the cloud recognise it
+//! id                                      identifies the cloud to its users
 //! ```
 //!
 //! A killed call leaves complete objects, or leftovers in `staging/`, which the next call removes.
@@ -52,7 +52,7 @@ use base::Result;
 /// Answers one CPI request.
 ///
 /// `config` is the JSON file described in `config.rs`. `executable` is the absolute path of this program,
-/// which also runs as the VM's init and agent. The answer contains the error of a method that fails; an `Err`
+/// which also runs as the VM's init and agent. The answer contains the error of a method that fails. An `Err`
 /// means that writing the answer failed.
 #[cfg(target_os = "linux")]
 pub fn run(
@@ -65,7 +65,7 @@ pub fn run(
     rpc::serve(config, executable, request, response, log)
 }
 
-/// Fails: VMs need the namespaces of Linux.
+/// Always fails, because VMs need the namespaces of Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn run(
     _config: &Path,

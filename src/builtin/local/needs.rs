@@ -1,5 +1,5 @@
-//! Checks for the programs that VMs of a stemcell use from this machine. VMs share the machine's userland,
-//! and the cloud property `needs` of a stemcell names the required programs with their packages.
+//! Checks for the programs of this machine that VMs of a stemcell use. VMs share the machine's userland, and
+//! the cloud property `needs` of a stemcell names the required programs with their packages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 /// The name of the cloud property.
 const PROPERTY: &str = "needs";
 
-/// Fails if this machine lacks a program in `needs`, a hash of programs to packages.
+/// Fails if this machine lacks a program in `needs`, a hash from programs to packages.
 pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
     let mut missing = Vec::new();
     for (program, package) in needs(cloud_properties)? {

@@ -1,6 +1,6 @@
 //! The network of a VM: the machine's, or the network namespace in the cloud property `network_namespace`,
-//! the path of its file (`/run/netns/NAME`, `/proc/PID/ns/net`). The agent then listens at the addresses of
-//! that namespace.
+//! which is the path of its file (`/run/netns/NAME`, `/proc/PID/ns/net`). The agent then listens on the
+//! addresses of that namespace.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub(super) fn inside<T: Send>(
     check: impl FnOnce() -> Outcome<T> + Send,
 ) -> Outcome<T> {
     let Some(namespace) = namespace else { return check() };
-    // Each thread has its own namespace, so a new thread enters it and this one stays.
+    // Each thread has its own namespace, so a new thread enters it and this one stays outside.
     std::thread::scope(|scope| {
         let checking = scope.spawn(|| {
             enter(namespace).map_err(CpiFailure::cloud)?;

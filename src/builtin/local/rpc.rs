@@ -142,7 +142,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let cid = take(1, 1)?.own_cid(Resource::Snapshot)?;
             deleting(call, |call, store| snapshot::delete(call, store, &cid))
         }
-        // The contract v1 requires this error; the caller then creates a new VM.
+        // Contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => Err(CpiFailure::new(
             FailureKind::NotSupported,
             "the networks of a VM of the 'local' CPI cannot be changed",
@@ -156,8 +156,8 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     }
 }
 
-/// Runs `create` in the cloud, which it creates if there is none. If `create` fails, removes an empty cloud
-/// again.
+/// Runs `create` in the cloud, which it creates if necessary. If `create` fails, removes the cloud if it is
+/// empty.
 fn creating(
     call: &mut LocalCall,
     create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>,

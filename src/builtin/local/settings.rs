@@ -21,7 +21,7 @@ use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;
 
-/// The directory of the agent's settings file, below the VM's directory.
+/// The directory of the agent's settings file in the VM, below the VM's directory.
 const INSIDE: &str = "root/var/vcap/bosh";
 
 /// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
@@ -108,7 +108,7 @@ fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
     }
 }
 
-/// Returns `disks.persistent` of the settings, which it creates if it is missing or null.
+/// Returns `disks.persistent` of the settings. Creates it if it is missing or null.
 fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
     let mut at = settings;
     for key in ["disks", "persistent"] {
@@ -124,8 +124,8 @@ fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
     Ok(at)
 }
 
-/// Replaces the settings file in the VM's tree. Follows no links, because a VM may have made links that lead
-/// out of it.
+/// Replaces the settings file in the VM's tree. Follows no links, because a VM may have created links that
+/// lead out of its tree.
 fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
     const NEW: &str = ".settings.json.new";
     let base = openat(rustix::fs::CWD, vm_dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

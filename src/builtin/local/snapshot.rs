@@ -12,7 +12,7 @@ use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
-/// needs more stops the jobs first.
+/// needs a consistent copy stops the jobs first.
 pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(store, &held, disk).map_err(CpiFailure::before_any_effect)?;

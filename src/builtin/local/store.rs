@@ -1,4 +1,4 @@
-//! The cloud on disk: the life of its directories, and their locks.
+//! The cloud on disk: the creation and deletion of its directories, and their locks.
 //!
 //! - An object exists if its directory is in the directory of its type. One rename out of `staging/` creates
 //!   it, and one rename back deletes it.
@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    /// Gives the cloud an id, by which its users recognise it, unless it has one.
+    /// Gives the cloud an id that identifies it to its users, unless it has one.
     fn identify(&self) -> io::Result<()> {
         let path = self.root.join(PLACE_ID);
         if path.exists() {
@@ -81,7 +81,7 @@ impl Store {
         let id = uuid::Uuid::new_v4().to_string();
         let temporary = self.root.join(format!("{PLACE_ID}.{id}"));
         fs::write(&temporary, format!("{id}\n"))?;
-        // Another call may be as far.
+        // Another call may create the id at the same time; the first one takes precedence.
         match renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE) {
             Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary),
             Err(errno) => Err(errno.into()),
@@ -104,12 +104,12 @@ impl Store {
         self.root.join(cid.resource().directory()).join(cid.as_str())
     }
 
-    /// Returns the path of an object that is created or deleted.
+    /// Returns the path of an object that is being created or deleted.
     pub(super) fn staged_path(&self, cid: &Cid) -> PathBuf {
         self.staging().join(cid.as_str())
     }
 
-    /// Returns the directories of objects that are created or deleted.
+    /// Returns the directories of objects that are being created or deleted.
     pub(super) fn staged(&self) -> Outcome<Vec<PathBuf>> {
         Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
@@ -130,7 +130,7 @@ impl Store {
         Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
     }
 
-    /// Locks an object, waiting for other holders. Returns `None` if it does not exist, or was deleted
+    /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
     pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<StoreLock>> {
         hold(&self.path(cid), false)
@@ -142,7 +142,7 @@ impl Store {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
-    /// Creates an empty, locked directory in `staging/`, to create an object in it.
+    /// Creates an empty, locked directory in `staging/`, in which an object will be created.
     pub(super) fn stage(&self, cid: &Cid) -> Outcome<StoreLock> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<StoreLock> {
@@ -263,7 +263,8 @@ pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
     }
 }
 
-/// Locks a directory. Returns `None` if it does not exist, or, with `now`, if another process holds the lock.
+/// Locks a directory. Returns `None` if it does not exist. With `now`, also returns `None` if another process
+/// holds the lock.
 fn hold(path: &Path, now: bool) -> io::Result<Option<StoreLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
@@ -279,7 +280,7 @@ fn hold(path: &Path, now: bool) -> io::Result<Option<StoreLock>> {
     } else {
         lock.lock()?;
     }
-    // The holder before may have moved the directory.
+    // The previous holder may have moved the directory.
     Ok(is_same(&lock, path)?.then(|| StoreLock { path: path.to_owned(), _lock: lock }))
 }
 

@@ -34,7 +34,7 @@ pub(super) const DEVICES: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS: &str = "process.json";
 const DOCUMENT: &str = "vm.json";
-/// The time for init and agent to end before they are killed.
+/// The time that init and the agent have to end before they are killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The arguments of `create_vm`.
@@ -212,7 +212,7 @@ pub(super) fn size(wanted: Hash) -> Outcome<Value> {
     Ok(json!({"cpu": cpu, "ram": ram, "ephemeral_disk": {"size": disk}}))
 }
 
-/// Returns the path of an attached disk's data.
+/// Returns the path of the data of an attached disk.
 pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
     vm.join(DEVICES).join(disk.as_str())
 }
@@ -231,7 +231,7 @@ pub(super) fn mounts(held: &StoreLock, disk: &Cid) -> Outcome<bool> {
             let source = line.split(' ').nth(3).unwrap_or_default();
             source.split('/').any(|part| part == disk.as_str())
         })),
-        // The process has ended, or is ending and has no mounts any more.
+        // The process has ended, or is ending and no longer has mounts.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
             Ok(false)
         }
@@ -239,7 +239,7 @@ pub(super) fn mounts(held: &StoreLock, disk: &Cid) -> Outcome<bool> {
     }
 }
 
-/// Stops init, and with it all processes of the VM.
+/// Stops init, and thereby all processes of the VM.
 pub(super) fn stop(process: &ProcessIdentity) -> Outcome<()> {
     process
         .stop(STOP_GRACE)
@@ -263,8 +263,8 @@ fn halt(held: &StoreLock) -> Outcome<()> {
     }
 }
 
-/// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand: the
-/// command line of init still names the directory. Returns true if there were any.
+/// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand. The
+/// command line of init still names the directory. Returns true if such processes existed.
 fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
     let directories = [store.path(cid), store.staged_path(cid)];
     let names_it = |line: &[u8]| {
@@ -277,7 +277,7 @@ fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
     let mut any = false;
     for name in store::names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
-        // Identified first, so that no other process with this pid is signalled.
+        // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };
         if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
             stop(&process)?;
@@ -293,7 +293,8 @@ fn boot(call: &mut LocalCall, held: &StoreLock, namespace: Option<&Path>) -> Out
     for note in &booted.notes {
         call.log(note);
     }
-    // If the call is killed before this line, the VM ends. After it, the next call finds the VM.
+    // If the call is killed before this line, the VM ends. If it is killed after it, the next call finds the
+    // VM.
     write_json(&held.path.join(PROCESS), &booted.init)?;
     booted.commit()
 }
@@ -307,7 +308,7 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
     })
 }
 
-/// Checks the addresses of manual networks and gives dynamic networks the address 127.0.0.1. All VMs share
+/// Checks the addresses of manual networks, and gives dynamic networks the address 127.0.0.1. All VMs share
 /// the machine's network.
 fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
     for (name, network) in &mut networks {
@@ -351,7 +352,7 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
     })
 }
 
-/// Fails if the agent could not listen. Without this check the caller would wait for the agent until a
+/// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
 /// timeout.
 fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
     for address in listener {

@@ -2,8 +2,9 @@
 //! files of jobs, and reports their states.
 //!
 //! It finds a process only through its pid file, so jobs keep running when the agent is restarted. The
-//! directory `monit/` has the state that survives the agent: the monit files of the current jobs (`job/`),
-//! and the flags `stopped` (all jobs were stopped) and `unmonitored` (jobs are not restarted, after a drain).
+//! directory `monit/` holds the state that survives the agent: the monit files of the current jobs (`job/`),
+//! and the flags `stopped` (all jobs were stopped) and `unmonitored` (jobs are not restarted, because they
+//! were drained).
 
 mod parse;
 mod proc;
@@ -26,7 +27,7 @@ use base::{Error, Result};
 
 pub(super) use self::proc::living;
 
-/// The pause between two checks of all processes, while a change is expected and otherwise.
+/// The pauses between two checks of all processes, while a change is expected and otherwise.
 const BUSY: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(500);
 /// The time from SIGTERM to SIGKILL for a process without a stop program.
@@ -47,9 +48,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     services: Vec<Service>,
-    /// All services were stopped by the `stop` action.
+    /// True after the `stop` action has stopped all services.
     stopped: bool,
-    /// The `stop` action is running. `start` must wait.
+    /// True while the `stop` action runs. `start` must then wait.
     stopping: bool,
 }
 
@@ -89,7 +90,7 @@ impl Supervisor {
         let count = files.len();
         for (index, (label, path)) in files.iter().enumerate() {
             let text = fs::read(path).map_err(|e| Error::io(format!("reading '{}'", path.display()), e))?;
-            // The last job gets the lowest number, as in the real agent.
+            // The last job gets the lowest number, as in the bosh-agent.
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
             dirs::write_atomically(&jobs.join(name), &text, 0o600)?;
         }
@@ -178,7 +179,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns name, state and usage of each process, in the form of `get_state`.
+    /// Returns the name, state and usage of each process, in the form of `get_state`.
     pub(super) fn processes(&self) -> Vec<Value> {
         let state = self.lock();
         state
@@ -191,7 +192,8 @@ impl Supervisor {
                     entry["uptime"] = json!({"secs": seconds});
                     if let Some((kb, ticks)) = proc::usage(process.pid) {
                         entry["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
-                        // The average since the start. A second has 100 clock ticks, so this is in percent.
+                        // This is the average since the start. A second has 100 clock ticks, so the unit is
+                        // percent.
                         #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
                         let total = ticks as f64 / (seconds.max(1) as f64);
                         entry["cpu"] = json!({"total": total});
@@ -291,7 +293,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the process to stop, or `None`. Waits for a process that is starting, which would otherwise
+    /// Returns the process to stop, if any. Waits for a process that is starting, because it would otherwise
     /// run after the stop.
     fn await_start(&self, name: &str, cancel: &Cancel) -> Result<Option<ProcessId>> {
         loop {
@@ -341,8 +343,8 @@ impl State {
                 !service.spec.depends.iter().any(|name| left.iter().any(|other| other.spec.name == *name))
             });
             if now.is_empty() {
-                // `check_dependencies` refuses cycles. Should there be one, its services must still be
-                // stopped.
+                // `check_dependencies` rejects cycles. If there is one all the same, its services must still
+                // be stopped.
                 levels.push(later.iter().map(|service| service.spec.name.clone()).collect());
                 break;
             }
@@ -386,7 +388,7 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
     Ok(())
 }
 
-/// Returns an identity of this boot of the VM. It changes with the machine's boot and with the VM's init.
+/// Returns an identity of this boot of the VM. It changes when the machine or the VM's init restarts.
 pub(super) fn boot_identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
@@ -396,7 +398,7 @@ pub(super) fn boot_identity() -> String {
     format!("{} {init} {started}", boot.trim())
 }
 
-/// Removes all pid files after a boot of the VM. They are from an earlier boot.
+/// Removes all pid files after a boot of the VM, because they are from an earlier boot.
 pub(super) fn forget_pid_files(run: &Path) {
     for entry in walkdir::WalkDir::new(run).follow_links(false).into_iter().flatten() {
         // `run` itself may be a link. Links below it are removed, not followed.

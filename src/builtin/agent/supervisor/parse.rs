@@ -9,7 +9,7 @@ use base::{Error, Result};
 
 /// The timeout of a start or stop program without one in the file.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest timeout. Larger ones could overflow the clock.
+/// The maximum timeout. A larger one could overflow the clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
@@ -67,7 +67,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
                 loop {
                     match rest.next() {
                         Some(c) if c == quote => break,
-                        // Only the quote itself can be escaped. Other backslashes belong to the command.
+                        // Only the quote itself can be escaped. Other backslashes are part of the command.
                         Some('\\') if rest.peek() == Some(&quote) => word.extend(rest.next()),
                         Some(c) => {
                             line += usize::from(c == '\n');
@@ -200,7 +200,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips the rest of an `if` rule, whose words could otherwise be taken for statements.
+    /// Skips the rest of an `if` rule, because its words could otherwise be taken for statements.
     fn rule(&mut self) {
         loop {
             while let Some(token) = self.take() {
@@ -268,7 +268,7 @@ impl Parser<'_> {
     }
 }
 
-/// Splits a command line at blanks outside quotes. Returns `None` if a quote is not closed.
+/// Splits a command line at spaces outside quotes. Returns `None` if a quote is not closed.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

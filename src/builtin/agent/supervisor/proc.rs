@@ -20,7 +20,7 @@ pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
     if pid > 0 { living(pid) } else { None }
 }
 
-/// Returns the process with this pid, if it runs. A zombie does not.
+/// Returns the process with this pid, if it runs. A zombie counts as ended.
 pub(crate) fn living(pid: i32) -> Option<ProcessId> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
@@ -29,7 +29,7 @@ pub(crate) fn living(pid: i32) -> Option<ProcessId> {
     (!matches!(*state, "Z" | "X")).then_some(ProcessId { pid, started })
 }
 
-/// Returns resident memory in KiB and processor time in clock ticks.
+/// Returns the resident memory in KiB and the processor time in clock ticks.
 pub(super) fn usage(pid: i32) -> Option<(u64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
@@ -69,7 +69,7 @@ mod tests {
         assert!(usage(own).unwrap().0 > 0);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        // Ended, but not reaped.
+        // The process has ended, but is not reaped.
         while living(pid).is_some() {
             std::thread::yield_now();
         }

@@ -59,7 +59,7 @@ pub(super) enum Phase {
     },
 }
 
-/// A receiver of the notice that a program has ended.
+/// A supervisor that must be woken when a program has ended.
 pub(super) trait Wake {
     /// Returns the function to call when the program has ended.
     fn wake(&self) -> Box<dyn Fn() + Send>;
@@ -97,7 +97,7 @@ impl Service {
         }
     }
 
-    /// Checks the process, and starts or restarts it if that is due. `ready` is true if all its dependencies
+    /// Checks the process, and starts or restarts it if necessary. `ready` is true if all its dependencies
     /// run.
     pub(super) fn tick(&mut self, ready: bool) {
         if !self.monitored {
@@ -175,7 +175,7 @@ impl Service {
         tracing::warn!(name = self.spec.name, why, "service failed");
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
-            // The first restart has no pause, because most failures are single ones.
+            // The first restart has no pause, because most failures happen only once.
             self.phase = Phase::Down;
             self.launch(ready);
             return;
@@ -208,8 +208,8 @@ impl Service {
     }
 }
 
-/// Starts a program with the environment of monit, in a process group of its own. Returns its exit status,
-/// which is set when it has ended.
+/// Starts a program with the environment of monit, in its own process group. Returns a cell for its exit
+/// status, which is set when the program has ended.
 pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(Error::invalid("the command of the program is empty"));

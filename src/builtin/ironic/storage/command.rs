@@ -1,8 +1,8 @@
-//! `command`: a program that the operator provides, for storage arrays with tools of their own.
+//! `command`: a program that the operator provides, for storage arrays with their own tools.
 //!
 //! The program reads one JSON document from standard input and writes one to standard output;
-//! `docs/ironic.md` describes them. The login of an export is in the document, because all users of the
-//! machine can see arguments.
+//! `docs/ironic.md` describes them. The login of an export is in the document and not in the arguments, which
+//! all users of the machine can see.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct CommandSettings {
     arguments: Vec<String>,
 }
 
-/// The driver, see the module.
+/// The driver, see the module documentation.
 pub(super) struct Command {
     settings: CommandSettings,
 }
@@ -43,7 +43,7 @@ struct Request<'a> {
     more: Value,
 }
 
-/// An answer: an error, or else a result, which is null for most operations.
+/// An answer: an error, or a result, which is null for most operations.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -53,6 +53,7 @@ struct Answer {
 }
 
 impl Command {
+    /// Checks the settings and creates the driver.
     pub(super) fn new(settings: CommandSettings) -> Outcome<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
@@ -63,8 +64,8 @@ impl Command {
         }
     }
 
-    /// Runs the program for one request and returns the result of its answer. `more` has the request's other
-    /// keys.
+    /// Runs the program for one request and returns the result of its answer. `more` holds the other keys of
+    /// the request.
     fn ask(&self, operation: &str, volume: &Volume, more: Value) -> Outcome<Value> {
         let program = self.settings.program.display();
         let io = |error| {
@@ -75,20 +76,20 @@ impl Command {
             .args(&self.settings.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Its log becomes part of this program's log.
+            // The log of the program becomes part of this program's log.
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(io)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program may answer without reading the request. Its answer decides.
+            // A program may answer without reading the request, so only its answer counts.
             let _ = stdin.write_all(json!(request).to_string().as_bytes());
         }
         let output = child.wait_with_output().map_err(io)?;
         let failed = |problem: &str| {
             CpiFailure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
         };
-        // The answer decides, not the exit status. The error does not quote it, because it may contain a
-        // login.
+        // Only the answer counts, not the exit status. The error does not quote the answer, which may contain
+        // a login.
         let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|_| {
             failed(&format!("its answer is not a JSON object with `result` or `error` ({})", output.status))
         })?;
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
     use crate::ironic::volume::VolumeKind;
 
-    /// A tool that gives this answer to every request.
+    /// Returns a tool that gives this answer to every request.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tool");

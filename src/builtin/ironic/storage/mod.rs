@@ -17,7 +17,7 @@ use super::volume::Volume;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use ironic::Object;
 
-/// A storage tool. `delete` and `unexport` succeed if the volume does not exist; all other methods fail.
+/// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
 pub(super) trait Storage {
     /// Creates a volume with the content of a file.
     fn import(&self, volume: &Volume, image: &Path) -> Outcome<()>;
@@ -43,7 +43,7 @@ pub(super) trait Storage {
 pub(super) enum StorageSettings {
     /// Files, exported by the Linux target framework.
     Tgt(tgt::TgtSettings),
-    /// Thin volumes of LVM, exported by the kernel.
+    /// Thin volumes of LVM, which the kernel exports.
     #[serde(rename = "lvm+targetcli")]
     Lvm(lvm::LvmSettings),
     /// A program that the operator provides.
@@ -61,15 +61,15 @@ impl StorageSettings {
     }
 }
 
-/// The room in bytes for names and logins when a machine boots with BIOS. A machine that needs more does not
-/// boot.
+/// The number of bytes for names and logins when a machine boots with BIOS. A machine that needs more does
+/// not boot.
 ///
 /// iPXE passes a table (iBFT) of 768 bytes to the operating system, and two volumes leave 256 bytes for
 /// strings: the initiator's name, the machine's name from DHCP, and for each volume the target's name, user
 /// and password. Each string ends with a zero byte.
 pub(super) const FIRMWARE_ROOM: usize = 256;
 
-/// User and password of an initiator (CHAP).
+/// The user and password of an initiator (CHAP).
 pub(super) struct Login {
     pub user: String,
     pub password: String,
@@ -78,7 +78,7 @@ pub(super) struct Login {
 impl Login {
     /// Creates a login for this volume, with a random password.
     pub(super) fn new(volume: &Volume) -> Outcome<Login> {
-        // 96 bits in 16 characters, the longest password that all CHAP implementations accept.
+        // 96 bits in 16 characters: the maximum length that all CHAP implementations accept.
         let mut bytes = [0; 12];
         rand::fill(&mut bytes).map_err(|_| {
             CpiFailure::cloud("generating a password failed: the system has no random numbers")
@@ -105,8 +105,8 @@ impl Initiators {
         }
     }
 
-    /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the result is safe to
-    /// use in commands and configuration files.
+    /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the returned names
+    /// are safe in commands and configuration files.
     fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
         match self {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
@@ -138,7 +138,7 @@ pub(super) struct Iscsi {
     pub luns: Vec<u64>,
 }
 
-/// The address of a volume over fibre channel. The lists are parallel, as those of [`Iscsi`].
+/// The address of a volume over fibre channel. The lists are parallel, like those of [`Iscsi`].
 #[derive(Deserialize)]
 pub(super) struct FibreChannel {
     /// World-wide names of the storage's ports.
@@ -201,12 +201,12 @@ impl Export {
     }
 }
 
-/// The default of `storage.iqn`, the beginning of targets' names.
+/// Returns the default of `storage.iqn`, the beginning of the names of targets.
 fn default_iqn() -> String {
     "iqn.2016-06.org.monopile".to_owned()
 }
 
-/// Checks the configured portals and the beginning of targets' names.
+/// Checks the configured portals and the beginning of the names of targets.
 fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
     let invalid = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
     if portals.is_empty() || portals.iter().any(|portal| invalid(portal)) {
@@ -221,7 +221,8 @@ fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns true for an iSCSI name (RFC 3720, 3.2.6.1): letters, digits, `.`, `:` and `-`, at most 223 bytes.
+/// Returns true for an iSCSI name (RFC 3720, 3.2.6.1): letters, digits, `.`, `:` and `-`, with at most 223
+/// bytes.
 fn is_iscsi_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 223
@@ -241,13 +242,13 @@ fn run(command: &mut Command, what: &str) -> Outcome<String> {
     let program = command.get_program().to_string_lossy();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // Some programs print the reason first, and then where to read more.
+    // Some programs print the reason first, and then a reference to more information.
     let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
     let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
     Err(CpiFailure::cloud(format!("{what} failed: {program}: {reason}")))
 }
 
-/// Runs a program and returns its output, whatever its exit status.
+/// Runs a program and returns its output with any exit status.
 fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
     command.stdin(stdin).output().map_err(|error| {
         let program = command.get_program().to_string_lossy();

@@ -27,9 +27,10 @@ use base::files::durable;
 pub(crate) struct TgtSettings {
     /// The absolute path of the directory with the volumes. tgtd must be able to read and write in it.
     directory: PathBuf,
-    /// The addresses at which machines reach tgtd, `address:port`. Several are several paths to each volume.
+    /// The addresses at which machines reach tgtd, `address:port`. Several addresses mean several paths to
+    /// each volume.
     portals: Vec<String>,
-    /// The beginning of the targets' names.
+    /// The beginning of the names of targets.
     #[serde(default = "default_iqn")]
     iqn: String,
     /// The control port of tgtd (`-C`), if several run on this machine.
@@ -41,12 +42,13 @@ pub(crate) struct TgtSettings {
 /// The LUN of a target's only volume. LUN 0 is the controller.
 const LUN: u64 = 1;
 
-/// The driver, see the module.
+/// The driver, see the module documentation.
 pub(super) struct Tgt {
     settings: TgtSettings,
 }
 
 impl Tgt {
+    /// Checks the settings and creates the driver.
     pub(super) fn new(settings: TgtSettings) -> Outcome<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             let directory = settings.directory.display();
@@ -125,7 +127,7 @@ impl Tgt {
         })
     }
 
-    /// Returns number and name of all targets of tgtd.
+    /// Returns the numbers and names of all targets of tgtd.
     fn targets(&self) -> Outcome<Vec<(u32, String)>> {
         let text = self.tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
         Ok(parse_targets(&text))
@@ -164,7 +166,7 @@ impl Tgt {
             ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
         self.tgtadm(&what, &account)?;
         self.tgtadm(&what, &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user])?;
-        // Grant access last, when the login is required.
+        // Access is granted last, when the login is already required.
         for initiator in initiators {
             target(&["--op", "bind", "-Q", initiator])?;
         }

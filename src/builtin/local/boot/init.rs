@@ -26,11 +26,11 @@ const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
 const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An agent that ran for this time is restarted without a pause.
+/// The uptime after which an agent is restarted without a pause.
 const STABLE: Duration = Duration::from_secs(2);
-/// The first and the longest pause before a restart of an agent that ended early.
+/// The first and the maximum pause before a restart of an agent that ended early.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// The time for the VM's processes to end at shutdown.
+/// The time that the VM's processes have to end at shutdown.
 const SHUTDOWN: Duration = Duration::from_secs(2);
 
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
@@ -56,10 +56,10 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     supervise(&mut events, agent).map_err(|error| format!("supervising the agent failed: {error}"))
 }
 
-/// Enters a mount namespace of its own. The first stage is still in the old one, where it reads `/proc` to
-/// identify this process, so its root must not change.
+/// Enters its own mount namespace. The first stage is still in the old one, where it reads `/proc` to
+/// identify this process, so the root of the old one must not change.
 fn separate_mounts() -> Result<(), Errno> {
-    // SAFETY: no file table is unshared, which is what could invalidate descriptors.
+    // SAFETY: no file table is unshared, so no descriptor becomes invalid.
     #[expect(unsafe_code, reason = "the safe form is deprecated; this flag is harmless")]
     unsafe {
         unshare_unsafe(UnshareFlags::NEWNS)
@@ -88,7 +88,7 @@ fn install(content: &[u8], path: &str) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }
 
-/// Starts the agent. `Ok` means that its program was executed.
+/// Starts the agent. `Ok` means that the kernel executed its program.
 fn start_agent() -> io::Result<Pid> {
     let log = io::stderr().as_fd().try_clone_to_owned()?;
     let child = Command::new(AGENT)
@@ -125,7 +125,7 @@ fn detach_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// SIGCHLD and SIGTERM as sockets to poll.
+/// The signals SIGCHLD and SIGTERM as sockets to poll.
 struct Events {
     child: UnixStream,
     term: UnixStream,
@@ -142,7 +142,7 @@ impl Events {
         Ok(Events { child: listen(SIGCHLD)?, term: listen(SIGTERM)? })
     }
 
-    /// Waits at most `limit` for the end of a child or a signal. Returns true after SIGTERM.
+    /// Waits for the end of a child or a signal, for at most `limit`. Returns true after SIGTERM.
     fn wait(&mut self, limit: Option<Duration>) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.term, PollFlags::IN)];
         let limit = limit.map(timespec);
@@ -150,7 +150,7 @@ impl Events {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        // Read the sockets in any case: a signal can interrupt `poll` before it reports them.
+        // The sockets are read in any case, because a signal can interrupt `poll` before it reports them.
         drain(&mut self.child);
         let term = drain(&mut self.term);
         Ok(term)
@@ -208,8 +208,8 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     }
 }
 
-/// Ends the agent first, so that it restarts no jobs, then all other processes. The kernel kills the rest
-/// with init.
+/// Ends the agent first, so that it restarts no jobs, and then all other processes. The kernel kills the
+/// remaining ones with init.
 fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     let deadline = Instant::now() + SHUTDOWN;
     let left = || deadline.saturating_duration_since(Instant::now());
@@ -251,7 +251,7 @@ enum Reaped {
     NoneLeft,
 }
 
-/// Reaps one child that has ended, if there is one.
+/// Reaps one child that has ended, if any.
 fn reap() -> io::Result<Reaped> {
     match wait(WaitOptions::NOHANG) {
         Ok(Some((pid, _))) => Ok(Reaped::One(pid)),

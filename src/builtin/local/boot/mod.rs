@@ -3,13 +3,13 @@
 //! 1. *namespaces*: leaves the caller's session, enters new mount, pid, IPC and UTS namespaces (also a user
 //!    namespace if it lacks the privileges), starts the second stage as pid 1, and ends.
 //! 2. *init*: builds the VM's file system, enters it and starts the agent. From then on it reaps orphans and
-//!    restarts the agent when it ends, as init and runit of a real VM do.
+//! restarts the agent when it ends, like init and runit of a real VM.
 //!
 //! All mounts are in the VM's mount namespace, so they end with init. The network is the machine's, or an
 //! existing network namespace.
 //!
 //! Both stages report on standard output, one JSON document per line ([`Report`]). Init waits for one byte on
-//! standard input before it runs on (see `launch.rs`).
+//! standard input before it continues (see `launch.rs`).
 
 #[cfg(target_os = "linux")]
 mod init;
@@ -38,7 +38,7 @@ pub(super) enum Report {
     Init(crate::cpi::process::ProcessIdentity),
     /// A limitation of the VM, for the log.
     Note(String),
-    /// Init and agent run.
+    /// Init and the agent run.
     Ready,
     /// The boot has failed, for this reason.
     Failed(String),
@@ -96,7 +96,7 @@ fn dispatch(
         _ => return Err(Error::usage("vm-boot: --stage must be 'namespaces' or 'init'")),
     };
     outcome.map_err(|why| {
-        // The caller may have ended. The exit status shows the failure as well.
+        // The caller may have ended. The exit status also shows the failure.
         let _ = Report::Failed(why.clone()).send();
         Error::environment(why)
     })

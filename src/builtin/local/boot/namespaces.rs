@@ -13,7 +13,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use super::Report;
 use crate::cpi::process::ProcessIdentity;
 
-/// Sysctls that can forbid user namespaces, with the value that forbids them.
+/// The sysctls that can forbid user namespaces, with the value that forbids them.
 const SWITCHES: [(&str, &str); 3] = [
     ("kernel.unprivileged_userns_clone", "0"),
     ("user.max_user_namespaces", "0"),
@@ -21,11 +21,11 @@ const SWITCHES: [(&str, &str); 3] = [
 ];
 
 pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
-    // In a new session, Ctrl-C in the caller's terminal does not reach the VM. This fails only if the process
-    // leads a session already.
+    // In a new session, Ctrl-C in the caller's terminal does not reach the VM. The call fails only if the
+    // process already leads a session.
     let _ = setsid();
     keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
-    // In a new user namespace the process could not enter this network namespace any more.
+    // From a new user namespace, the process could no longer enter this network namespace.
     network.map_or(Ok(()), super::super::network::enter)?;
     enter()?;
     let init = Command::new(executable)
@@ -51,8 +51,8 @@ fn keep_only_stdio() -> io::Result<()> {
         open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
     }
     for raw in open.into_iter().filter(|raw| *raw > 2) {
-        // SAFETY: the descriptor is only used for two fcntl calls, which answer EBADF when it is
-        // closed (the directory just listed is).
+        // SAFETY: the descriptor is used only for two fcntl calls. They return EBADF if it is closed, as that
+        // of the directory just listed is.
         #[expect(unsafe_code, reason = "descriptors inherited from the caller have no owner here")]
         let fd = unsafe { BorrowedFd::borrow_raw(raw) };
         match fcntl_getfd(fd).and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC)) {
@@ -63,10 +63,10 @@ fn keep_only_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Enters new namespaces, also a user namespace if this process lacks the privileges.
+/// Enters new namespaces, including a user namespace if this process lacks the privileges.
 fn enter() -> Result<(), String> {
     let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    // SAFETY: no file table is unshared, which is what could invalidate descriptors.
+    // SAFETY: no file table is unshared, so no descriptor becomes invalid.
     #[expect(unsafe_code, reason = "the safe form is deprecated; these flags are harmless")]
     let unshare = |flags| unsafe { unshare_unsafe(flags) };
     if geteuid().is_root() {

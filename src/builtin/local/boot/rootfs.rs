@@ -10,8 +10,8 @@
 //! | `/proc` | the processes of the VM's pid namespace |
 //! | `/sys` | the host's, read-only |
 //!
-//! The tree is built in `mnt` of the VM's directory, from `root`, which has the VM's own files and starts as
-//! a copy of the stemcell's image. It becomes `/` of the new mount namespace.
+//! The tree is built in `mnt` of the VM's directory, from `root`, which holds the VM's own files and starts
+//! as a copy of the stemcell's image. It becomes `/` of the new mount namespace.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -94,7 +94,7 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
 struct Rootfs {
     /// The directory with the VM's own files.
     own: PathBuf,
-    /// The mount point of the tree: `own` with everything else mounted into it.
+    /// The mount point of the tree: `own` with all other parts mounted into it.
     root: PathBuf,
     /// The work directory of overlayfs, on the file system of `own`.
     work: PathBuf,
@@ -102,7 +102,7 @@ struct Rootfs {
 
 impl Rootfs {
     /// Returns the path of a directory in the tree, and creates it if it is missing. Fails if a component is
-    /// a link, which would lead out of the tree before the tree is `/`.
+    /// a link, which would lead out of the tree until the tree becomes `/`.
     fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
         let mut walked = self.root.clone();
         let mut made = false;
@@ -127,7 +127,7 @@ impl Rootfs {
         Ok(walked)
     }
 
-    /// Returns the path of an empty file in the tree, to mount a file over it.
+    /// Returns the path of an empty file in the tree, for mounting a file over it.
     fn file(&self, path: &str) -> Result<PathBuf, String> {
         let path = match path.rsplit_once('/') {
             Some((parent, name)) => self.directory(parent, None)?.join(name),
@@ -151,7 +151,7 @@ impl Rootfs {
         let own = self.own.join(name);
         let mine = fs::symlink_metadata(&own).ok();
         match mine {
-            // The image has a link or a file with this name, which replaces the host's.
+            // The image has a link or a file with this name, which replaces the host's entry.
             Some(mine) if !mine.is_dir() => return Ok(None),
             None if metadata.is_symlink() => {
                 return fs::read_link(&host)
@@ -188,7 +188,7 @@ impl Rootfs {
     }
 
     /// Adds the user and group `vcap`, which every stemcell has. The user namespace of an ordinary user has
-    /// only one id, so there `vcap` is another name for root.
+    /// only one id, so `vcap` is another name for root there.
     fn add_vcap(&self, host: &Path) -> io::Result<()> {
         let read = |name: &str| fs::read_to_string(host.join(name)).unwrap_or_default();
         let (passwd, group) = (read("passwd"), read("group"));
@@ -231,7 +231,7 @@ impl Rootfs {
         if mount("overlay", target, "overlay", flags, Some(plain.as_c_str())).is_ok() {
             return Ok(());
         }
-        // In a user namespace overlayfs needs attributes that ordinary users may write.
+        // In a user namespace, overlayfs needs attributes that ordinary users may write.
         options.extend_from_slice(b",userxattr");
         let user = std::ffi::CString::new(options).map_err(|error| error.to_string())?;
         mount("overlay", target, "overlay", flags, Some(user.as_c_str())).map_err(|errno| errno.to_string())
@@ -256,7 +256,8 @@ impl Rootfs {
         let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") else { return Ok(()) };
         let Some(inside) = resolver.strip_prefix("/run").ok().and_then(Path::to_str) else { return Ok(()) };
         let mounted = match inside.rsplit_once('/') {
-            // The directory, because the file may be replaced. It also has the sockets of the resolver.
+            // The directory is mounted, because the file may be replaced. It also has the sockets of the
+            // resolver.
             Some((parent, _)) => {
                 let target = self.directory(&format!("run/{parent}"), Some(0o755))?;
                 bind_all(&Path::new("/run").join(parent), &target)?;
@@ -301,7 +302,7 @@ impl Rootfs {
             symlink(target, dev.join(name))
                 .map_err(|error| format!("linking '/dev/{name}' failed: {error}"))?;
         }
-        // The directory itself, because attaching renames disks into it from outside.
+        // The directory itself is mounted, because attaching renames disks into it from outside.
         bind(devices, &self.directory("dev/monopile", None)?)
     }
 
@@ -376,8 +377,8 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes these mounts, and all mounts below them, read-only. A bind mount becomes read-only by a second call
-/// for each mount, which must repeat the flags that a user namespace locks.
+/// Makes these mounts, and all mounts below them, read-only. This takes a second call for each bind mount,
+/// which must repeat the flags that a user namespace locks.
 fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), String> {
     let table =
         fs::read("/proc/self/mountinfo").map_err(|error| format!("reading the mounts failed: {error}"))?;
@@ -399,7 +400,7 @@ fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), St
     Ok(())
 }
 
-/// Returns the flags of a mount, to repeat them.
+/// Returns the flags of a mount for a call that must repeat them.
 fn repeated(options: &[u8]) -> MountFlags {
     options.split(|byte| *byte == b',').fold(MountFlags::empty(), |flags, option| {
         flags
@@ -415,7 +416,7 @@ fn repeated(options: &[u8]) -> MountFlags {
     })
 }
 
-/// Decodes the octal escapes of mountinfo, such as `\040` for a blank.
+/// Decodes the octal escapes of mountinfo, such as `\040` for a space.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

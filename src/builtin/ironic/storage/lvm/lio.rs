@@ -2,10 +2,10 @@
 //! with one portal group, one LUN, and for each initiator an ACL with the login.
 //!
 //! targetcli reads its commands from standard input, because other users could see a login among its
-//! arguments. Its exit status does not tell whether a command failed. So each call ends with `saveconfig`,
-//! and the driver compares the file that targetcli reports to have saved with the requested configuration.
+//! arguments. Its exit status does not show whether a command failed. So each call ends with `saveconfig`,
+//! and the driver compares the saved file with the requested configuration.
 //!
-//! Each call has a home directory of its own, so that the operator's preferences neither apply nor change.
+//! Each call has its own home directory, so the operator's preferences neither apply nor change.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,12 +29,12 @@ const LUN: u64 = 0;
 const PREFERENCES: &str = "set global color_mode=false loglevel_console=error auto_save_on_exit=false \
      auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true auto_use_daemon=false";
 
-/// Saves the configuration in the file that the system restores at boot. At level `info` targetcli confirms
-/// that.
+/// Saves the configuration in the file that is restored at boot. At level `info`, targetcli confirms the
+/// save.
 const SAVE: &str = "set global loglevel_console=info\nsaveconfig";
 /// The confirmation of `saveconfig`, before the path of the file.
 const SAVED: &str = "Configuration saved to ";
-/// The pause before a second attempt to save, in which another program that saves can finish.
+/// The pause before a second attempt to save. Another program that saves can finish in it.
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The targets of this CPI.
@@ -101,6 +101,7 @@ struct Portal {
 }
 
 impl Lio {
+    /// Checks the settings and creates the driver.
     pub(super) fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
@@ -150,7 +151,7 @@ impl Lio {
             commands.push(format!("{acl} set auth password={}", login.password));
             commands.push(format!("{acl} create mapped_lun={LUN} tpg_lun_or_backstore={LUN}"));
         }
-        // The portals are last: no initiator can log in before.
+        // The portals come last, so no initiator can log in earlier.
         for portal in &self.portals {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
@@ -167,8 +168,8 @@ impl Lio {
         }))
     }
 
-    /// Returns true if the target is exactly as [`Lio::show`] configures it: it grants no access to other
-    /// initiators.
+    /// Returns true if the target is exactly as [`Lio::show`] configures it. It then grants no access to
+    /// other initiators.
     fn is_complete(&self, target: &Target, volume: &Volume, initiators: &[String], login: &Login) -> bool {
         let [group] = target.tpgs.as_slice() else { return false };
         let backstore = format!("/backstores/block/{volume}");
@@ -202,8 +203,9 @@ impl Lio {
     /// Runs commands and saves the configuration. Returns the configuration, and the errors in targetcli's
     /// output.
     ///
-    /// A command that fails does not stop those after it, so the caller must check the configuration. A save
-    /// that fails or is not confirmed is repeated once, because another program may be saving at the moment.
+    /// After a failed command, the following ones still run, so the caller must check the configuration. A
+    /// save that fails or is not confirmed is repeated once, because another program may be saving at the
+    /// same time.
     fn targetcli(&self, what: &str, commands: &[String], login: Option<&Login>) -> Outcome<(State, String)> {
         let first = self.shell(what, commands)?;
         let mut errors = errors_in(&first, login);
@@ -225,11 +227,10 @@ impl Lio {
         }
     }
 
-    /// Runs targetcli with these commands and a save after them. Returns its output, whatever its exit
-    /// status.
+    /// Runs targetcli with these commands and a save after them. Returns its output with any exit status.
     fn shell(&self, what: &str, commands: &[String]) -> Outcome<Output> {
         let io = |error| CpiFailure::io(what, error);
-        // Only the owner can read the directory: the script contains the login.
+        // Only the owner can read the directory, because the script contains the login.
         let scratch = tempfile::tempdir().map_err(io)?;
         let script = scratch.path().join("script");
         let mut lines = vec![PREFERENCES];
@@ -242,8 +243,8 @@ impl Lio {
     }
 }
 
-/// Returns the configuration in the file that targetcli reports to have saved, or the reason why there is
-/// none.
+/// Returns the configuration in the file that targetcli reports as saved, or the reason why it cannot be
+/// read.
 fn saved(output: &Output) -> Result<State, String> {
     if !output.status.success() {
         return Err(format!("it ended with {}, and may not have saved the configuration", output.status));
@@ -255,7 +256,7 @@ fn saved(output: &Output) -> Result<State, String> {
         let mut file = File::open(path)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        // targetcli copies the file into its place without syncing it.
+        // targetcli copies the file into place without syncing it.
         file.sync_all()?;
         Ok(text)
     };
@@ -335,8 +336,8 @@ mod tests {
         assert_eq!(joined(&parse_errors("/> /> ")), "no message");
     }
 
-    /// A driver with a program in place of targetcli. `script` runs in a shell, with the number of the call
-    /// in `$call` and the path of the saved configuration in `$saved`.
+    /// Returns a driver with a program in place of targetcli. `script` runs in a shell, with the number of
+    /// the call in `$call` and the path of the saved configuration in `$saved`.
     fn driver(script: &str) -> (tempfile::TempDir, Lio) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("targetcli");
@@ -345,7 +346,8 @@ mod tests {
         let source = dir.path().join("source");
         std::fs::write(&source, format!("#!/bin/sh\n{head}{script}\n")).unwrap();
         std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // Another process writes the program: a fork of this one could hold it open, and it could not be run.
+        // A separate process writes the program. Otherwise, a fork of this process could hold it open, and it
+        // could not be run.
         assert!(Command::new("cp").arg("-p").args([&source, &program]).status().unwrap().success());
         let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
         let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };

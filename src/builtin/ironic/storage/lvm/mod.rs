@@ -29,9 +29,10 @@ pub(crate) struct LvmSettings {
     volume_group: String,
     /// A thin pool of the group. It must zero new blocks, which is the default of LVM.
     thin_pool: String,
-    /// The addresses at which the target listens, `address:port`. Several are several paths to each volume.
+    /// The addresses on which the target listens, `address:port`. Several addresses mean several paths to
+    /// each volume.
     portals: Vec<String>,
-    /// The beginning of the targets' names.
+    /// The beginning of the names of targets.
     #[serde(default = "default_iqn")]
     iqn: String,
 }
@@ -40,13 +41,14 @@ pub(crate) struct LvmSettings {
 const LOCKS: &str = "/run/monopile";
 const PARTIAL: &str = ".partial";
 
-/// The driver, see the module.
+/// The driver, see the module documentation.
 pub(super) struct Lvm {
     volumes: Volumes,
     lio: Lio,
 }
 
 impl Lvm {
+    /// Checks the settings and creates the driver.
     pub(super) fn new(settings: LvmSettings) -> Outcome<Lvm> {
         let LvmSettings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;

@@ -13,6 +13,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
+    /// Checks the names of the group and the pool.
     pub(super) fn new(group: String, pool: String) -> Outcome<Volumes> {
         // lvm(8), "Valid names".
         let is_name = |text: &str| {
@@ -31,6 +32,7 @@ impl Volumes {
         }
     }
 
+    /// Returns the name of the volume group.
     pub(super) fn group(&self) -> &str {
         &self.group
     }
@@ -40,7 +42,7 @@ impl Volumes {
         PathBuf::from(format!("/dev/{}/{name}", self.group))
     }
 
-    /// Returns the names of all volumes of the group, also those that this CPI did not make.
+    /// Returns the names of all volumes of the group, including those that this CPI did not create.
     pub(super) fn names(&self) -> Outcome<Vec<String>> {
         Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
     }
@@ -72,7 +74,7 @@ impl Volumes {
 
     /// Creates a thin snapshot of a volume.
     pub(super) fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
-        // By default a machine does not activate thin snapshots at boot.
+        // By default, a machine does not activate thin snapshots at boot.
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
         let origin = self.path(from);
         let what = format!("copying volume '{from}'");
@@ -85,11 +87,13 @@ impl Volumes {
         self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
+    /// Renames a volume.
     pub(super) fn rename(&self, from: &str, to: &str) -> Outcome<()> {
         self.lvm("lvrename", &format!("renaming volume '{from}' to '{to}'"), &[&self.group, from, to])
             .map(drop)
     }
 
+    /// Deletes a volume.
     pub(super) fn remove(&self, name: &str) -> Outcome<()> {
         let what = format!("deleting volume '{name}'");
         self.lvm("lvremove", &what, &["--yes", "--force", &self.path(name)]).map(drop)
