@@ -1,4 +1,4 @@
-//! The JSON of upstream's `--json`: one document with `Tables`, `Blocks` and `Lines`, in the encoding of Go.
+//! The JSON of the bosh CLI's `--json`: one document with `Tables`, `Blocks` and `Lines`, encoded as by Go.
 //!
 //! `docs/events.md` describes it.
 
@@ -20,11 +20,11 @@ type Title = &'static str;
 /// A table of the document.
 #[derive(Debug)]
 pub struct Table {
-    /// The kind of its rows; empty for a summary.
+    /// The type of its rows; empty for a summary.
     pub content: &'static str,
     /// The titles of its columns.
     pub header: Vec<Title>,
-    /// Its rows, which upstream sorts by the first column.
+    /// Its rows, which the bosh CLI sorts by the first column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Table {
 #[derive(Clone)]
 pub struct Document {
     content: Arc<Mutex<DocumentContent>>,
-    /// True if stages and notes are no lines, because the command has output of its own.
+    /// True if stages and notes are not added as lines, because the command has output of its own.
     has_output: bool,
     lines: Lines,
 }
@@ -42,7 +42,7 @@ struct DocumentContent {
     tables: Vec<Table>,
     blocks: Vec<String>,
     lines: Vec<String>,
-    /// The running stages that are shown: name, and true for a top-level stage.
+    /// The running stages that are shown, each with its name and true for a top-level stage.
     stages: BTreeMap<StageId, (String, bool)>,
 }
 
@@ -62,7 +62,7 @@ impl Document {
         self.content.lock().blocks.push(text);
     }
 
-    /// Adds a line. Upstream ends lines that it prints before the last one with a line break.
+    /// Adds a line. The bosh CLI ends all lines except the last one with a line break.
     pub fn line(&self, text: impl Into<String>) {
         self.content.lock().lines.push(text.into());
     }
@@ -100,7 +100,7 @@ impl Document {
         }
     }
 
-    /// Prints the document. Upstream prints no line break after it.
+    /// Prints the document. Like the bosh CLI, prints no line break after it.
     fn print(&self) {
         let text = self.content.lock().encode();
         let mut out = std::io::stdout().lock();
@@ -149,7 +149,7 @@ fn uncapitalized(text: &str) -> String {
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }
 
-/// Formats an error with its causes, each on a line of its own and deeper than the one before.
+/// Formats an error with its causes. Each cause is on its own line, indented more than the line before.
 fn format_causes(errors: &[String]) -> String {
     let lines = errors.iter().enumerate().map(|(depth, error)| format!("{}{error}", "  ".repeat(depth)));
     lines.collect::<Vec<_>>().join(":\n")
@@ -200,7 +200,7 @@ impl Table {
     }
 }
 
-/// Returns a list, or null for an empty one.
+/// Returns a list, or null if it is empty.
 fn list<T>(items: &[T], value: impl Fn(&T) -> Value) -> Value {
     if items.is_empty() { Value::Null } else { Value::Items(items.iter().map(value).collect()) }
 }

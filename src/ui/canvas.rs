@@ -1,6 +1,6 @@
 //! The drawing area of indicatif: the last lines on the terminal, redrawn in place.
 //!
-//! The cursor rests at the start of the first of these lines, so erasing needs no row count and survives a
+//! The cursor rests at the start of the first of these lines, so erasing needs no row count and works after a
 //! resize. Line wrapping is off while the lines are written.
 
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ impl Canvas {
 }
 
 /// Returns true if standard error is a terminal with lines to redraw. Pseudo-terminals of some CI systems
-/// report no columns, and their output ends in a file.
+/// report no columns, because their output ends in a file.
 pub fn can_redraw() -> bool {
     #[cfg(unix)]
     let known = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
@@ -41,7 +41,7 @@ pub fn can_redraw() -> bool {
     known
 }
 
-/// Returns the columns of the terminal on standard output.
+/// Returns the number of columns of the terminal on standard output.
 pub fn columns() -> usize {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
@@ -52,7 +52,7 @@ pub fn columns() -> usize {
     usize::from(USUAL.0)
 }
 
-/// Returns the current columns and rows of the terminal on standard error.
+/// Returns the current numbers of columns and rows of the terminal on standard error.
 pub(super) fn size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
@@ -68,7 +68,8 @@ fn redrawn(lines: &[String], shown: bool) -> String {
         // Erase from the cursor to the end of the screen (ED).
         return if shown { "\r\x1b[J".to_owned() } else { String::new() };
     }
-    // Wrapping off (DECAWM), each line erased behind its end (EL), and everything below the last one (ED).
+    // Wrapping is off (DECAWM), each line is erased after its end (EL), and all rows below the last line are
+    // erased (ED).
     let mut text = "\x1b[?7l\r".to_owned();
     text.push_str(&lines.join("\x1b[K\r\n"));
     text.push_str("\x1b[J");
@@ -113,7 +114,7 @@ impl TermLike for Canvas {
         self.write_str(line)
     }
 
-    /// Adds a line to the drawing. Ignores the blanks with which indicatif fills a line.
+    /// Adds a line to the drawing. Ignores the spaces with which indicatif fills a line.
     fn write_str(&self, line: &str) -> io::Result<()> {
         if !line.trim().is_empty() {
             self.lock().lines.push(line.to_owned());

@@ -1,5 +1,5 @@
 //! The live part of the terminal: a line for each running stage, the newest log line of long ones, and the
-//! state of the whole run. It never wraps, and is lower than the terminal.
+//! state of the whole run. Its lines never wrap, and it has fewer rows than the terminal.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use super::styled::Styled;
 use super::text::{self, Color};
 use base::events::StageId;
 
-/// The fewest columns for a progress bar.
+/// The minimum number of columns for a progress bar.
 const WIDE: usize = 72;
-/// The fewest columns for a long progress bar.
+/// The minimum number of columns for a long progress bar.
 const ROOMY: usize = 110;
-/// The least width of a name.
+/// The minimum width of a name.
 const NAME: usize = 16;
-/// The age from which a stage shows its log and usual duration.
+/// The age after which a stage shows its log and usual duration.
 const LONG: Duration = Duration::from_secs(1);
-/// Milliseconds per frame of the spinner.
+/// The number of milliseconds per frame of the spinner.
 const SPIN: u128 = 100;
 
 /// The terminal to draw on.
@@ -93,7 +93,7 @@ impl TerminalSpace {
         Styled::default().colored(Color::Cyan, sign.to_string())
     }
 
-    /// Returns the elapsed time, with the usual duration on narrow terminals.
+    /// Returns the elapsed time. On narrow terminals, adds the usual duration.
     fn clock(self, stage: &Running, now: Instant) -> String {
         let elapsed = text::clock(now.duration_since(stage.started));
         match usual(stage, now).filter(|_| !self.wide()) {
@@ -102,7 +102,7 @@ impl TerminalSpace {
         }
     }
 
-    /// Returns the usual duration on wide terminals.
+    /// Returns the usual duration, only on wide terminals.
     fn usual(self, stage: &Running, now: Instant) -> Styled {
         match usual(stage, now).filter(|_| self.wide()) {
             Some(usual) => {
@@ -112,14 +112,14 @@ impl TerminalSpace {
         }
     }
 
-    /// Returns a name between its neighbours, shortened to make room for `details`.
+    /// Returns a name between the parts before and after it, shortened to make room for `details`.
     fn named(self, first: Styled, name: &str, details: Styled) -> Styled {
         let room = self.columns().saturating_sub(first.width() + details.width()).max(NAME);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
         first.and(name).joined(details)
     }
 
-    /// Returns the usable columns. A terminal may wrap after its last column.
+    /// Returns the number of usable columns. A terminal may wrap after its last column.
     fn columns(self) -> usize {
         self.columns.saturating_sub(1).max(1)
     }
@@ -135,7 +135,7 @@ impl TerminalSpace {
         Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
     }
 
-    /// Returns the line of a stage. Time comes first, so that a narrow terminal cuts the details.
+    /// Returns the line of a stage. The time comes first, so that a narrow terminal cuts the details.
     fn at_work(self, stage: &Running, now: Instant) -> Styled {
         let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));

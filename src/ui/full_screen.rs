@@ -1,5 +1,5 @@
-//! Text that is redrawn on the whole screen of a terminal, cut to its size. Without a terminal each text
-//! follows the one before.
+//! Text that is redrawn on the whole screen of a terminal, cut to its size. Without a terminal, each text
+//! follows the previous one.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ const TICK: Duration = Duration::from_millis(50);
 /// The screen, restored when this is closed or dropped.
 pub struct FullScreen {
     terminal: bool,
-    /// True if each text is one line for a program, without blank lines between them.
+    /// True if a program reads the output: each text is one line, without empty lines between them.
     lines: bool,
     frame: String,
     first: bool,
 }
 
 impl FullScreen {
-    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `lines` a program reads the output,
+    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `lines`, a program reads the output,
     /// even from a terminal.
     pub fn open(lines: bool) -> Self {
         let terminal = !lines && std::io::stdout().is_terminal();
@@ -60,7 +60,7 @@ impl FullScreen {
         if shown { std::mem::take(&mut self.frame) } else { String::new() }
     }
 
-    /// Returns columns and rows.
+    /// Returns the numbers of columns and rows.
     fn size(&self) -> (usize, usize) {
         let size = self.terminal.then(|| tcgetwinsize(rustix::stdio::stdout()).ok()).flatten();
         size.filter(|size| size.ws_col > 0 && size.ws_row > 0)
@@ -90,8 +90,8 @@ impl Drop for FullScreen {
     }
 }
 
-/// Cuts the text to columns and rows, with the escape sequences to draw it: from the top left corner, each
-/// line erased behind its end (`K`), everything below the last one erased (`J`).
+/// Cuts the text to columns and rows, with the escape sequences to draw it. It starts in the top left corner,
+/// each line is erased after its end (`K`), and all rows below the last line are erased (`J`).
 fn fit_frame(text: &str, (columns, rows): (usize, usize)) -> String {
     let mut drawn = String::from("\x1b[H");
     let count = text.lines().count();

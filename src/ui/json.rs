@@ -6,7 +6,7 @@ use super::renderer::Screen;
 use super::text::{self, Lines};
 use base::events::{Event, Sink};
 
-/// The version of the format. A version may gain fields, and consumers ignore unknown ones.
+/// The version of the format. A version may gain fields, so consumers must ignore unknown ones.
 const VERSION: u32 = 1;
 
 /// The JSON renderer.

@@ -1,5 +1,5 @@
-//! Renders events: `plain` text, `progress` on a terminal, `json`, and `bosh` as upstream's JSON. Only this
-//! module uses indicatif and dialoguer.
+//! Renders events: `plain` as text, `progress` on a terminal, `json`, and `bosh` as the JSON of the bosh CLI.
+//! Only this module uses indicatif and dialoguer.
 
 pub mod bosh;
 mod canvas;

@@ -12,9 +12,9 @@ use super::summary;
 use super::text::{self, Color, Lines, paint};
 use base::events::{Event, Outcome, RunReport, Sink};
 
-/// The longest silence of a running stage.
+/// The maximum silence of a running stage.
 const HEARTBEAT: Duration = Duration::from_secs(60);
-/// The shortest usual duration that the start of a stage shows.
+/// The minimum usual duration that is shown at the start of a stage.
 const LONG_STAGE: Duration = Duration::from_secs(10);
 
 /// The renderer for logs.
@@ -64,7 +64,7 @@ impl Inner {
         }
     }
 
-    /// Returns the start of a line.
+    /// Returns the time at the start of a line.
     fn time(&self) -> String {
         match self.lines.stdout_reserved {
             true => String::new(),

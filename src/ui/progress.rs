@@ -1,8 +1,8 @@
 //! The view for terminals: finished stages scroll up as a tree above the live [`frame`](super::frame), which
 //! is redrawn ten times a second. Only this file and the canvas use indicatif.
 //!
-//! Lasting lines go to standard output, the live part to standard error. Without a terminal there (`--tty` in
-//! a CI job) only the tree is printed, with the starts of stages.
+//! Lasting lines go to standard output, the live part to standard error. If standard error is no terminal
+//! (`--tty` in a CI job), only the tree is printed, with the starts of stages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use base::events::{Event, Outcome, Sink, StageId};
 
 /// The time between two drawings without an event.
 const TICK: Duration = Duration::from_millis(100);
-/// The most drawings per second.
+/// The maximum number of drawings per second.
 const REDRAWN: u8 = 20;
 
 /// The renderer for terminals.
@@ -32,7 +32,7 @@ pub(super) struct Progress {
     /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
     state: Arc<Mutex<State>>,
-    /// Held during an event, so that lasting lines keep the order of events.
+    /// Held while an event is rendered, so that lasting lines keep the order of events.
     order: Mutex<()>,
 }
 
@@ -42,11 +42,11 @@ struct State {
     step: Option<CurrentStep>,
     /// True if the latest plan has no step.
     plan_is_empty: bool,
-    /// The stage of the last heading. Lines of other stages name their parent.
+    /// The stage of the last heading. Lines of other stages also name their parent.
     heading: Option<StageId>,
 }
 
-/// The lasting lines of an event, each with the indentation of its continuations.
+/// The lasting lines of an event, each with the indentation of its continuation lines.
 type KeptLines = Vec<(Styled, usize)>;
 
 impl Progress {
@@ -93,8 +93,8 @@ impl Progress {
         Styled::default().colored(color, if self.options.unicode { unicode } else { ascii })
     }
 
-    /// Prints lasting lines above the live part: to standard output, or to standard error if `trouble`. A
-    /// terminal gets them wrapped between words.
+    /// Prints lasting lines above the live part: to standard output, or to standard error if `trouble`. On a
+    /// terminal, wraps them between words.
     fn keep(&self, kept: &KeptLines, trouble: bool) {
         if kept.is_empty() {
             return;
@@ -179,7 +179,7 @@ impl Progress {
         else {
             return;
         };
-        // Drop stages that did not end; nothing is drawn after this.
+        // Drop stages that did not end, because nothing is drawn after this.
         let plan_is_empty = std::mem::take(&mut *self.state.lock()).plan_is_empty;
         self.bar.finish_and_clear();
         let report = report
@@ -201,7 +201,7 @@ impl Progress {
     }
 }
 
-/// Returns the indentation of the continuations of a line.
+/// Returns the indentation of the continuation lines of a line.
 fn continuation_indent(line: &str) -> usize {
     line.len() - line.trim_start().len() + 2
 }

@@ -1,4 +1,4 @@
-//! Prompts on a terminal. The only file that uses dialoguer.
+//! Prompts on a terminal. Only this file uses dialoguer.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::text::clean;
 use base::{Error, ErrorKind, Result};
 
-/// The message for Ctrl-C at a prompt, if nothing was done before.
+/// The message for Ctrl-C at a prompt, if nothing was done before it.
 pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 
-/// True while a prompt waits for an answer. Stays true after a signal at a prompt, which ends the run.
+/// True while a prompt waits for an answer. It stays true after a signal at a prompt, which ends the run.
 static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// The columns that a question leaves for ` [y/N] ` and the answer. dialoguer repeats a question that takes
-/// more than one line, so only the last line is its.
+/// more than one line, so the prompt prints only the last line of a question through dialoguer.
 const ANSWER: usize = 8;
 
-/// Returns true while a prompt waits, which reports signals itself.
+/// Returns true while a prompt waits. The prompt then reports signals itself.
 pub fn is_asking() -> bool {
     ASKING.load(Ordering::SeqCst)
 }
@@ -39,13 +39,13 @@ fn ask<T>(
     answer
 }
 
-/// Asks a yes-or-no question on standard error; the default is no. Ctrl-C is
+/// Asks a yes-or-no question on standard error. The default is no. Ctrl-C returns
 /// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     confirm_or(question, NOTHING_DONE)
 }
 
-/// Works as [`confirm`], with another message for Ctrl-C.
+/// Like [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
     let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER));
@@ -58,7 +58,7 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     })
 }
 
-/// Asks for a secret on standard error without showing it. Ctrl-C is an error as with [`confirm`]; the answer
+/// Asks for a secret on standard error without showing it. Ctrl-C is an error as in [`confirm`]. The answer
 /// may be empty.
 pub fn secret(question: &str) -> Result<String> {
     let question = clean(question);
@@ -76,14 +76,14 @@ fn prompt_error(dialoguer::Error::IO(error): dialoguer::Error, action: &str, int
     }
 }
 
-/// Shows the cursor, which the prompt hides (DECTCEM).
+/// Shows the cursor (DECTCEM), which the prompt hides.
 fn show_cursor() {
     // A closed terminal has no cursor.
     let _ = std::io::stderr().write_all(b"\x1b[?25h\n");
 }
 
-/// Handles signals during a prompt, which turns a Ctrl-C that it reads into SIGINT and then fails. Any other
-/// signal, and a Ctrl-C before the prompt reads, ends the process with the terminal restored.
+/// Handles signals during a prompt. If the prompt reads a Ctrl-C, it raises SIGINT and then fails. Any other
+/// signal, or a Ctrl-C before the prompt reads, ends the process with the terminal restored.
 #[cfg(unix)]
 mod guard {
     use std::io::Write as _;
@@ -141,7 +141,7 @@ mod guard {
         }
         super::show_cursor();
         let _ = writeln!(std::io::stderr(), "error: {interrupted}");
-        // Fails for unknown signals only.
+        // This fails only for unknown signals.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }

@@ -20,7 +20,7 @@ pub enum Format {
     Progress,
     /// One JSON object per line.
     Json,
-    /// Upstream's JSON document, at the end.
+    /// The JSON document of the bosh CLI, at the end.
     Bosh,
 }
 
@@ -37,12 +37,12 @@ pub struct Options {
     pub dumb: bool,
     /// True to print every log line of stages, not only the last one.
     pub verbose: bool,
-    /// True if standard output is reserved for the output of the command (a manifest, a script). Everything
-    /// else goes to standard error.
+    /// True if standard output is reserved for the output of the command (a manifest, a script). All other
+    /// text goes to standard error.
     pub stdout_reserved: bool,
 }
 
-/// A sink that also prints log lines without damage to the live part.
+/// A sink that also prints log lines without disturbing the live part.
 pub(super) trait Screen: Sink {
     /// Prints a log line on standard error.
     fn log_line(&self, line: &str);
@@ -92,8 +92,8 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { screen, document, redactor }
 }
 
-/// Cleans and redacts every text of an event. Redaction comes before rendering, so that a secret such as
-/// `event` or a digit cannot garble the format.
+/// Cleans and redacts every text of an event. Redaction comes before rendering. Otherwise, a secret such as
+/// `event` or a digit could garble the format.
 fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.show(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
@@ -141,7 +141,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     }
 }
 
-/// Redacts the texts of a report. The path of the state comes from the command line and stays.
+/// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
 fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
     let RunReport { steps, steps_left, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {

@@ -6,33 +6,30 @@ use std::time::{Duration, Instant};
 use super::text;
 use base::events::{StageId, Unit};
 
-/// The window for byte rates. A stalled transfer soon shows a rate of zero.
+/// The time window for byte rates. A stalled transfer soon shows a rate of zero.
 const WINDOW: Duration = Duration::from_secs(5);
-/// The least time between two samples of the rate, except the newest.
+/// The minimum time between two samples of the rate, except the newest.
 const SAMPLING: Duration = Duration::from_millis(200);
 
 /// A running stage.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// The name.
     pub(super) name: String,
-    /// The number of stages around it.
+    /// The number of enclosing stages.
     pub(super) depth: usize,
-    /// The stage around it.
+    /// The enclosing stage.
     pub(super) parent: Option<StageId>,
     /// True after its first child began.
     pub(super) has_children: bool,
-    /// The start.
     pub(super) started: Instant,
-    /// The usual duration.
     pub(super) usual: Option<Duration>,
-    /// Done, total and unit.
+    /// The amount done, the total and the unit.
     progress: Option<(u64, Option<u64>, Unit)>,
     /// Times and amounts within the window.
     samples: VecDeque<(Instant, u64)>,
     /// The newest log line.
     pub(super) log: Option<String>,
-    /// The time of its last printed line.
+    /// The time of the last printed line about the stage.
     pub(super) shown: Instant,
 }
 
@@ -45,30 +42,30 @@ impl Running {
     /// Records progress.
     pub(super) fn advance(&mut self, done: u64, total: Option<u64>, unit: Unit, now: Instant) {
         self.progress = Some((done, total, unit));
-        // The newest sample is always the latest progress: a transfer that stalls gets a rate of zero.
+        // The newest sample is always the latest progress, so a stalled transfer gets a rate of zero.
         let before = self.samples.iter().rev().nth(1);
         if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLING) {
             self.samples.pop_back();
         }
         self.samples.push_back((now, done));
-        // Keep one sample that is older than the window: its start.
+        // Keep one sample that is older than the window, as its start.
         while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
             self.samples.pop_front();
         }
     }
 
-    /// Returns the transferred bytes of a transfer.
+    /// Returns the number of transferred bytes, if this is a transfer.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.progress.filter(|(_, _, unit)| *unit == Unit::Bytes).map(|(done, ..)| done)
     }
 
-    /// Returns done and total if both are known.
+    /// Returns the amount done and the total, if both are known.
     pub(super) fn part(&self) -> Option<(u64, u64)> {
         let (done, total, _) = self.progress?;
         total.filter(|total| *total > 0).map(|total| (done.min(total), total))
     }
 
-    /// Formats the progress, with the rate of bytes: `12.0 MiB of 40.0 MiB, 3.1 MiB/s`.
+    /// Formats the progress. For bytes, adds the rate: `12.0 MiB of 40.0 MiB, 3.1 MiB/s`.
     pub(super) fn amount(&self, now: Instant) -> Option<String> {
         let (done, total, unit) = self.progress?;
         let amount = text::amount(done, total, unit);
@@ -84,7 +81,7 @@ impl Running {
         let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= WINDOW);
         let (at, before) = old.or(self.samples.front())?;
         let milliseconds = now.duration_since(*at).as_millis();
-        // A rate over less than half a second means little.
+        // A rate over less than half a second is not meaningful.
         (milliseconds > 500).then(|| {
             let rate = u128::from(done.saturating_sub(*before)) * 1000 / milliseconds;
             u64::try_from(rate).unwrap_or(u64::MAX)
@@ -130,12 +127,12 @@ impl StageTree {
         self.stages.entry(id).insert_entry(running).into_mut()
     }
 
-    /// Returns a running stage.
+    /// Returns a running stage, if it exists.
     pub(super) fn get(&self, id: StageId) -> Option<&Running> {
         self.stages.get(&id)
     }
 
-    /// Returns a running stage.
+    /// Returns a running stage for changes, if it exists.
     pub(super) fn get_mut(&mut self, id: StageId) -> Option<&mut Running> {
         self.stages.get_mut(&id)
     }
@@ -150,7 +147,7 @@ impl StageTree {
         self.stages.iter().map(|(id, stage)| (*id, stage))
     }
 
-    /// Returns the innermost stages without output for `quiet`, and marks them as shown.
+    /// Returns the innermost stages that have printed nothing for `quiet`, and marks them as shown.
     pub(super) fn take_quiet(&mut self, quiet: Duration) -> Vec<&Running> {
         let parents: Vec<StageId> = self.stages.values().filter_map(|stage| stage.parent).collect();
         let now = Instant::now();
@@ -187,7 +184,7 @@ mod tests {
         assert_eq!(stage.amount(at(20)).unwrap(), "60.0 MiB of 100.0 MiB, 5.0 MiB/s");
         // A stalled transfer.
         assert_eq!(stage.amount(at(30)).unwrap(), "60.0 MiB of 100.0 MiB, 0 B/s");
-        // It stalls just after a step that is too close to the one before.
+        // The transfer stalls just after a step that is too close to the one before.
         for milliseconds in [0, 150, 180] {
             stage.advance(
                 (milliseconds + 70_000) << 10,

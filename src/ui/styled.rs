@@ -1,11 +1,11 @@
 //! Lines for a terminal: coloured text, cut or wrapped to a number of columns. Wide characters take two
-//! columns, combining ones none.
+//! columns, and combining ones take none.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::text::{Color, paint};
 
-/// A blank that does not break a line.
+/// A space that does not break a line.
 pub(super) const NO_BREAK_SPACE: char = '\u{a0}';
 
 /// A line of coloured text.
@@ -65,8 +65,8 @@ impl Styled {
         line
     }
 
-    /// Returns lines of at most `columns`, broken between words. Continuations are indented by `hang`. A word
-    /// longer than a line stays whole, so that a path can be copied, and so does a command of this program.
+    /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
+    /// Words longer than a line stay whole, so that a path can be copied, and so do commands of this program.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
         self.broken(columns, hang, colors, Overlong::Whole)
     }
@@ -74,7 +74,7 @@ impl Styled {
     fn broken(&self, columns: usize, hang: usize, colors: bool, overlong: Overlong) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);
-        // Write blanks only before a word, because they may not fit at the end of a line.
+        // Spaces are written only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
             for word in words(text, overlong) {
@@ -94,7 +94,7 @@ impl Styled {
                     line.push_str(&" ".repeat(blanks));
                     line.push_str(&painted(colors, *color, bare));
                     used += blanks + width(bare);
-                    // Blanks at the start are the indentation of the first word.
+                    // Spaces at the start are the indentation of the first word.
                     (fresh, blanks) = (false, 0);
                 }
                 blanks += blanks_behind;
@@ -104,8 +104,8 @@ impl Styled {
     }
 }
 
-/// Breaks the lines of a text between words, to at most `columns`. Continuations are indented by two more
-/// than their line.
+/// Breaks the lines of a text between words, to at most `columns`. Continuation lines are indented by two
+/// more columns than their line.
 pub fn wrap(text: &str, columns: usize) -> String {
     let lines = text.lines().flat_map(|line| {
         let indentation = line.len() - line.trim_start_matches(' ').len();
@@ -114,12 +114,12 @@ pub fn wrap(text: &str, columns: usize) -> String {
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// Breaks a line between words, to at most `columns`. Words that are wider are cut.
+/// Breaks a line between words, to at most `columns`. Wider words are cut.
 pub fn fit(line: &str, columns: usize) -> Vec<String> {
     Styled::plain(line).broken(columns, 0, false, Overlong::Cut)
 }
 
-/// Returns the width of the longest word of a line, as [`fit`] breaks it.
+/// Returns the width of the longest word of a line, split into words as by [`fit`].
 pub fn longest_word(line: &str) -> usize {
     let words = words(line, Overlong::Cut);
     words.iter().map(|word| width(word.trim_end_matches(' '))).max().unwrap_or(0)
@@ -128,19 +128,19 @@ pub fn longest_word(line: &str) -> usize {
 /// The treatment of words that are wider than a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overlong {
-    /// They stay whole and go over the end of the line.
+    /// The words stay whole and exceed the line.
     Whole,
-    /// They are cut.
+    /// The words are cut.
     Cut,
 }
 
-/// Stands for text that was cut off a word.
+/// The mark for text that was cut off.
 const ELLIPSIS: &str = "…";
 
-/// The start of a command that people paste.
+/// The start of a command that operators paste.
 const COMMAND: &str = "`monopile ";
 
-/// Returns the words of a text with the blanks behind them. A command of this program in backticks is one
+/// Returns the words of a text, each with the spaces after it. A command of this program in backticks is one
 /// word, unless words are cut.
 fn words(text: &str, overlong: Overlong) -> Vec<&str> {
     let (mut words, mut start, mut in_command) = (Vec::new(), 0, false);
@@ -170,7 +170,7 @@ fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
     }
 }
 
-/// Returns the most columns of a text on a terminal. Some terminals join characters.
+/// Returns the maximum number of columns of a text on a terminal. Some terminals join characters.
 pub fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
@@ -205,7 +205,7 @@ mod tests {
             fit("one  two /a/long/path `monopile state show`", 8),
             ["one  two", "/a/long…", "`monopi…", "state", "show`"]
         );
-        // Blanks that do not break, and characters that some terminals join.
+        // Non-breaking spaces, and characters that some terminals join.
         assert_eq!(fit("took 6.3\u{a0}s", 6), ["took", "6.3 s"]);
         assert_eq!(fit("👩\u{200d}🚀 b", 4), ["👩\u{200d}🚀", "b"]);
         assert_eq!(longest_word("a 6.3\u{a0}s b"), 5);
@@ -220,10 +220,10 @@ mod tests {
         assert_eq!(line.cut(4, true, "…"), "ab\x1b[2mc\x1b[0m…");
         assert_eq!(line.cut(5, false, "..."), "ab...");
         assert_eq!(line.cut(0, false, "…"), "");
-        // Two columns each.
+        // Each character takes two columns.
         assert_eq!(Styled::plain("日本語").cut(5, false, "…"), "日本…");
         assert_eq!(Styled::plain("日本語").cut(4, false, "…"), "日…");
-        // An accent that stands by itself has no column of its own.
+        // An accent that follows no character takes no column.
         assert_eq!(Styled::plain("e\u{301}e\u{301}").cut(2, false, "…"), "e\u{301}e\u{301}");
     }
 
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
         let line = Styled::plain("run `monopile state show` or `ls -l a`");
         assert_eq!(line.wrapped(12, 2, false), ["run", "  `monopile state show`", "  or `ls -l", "  a`"]);
-        // No blank at the end, which would not fit.
+        // The space at the end of a line is dropped, because it would not fit.
         let line = Styled::plain("ab ").colored(Color::Dim, "cd ef");
         assert_eq!(line.wrapped(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);
     }

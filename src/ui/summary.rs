@@ -1,4 +1,4 @@
-//! The summary of a run: its steps, the durations of its stages, and the paths of state and log.
+//! The summary of a run: its steps, the durations of its stages, and the paths of the state and the log.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use super::text::Color;
 use base::ErrorKind;
 use base::events::{FinishedStage, RunReport};
 
-/// The most stages to list: the longest ones.
+/// The maximum number of stages to list. The longest ones are listed.
 const STAGES: usize = 12;
-/// The shortest stage to list.
+/// The minimum duration of a listed stage.
 const SHORT: Duration = Duration::from_millis(100);
 /// The width of a duration in columns.
 const TIME: usize = 13;
 
-/// A line with the indentation of its continuations.
+/// A line with the indentation of its continuation lines.
 type Line = (Styled, usize);
 
-/// Returns the lines for a run that ended with this exit code: none if it changed nothing, as far as is
-/// known.
+/// Returns the lines for a run that ended with this exit code. Returns no lines if, as far as is known, the
+/// run changed nothing.
 pub(super) fn lines(report: &RunReport, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
     let nothing_done = report.steps.is_empty();
     if nothing_done && (exit_code != 0 || plan_is_empty || report.stages.is_empty()) {
@@ -52,7 +52,7 @@ fn heading(text: &str) -> Line {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
-/// Returns the steps. A reason is printed once for consecutive steps.
+/// Returns the steps. A reason that consecutive steps share is printed once.
 fn steps<'r>(report: &'r RunReport, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
     let mut before = None;
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
@@ -74,7 +74,7 @@ fn steps<'r>(report: &'r RunReport, undone: &'static str) -> impl Iterator<Item 
     steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
 
-/// Returns the longest stages in their order, and the total of the others.
+/// Returns the longest stages in their order, and the total of the other ones.
 fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();

@@ -29,7 +29,7 @@ pub(super) fn clock(duration: Duration) -> String {
     }
 }
 
-/// Formats an amount: `3/10`, `1.0 MiB of 4.0 MiB`, `1.0 MiB`.
+/// Formats an amount, such as `3/10`, `1.0 MiB of 4.0 MiB` or `1.0 MiB`.
 pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
     match (unit, total) {
         (Unit::Bytes, Some(total)) => format!("{} of {}", bytes(done), bytes(total)),
@@ -39,12 +39,12 @@ pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
     }
 }
 
-/// Removes from output what could control the terminal. Bytes that are not UTF-8 are replaced.
+/// Removes bytes that could control the terminal. Replaces bytes that are not UTF-8.
 pub fn for_terminal(bytes: &[u8]) -> Vec<u8> {
     clean(&String::from_utf8_lossy(bytes)).into_owned().into_bytes()
 }
 
-/// A colour or style.
+/// A colour or a style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Color {
     Red,
@@ -71,11 +71,11 @@ pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
 }
 
-/// Lines on standard output and standard error, each flushed. Write failures are ignored, because the run
+/// The lines on standard output and standard error, each flushed. Write failures are ignored, because the run
 /// matters more than its display.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
-    /// True if everything goes to standard error.
+    /// True if all lines go to standard error.
     pub(super) stdout_reserved: bool,
     /// The output of tests: `out` or `err`, and the line.
     #[cfg(test)]
@@ -122,7 +122,7 @@ impl Lines {
     }
 }
 
-/// Formats an error: message, causes, hints. `errors` begins with the outermost.
+/// Formats an error: message, causes, hints. `errors` begins with the outermost one.
 pub(super) fn failure(errors: &[String], hints: &[String]) -> Vec<Styled> {
     let mut lines = Vec::new();
     let mut push = |label: &str, color: Color, text: &str, indent: &str| {
