@@ -20,26 +20,26 @@ pub struct FinishedCall {
     pub request: Value,
     /// Standard output. Bytes that are not UTF-8 are replaced.
     pub answer: String,
-    /// Standard error, treated likewise.
+    /// Standard error. Bytes that are not UTF-8 are replaced.
     pub stderr: String,
-    /// The end of the process in words.
+    /// The end of the process, as text.
     pub ended: String,
     /// The duration of the process.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
-    /// Mistakes in the answer, and forms that some callers refuse.
+    /// Mistakes in the answer, and forms that some callers reject.
     pub problems: Vec<String>,
     /// True if the call succeeded.
     pub success: bool,
-    /// The error that the CPI answered.
+    /// The error that the CPI answered with.
     pub error: Option<String>,
-    /// The answer to `info`.
+    /// The result of `info`, if it was called.
     #[serde(skip)]
     pub info: Option<Info>,
 }
 
-/// Converts a word of the command line to an argument: JSON if the method takes that kind of JSON there, else
-/// text. A CID of digits stays a string.
+/// Converts a word of the command line to an argument. It is JSON if the method takes that kind of JSON at
+/// this position, and otherwise text. A CID of digits stays a string.
 pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
     let plain = || json!(word);
     let Ok(value) = serde_json::from_str::<Value>(word) else { return plain() };
@@ -101,7 +101,7 @@ fn finish_call(
             }
         }
         ReplyBody::Error(refusal) => {
-            // A CPI without `info` speaks version 1.
+            // A CPI without `info` has API version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
                 success = true;
                 info = Some(Info { api_version: 1, stemcell_formats: None });

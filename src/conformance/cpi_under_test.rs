@@ -19,15 +19,15 @@ use engine::protocol::RequestId;
 pub enum AnswerSource {
     /// A program.
     Program(Executable),
-    /// A transcript in its place.
+    /// A transcript that replaces the program.
     Transcript(Mutex<TranscriptPlayer>),
 }
 
-/// A CPI with everything that its requests need.
+/// A CPI with all inputs of its requests.
 pub struct CpiUnderTest {
     /// The source of answers.
     pub source: AnswerSource,
-    /// Properties for the context of every request, besides its ids.
+    /// Properties for the context of every request, in addition to its ids.
     pub context: Map<String, Value>,
     /// The director id of every request.
     pub director_uuid: String,

@@ -1,6 +1,6 @@
 //! One process of a CPI with its input and output.
 //!
-//! The answer comes through a pipe, as the director reads it. Only a pipe shows that another process holds
+//! The answer comes through a pipe, as for the director. Only a pipe shows that another process holds
 //! standard output open; [`engine::cpi`] uses a file instead.
 
 use std::io::{Read, Write};
@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 
 use engine::cpi::{ANSWER_LIMIT, CpiError, Executable};
 
-/// The kept part of a log, in bytes.
+/// The maximum size of the kept part of a log, in bytes.
 const LOG_LIMIT: usize = 1024 * 1024;
-/// The time for which standard output may stay open after the process.
+/// The time during which standard output may stay open after the process has ended.
 const HELD_OPEN_LIMIT: Duration = Duration::from_secs(1);
 /// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ pub enum ProcessEnd {
     Abandoned,
 }
 
-/// The caller's view of a running process, and its patience.
+/// Callbacks for a running process, and its time limit.
 pub struct ExchangeObserver<'a> {
     /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
@@ -116,7 +116,7 @@ pub(super) fn exchange(
     let over = how_it_ended != ProcessEnd::Abandoned;
     let held_open = over && answer_over.recv_timeout(HELD_OPEN_LIMIT).is_err();
     if over && !held_open {
-        // A service that the CPI started may hold standard error open for good.
+        // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
     show_lines(&log, watching.on_log);
@@ -142,7 +142,7 @@ fn ended_with(status: std::io::Result<ExitStatus>) -> ProcessEnd {
 
 type Shared<T> = Arc<Mutex<T>>;
 
-/// Feeds `take` from a thread. Signals the receiver at the end of the source.
+/// Passes the source to `take` on a separate thread. Notifies the receiver at the end of the source.
 fn pump(
     source: Option<impl Read + Send + 'static>,
     mut take: impl FnMut(&[u8]) + Send + 'static,
@@ -160,7 +160,8 @@ fn pump(
     is_over
 }
 
-/// Keeps one byte more than an answer may have, to detect answers that are too long.
+/// Collects standard output. Keeps one byte more than an answer may have, to detect answers that are too
+/// long.
 fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiver<()>) {
     let answer = Shared::<Vec<u8>>::default();
     let kept = Arc::clone(&answer);
@@ -194,7 +195,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
             let line: Vec<u8> = log.pending.drain(..=end).collect();
             log.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
-        // Drop a line without an end.
+        // A line without an end is dropped.
         if log.pending.len() > LOG_LIMIT {
             log.pending.clear();
         }

@@ -4,7 +4,7 @@
 //! call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one
 //! request from a transcript.
 //!
-//! The protocol is that of `cpi-api-rpc.md` and the method pages of the BOSH documentation.
+//! The protocol is described by `cpi-api-rpc.md` and the method pages of the BOSH documentation.
 //! [`engine::cpi::Method`] lists the methods.
 
 mod call;

@@ -24,7 +24,7 @@ pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
     }
 }
 
-/// Redacts text. JSON with a secret in it is encoded again.
+/// Redacts text. If JSON contains a secret, it is encoded again.
 pub(super) fn text(redactor: &Redactor, text: &str) -> String {
     if let Ok(document) = serde_json::from_str::<Value>(text) {
         let shown = value(redactor, &document);

@@ -1,9 +1,9 @@
-//! Replays a transcript: answers a request as the CPI did when it got the same one.
+//! Replays a transcript: answers a request as the CPI answered the same request before.
 //!
 //! Requests are the same if method, arguments, `api_version` and stemcell version agree. Values that differ
 //! from run to run are ignored: the rest of the context, UUIDs that no recorded answer names, times, the
 //! directory of an image, and redacted secrets. Several answers to the same request are played in order, then
-//! again from the first.
+//! again from the first one.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -35,7 +35,7 @@ struct RecordedProcess {
     entry: Entry,
     /// The comparable part of the request; `None` if the input was not a request.
     key: Option<Value>,
-    /// The number of times it was played.
+    /// The number of times that the answer was played.
     played: u64,
 }
 
@@ -45,7 +45,7 @@ impl TranscriptPlayer {
         let transcript = Transcript::read(path)?;
         let mut known = BTreeSet::new();
         for entry in &transcript.entries {
-            // Only the result counts: a log may name an agent's id.
+            // Only the result counts, because a log may name an agent's id.
             let answer = entry.answer();
             let answer = serde_json::from_slice(&answer)
                 .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
@@ -105,7 +105,7 @@ impl TranscriptPlayer {
     }
 }
 
-/// Answers `input` from the transcript at `path`, as one process of a CPI. The position is kept in
+/// Answers `input` from the transcript at `path`, like one process of a CPI. The position is kept in
 /// `<path>.played` for the next process.
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = TranscriptPlayer::read(path)?;
@@ -155,12 +155,12 @@ fn position_file(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the comparable part of a request.
+/// Returns the part of a request that is compared.
 fn key(request: &Value, known: &BTreeSet<String>) -> Value {
     let mut key = Map::new();
     for (name, value) in request.as_object().into_iter().flatten() {
         match name.as_str() {
-            // Compare the presence of a context, and the stemcell version in it.
+            // Compare only the presence of a context, and the stemcell version in it.
             "context" => {
                 let version = value.pointer("/vm/stemcell/api_version").cloned().unwrap_or_default();
                 key.insert("context".to_owned(), json!({"stemcell": version}));

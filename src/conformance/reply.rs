@@ -1,6 +1,6 @@
-//! Reads the reply of a CPI process, and lists everything in its form that some caller would refuse.
+//! Reads the reply of a CPI process, and lists all its forms that some caller would reject.
 //!
-//! Callers differ: the director requires `log` and every key of an error, `bosh create-env` requires exit
+//! Callers differ: the director requires `log` and every key of an error, and `bosh create-env` requires exit
 //! status 0. A malformed reply is read as far as possible, because the run must find the resources that it
 //! names.
 
@@ -14,7 +14,7 @@ use engine::cpi::{ANSWER_LIMIT, CpiErrorKind};
 pub struct Reply {
     /// The content.
     pub content: ReplyBody,
-    /// A result beside an error, where none is allowed.
+    /// A result beside an error, where the contract allows none.
     pub beside: Option<Value>,
     /// Problems of the form.
     pub problems: Vec<String>,
@@ -33,12 +33,12 @@ pub enum ReplyBody {
     Unusable,
 }
 
-/// An error that a CPI answered.
+/// An error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind of the error.
     pub kind: CpiErrorKind,
-    /// The type as the CPI spelt it.
+    /// The type as the CPI spelled it.
     pub error_type: String,
     /// The message.
     pub message: String,
@@ -47,7 +47,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Returns type and message as text.
+    /// Returns the type and the message as text.
     pub fn text(&self) -> String {
         match (self.error_type.as_str(), self.message.trim()) {
             ("", "") => "an error without type and message".to_owned(),
@@ -84,7 +84,7 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
     Reply { content, beside, problems, not_promised }
 }
 
-/// Returns the document on standard output, or the most likely one among other text.
+/// Returns the document on standard output. If there is other text, returns the most likely document in it.
 fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Value>> {
     if stdout.len() as u64 > ANSWER_LIMIT {
         problems.push(format!("standard output has more than {} MiB", ANSWER_LIMIT >> 20));
@@ -124,7 +124,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
 
 /// Returns the last object with `result` or `error` among other text.
 fn search(text: &str) -> Option<Map<String, Value>> {
-    /// The most opening braces to try.
+    /// The maximum number of opening braces to try.
     const TRIES: usize = 10_000;
     let mut found = None;
     let mut from = 0;

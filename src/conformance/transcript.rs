@@ -1,5 +1,5 @@
-//! Transcripts: JSON lines with the requests to a CPI and its answers, without secrets and readable by their
-//! owner only.
+//! Transcripts: JSON lines with the requests to a CPI and its answers, without secrets and readable only by
+//! their owner.
 //!
 //! The first line is `{"transcript": 1, "settings": …}`, with the settings of a conformance run for its
 //! replay. Every other line is one process:
@@ -33,9 +33,9 @@ use base::{Error, Result};
 
 /// The version of the format.
 const FORMAT: u64 = 1;
-/// The largest transcript that is read, in bytes.
+/// The maximum size of a transcript, in bytes.
 const TRANSCRIPT_LIMIT: u64 = 256 << 20;
-/// The longest line of a transcript.
+/// The maximum length of a line of a transcript, in bytes.
 const LINE_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -78,7 +78,7 @@ fn written(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>
         Err(_) => {
             let text = String::from_utf8_lossy(bytes);
             match redacted::text(redactor, &text) {
-                // Keep the exact bytes only if they hold no secret.
+                // The exact bytes are kept only if they hold no secret.
                 shown if shown == text => (None, Some(STANDARD.encode(bytes))),
                 shown => (Some(shown), None),
             }
@@ -122,7 +122,7 @@ impl Entry {
         entry
     }
 
-    /// Returns the input if it was not a request.
+    /// Returns the recorded input if it was not a request.
     pub(super) fn input(&self) -> Vec<u8> {
         read_back(self.input.as_ref(), self.input_base64.as_ref())
     }
@@ -162,14 +162,14 @@ impl Recorder {
         let failed = |error| Error::io(format!("writing the transcript '{}'", path.display()), error);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
-        // An existing file keeps its mode otherwise. Devices and pipes are left alone.
+        // An existing file would otherwise keep its mode. Devices and pipes are left alone.
         if file.metadata().map_err(failed)?.is_file() {
             file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         }
         Ok(Recorder { file: Mutex::new(file), redactor: redactor.clone(), problem: Mutex::default() })
     }
 
-    /// Writes the first line.
+    /// Writes the first line of the transcript.
     pub fn begin(&self, settings: &impl Serialize) -> Result<()> {
         let settings = serde_json::to_value(settings)
             .map_err(|error| Error::environment("encoding the settings as JSON failed").with_source(error))?;
@@ -184,7 +184,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the first failure to record, once.
+    /// Returns the first failure to record, the first time it is called.
     pub fn problem(&self) -> Option<Error> {
         self.problem.lock().take()
     }
@@ -207,6 +207,7 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
+    /// Reads and parses a transcript.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let failed = |error| {
             Error::io(format!("reading the transcript '{}'", path.display()), error)

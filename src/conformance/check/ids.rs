@@ -1,8 +1,8 @@
-//! Checks with CIDs that do not exist: deleted before, or never created. Deleted resources have valid CIDs
-//! that belong to no other resource.
+//! Checks with CIDs that do not exist, because they were deleted or never created. Deleted resources have
+//! valid CIDs that belong to no other resource.
 //!
-//! Deleting a missing resource may succeed or fail with its error type. Every other method must answer that
-//! error type.
+//! Deleting a missing resource may succeed or fail with the error type for it. Every other method must fail
+//! with that error type.
 
 use serde_json::{Value, json};
 
@@ -113,8 +113,8 @@ fn expect_deletion_of_missing(step: &mut Step<'_, '_>, resource: &Resource) -> C
     expect_success_or_not_found(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
 }
 
-/// Expects success or an error for a missing resource. The contract does not say what a second deletion
-/// answers, but callers repeat deletions.
+/// Expects success or the error for a missing resource. The contract does not define the answer to a second
+/// deletion, but callers repeat deletions.
 fn expect_success_or_not_found(
     step: &mut Step<'_, '_>,
     method: Method,

@@ -1,5 +1,5 @@
-//! Writes a conformance run as a JUnit file: a suite per group and a test case per check, in the elements
-//! that CI systems share (`testsuites`, `testsuite`, `testcase` with `failure` or `skipped`).
+//! Writes a conformance run as a JUnit file: a suite per group and a test case per check. Uses only the
+//! elements that all CI systems support (`testsuites`, `testsuite`, `testcase` with `failure` or `skipped`).
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The resources of a run. A resource is entered before its answer is checked, and removed once it is
+//! The resources of a run. A resource is recorded before its answer is checked, and removed once it is
 //! certainly gone.
 
 use std::path::Path;
@@ -34,6 +34,7 @@ impl ResourceKind {
         }
     }
 
+    /// Returns the name of the kind.
     pub(super) fn name(self) -> &'static str {
         match self {
             ResourceKind::Snapshot => "snapshot",
@@ -43,6 +44,7 @@ impl ResourceKind {
         }
     }
 
+    /// Returns the method that deletes such a resource.
     pub(super) fn delete(self) -> Method {
         match self {
             ResourceKind::Snapshot => Method::DeleteSnapshot,
@@ -79,10 +81,11 @@ pub(super) struct Resource {
     pub(super) cid: String,
 }
 
+/// The resources that a run created and has not deleted.
 #[derive(Debug, Default)]
 pub(super) struct ResourceLedger {
     resources: Vec<Resource>,
-    /// Calls that may have created an unknown resource.
+    /// Calls that may have created a resource with an unknown CID.
     doubtful: Vec<LeftBehind>,
     deleted: usize,
     /// The copy on disk for a later run.
@@ -90,7 +93,8 @@ pub(super) struct ResourceLedger {
 }
 
 impl ResourceLedger {
-    /// Creates a ledger with a diary. It starts with the leftovers of earlier runs, which are also returned.
+    /// Creates a ledger with a leftover log. It starts with the leftovers of earlier runs, which are also
+    /// returned.
     pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
         let (leftover_log, earlier) = LeftoverLog::begin(directory, cpi)?;
         let ledger = ResourceLedger {
@@ -101,26 +105,26 @@ impl ResourceLedger {
         Ok((ledger, earlier))
     }
 
-    /// Notes a creating call before it is made.
+    /// Records a creating call before it is made.
     pub(super) fn record_call(&mut self, method: Method, request_id: &str) -> Result<()> {
         self.leftover_log
             .as_mut()
             .map_or(Ok(()), |leftover_log| leftover_log.record_call(method.name(), request_id))
     }
 
-    /// Notes the end of a call, after its resources.
+    /// Records the end of a call, after its resources.
     pub(super) fn record_answer(&mut self, request_id: &str) {
         self.note(|leftover_log| leftover_log.record_answer(request_id));
     }
 
-    /// Ends the diary. Leftovers stay on disk.
+    /// Ends the leftover log. Leftovers stay on disk.
     pub(super) fn end(&mut self) {
         if let Some(leftover_log) = self.leftover_log.take() {
             leftover_log.end(!self.resources.is_empty());
         }
     }
 
-    /// Writes to the diary. A failure does not stop the run.
+    /// Writes to the leftover log. A failure does not stop the run.
     fn note(&mut self, write: impl FnOnce(&mut LeftoverLog) -> Result<()>) {
         if let Some(leftover_log) = &mut self.leftover_log
             && let Err(error) = write(leftover_log)
@@ -129,7 +133,7 @@ impl ResourceLedger {
         }
     }
 
-    /// Enters the resource that a result of any shape names.
+    /// Records the resource that a result of any shape names.
     pub(super) fn record_resource(&mut self, kind: ResourceKind, result: &Value) -> Option<Resource> {
         let resource = Resource { kind, cid: any_cid(result)? };
         if !self.resources.contains(&resource) {
@@ -144,6 +148,7 @@ impl ResourceLedger {
         self.resources.contains(resource)
     }
 
+    /// Removes a resource that is certainly gone.
     pub(super) fn record_deletion(&mut self, resource: &Resource) {
         let before = self.resources.len();
         self.resources.retain(|known| known != resource);
@@ -153,22 +158,25 @@ impl ResourceLedger {
         }
     }
 
+    /// Records that a call may have created a resource with an unknown CID.
     pub(super) fn record_doubtful(&mut self, kind: ResourceKind, why: String) {
         self.doubtful.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
     }
 
-    /// Returns the resources in the order of deletion: users before the resources they use, newer before
-    /// older.
+    /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
+    /// older ones.
     pub(super) fn to_delete(&self) -> Vec<Resource> {
         let mut resources: Vec<Resource> = self.resources.iter().rev().cloned().collect();
         resources.sort_by_key(|resource| resource.kind);
         resources
     }
 
+    /// Returns the number of deleted resources.
     pub(super) fn deleted(&self) -> usize {
         self.deleted
     }
 
+    /// Returns the calls that may have created a resource with an unknown CID.
     pub(super) fn doubtful(&self) -> &[LeftBehind] {
         &self.doubtful
     }

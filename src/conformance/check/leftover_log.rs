@@ -1,8 +1,9 @@
-//! The diary of a conformance run: its resources on disk, for the next run of the same CPI after a kill.
+//! The leftover log of a conformance run: its resources on disk, for the next run of the same CPI after a
+//! kill.
 //!
-//! One file per run, locked by it. Its JSON lines are `begun`, `asked` before and `answered` after each
-//! creating call, `made` and `gone` for each resource. A call that was asked and not answered may have
-//! created an unknown resource.
+//! Each run has one file and holds its lock. The JSON lines are `begun`, `asked` before and `answered` after
+//! each creating call, `made` and `gone` for each resource. A call with `asked` and without `answered` may
+//! have created an unknown resource.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +26,7 @@ enum Line {
     Gone(Resource),
 }
 
-/// The diary of one run.
+/// The leftover log of one run.
 #[derive(Debug)]
 pub(super) struct LeftoverLog {
     file: Locked,
@@ -42,7 +43,7 @@ pub(super) struct Leftovers {
 }
 
 impl LeftoverLog {
-    /// Begins a diary in `directory`, and takes over those of ended runs of the same CPI.
+    /// Begins a leftover log in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
         let failed = |error| Error::io(format!("writing notes below '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -51,7 +52,7 @@ impl LeftoverLog {
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let Ok(file) = File::open(&path).map(Locked::from) else { continue };
-            // A running check holds the lock of its diary.
+            // A running check holds the lock of its leftover log.
             if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier) {
                 read.push((path, file));
             }
@@ -71,29 +72,31 @@ impl LeftoverLog {
         Ok((leftover_log, earlier))
     }
 
-    /// Notes a creating call before it is made.
+    /// Records a creating call before it is made.
     pub(super) fn record_call(&mut self, method: &str, request_id: &str) -> Result<()> {
         self.line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
     }
 
-    /// Notes the end of a call, after its resources.
+    /// Records the end of a call, after its resources.
     pub(super) fn record_answer(&mut self, request_id: &str) -> Result<()> {
         self.line(&Line::Answered { request_id: request_id.to_owned() })
     }
 
+    /// Records a created resource.
     pub(super) fn record_resource(&mut self, resource: &Resource) -> Result<()> {
         self.line(&Line::Made(resource.clone()))
     }
 
+    /// Records that a resource is gone.
     pub(super) fn record_deletion(&mut self, resource: &Resource) -> Result<()> {
         self.line(&Line::Gone(resource.clone()))
     }
 
-    /// Ends the diary. It stays for the next run if resources are left.
+    /// Ends the leftover log. It stays for the next run if resources are left.
     pub(super) fn end(self, left: bool) {
         if !left {
             let _ = fs::remove_file(&self.path);
-            // Fails while other runs use the directory.
+            // This fails while other runs use the directory.
             let _ = self.path.parent().map(fs::remove_dir);
         }
     }
@@ -106,10 +109,10 @@ impl LeftoverLog {
     }
 }
 
-/// Adds the leftovers in a diary of this CPI. Returns false for the diary of another CPI.
+/// Adds the leftovers in a leftover log of this CPI. Returns false for the log of another CPI.
 fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
-    // Stop at a partial line, which can only be the last.
+    // Stop at a partial line, which can only be the last one.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
     if !matches!(next(), Some(Line::Begun { cpi: begun }) if begun == cpi) {
         return false;

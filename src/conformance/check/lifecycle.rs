@@ -1,5 +1,5 @@
-//! The life-cycle checks, in the order of real callers: stemcell, VM, disks, and their deletion. VM and disks
-//! are checked once per contract.
+//! The life-cycle checks, in the order in which real callers use the methods: stemcell, VM, disks, and their
+//! deletion. The VM and the disks are checked once per contract.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
-/// The growth of a disk in MiB: the smallest step of common IaaSes.
+/// The growth of a disk in MiB: the minimum step of common IaaSes.
 const GROWTH: u64 = 1024;
 
 pub(super) fn check(run: &mut Run<'_>) {
@@ -22,7 +22,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     let stemcell = create_stemcell(run, cpi);
     for contract in [Contract::V2, Contract::V1] {
         run.group = format!("contract {contract}");
-        // An old stemcell selects contract v1 even with a CPI of version 2.
+        // With an old stemcell, contract v1 applies even to a CPI of version 2.
         let version = match contract {
             Contract::V2 => real.max(2),
             Contract::V1 => 1,
@@ -84,7 +84,7 @@ struct LifecycleCheck<'r, 'a> {
     run: &'r mut Run<'a>,
     stemcell: Option<Resource>,
     contract: Contract,
-    /// The check in which the VM got lost.
+    /// The check in which the VM was lost.
     lost_in: Option<String>,
 }
 
@@ -113,8 +113,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
     }
 
-    /// Runs a check that needs the VM. If the CPI refuses a call in it, asks whether the VM still exists, so
-    /// that later checks are not blamed for its loss. They are skipped then.
+    /// Runs a check that needs the VM. If the CPI refuses a call in it, asks whether the VM still exists. If
+    /// the VM was lost, later checks are skipped instead of failing.
     fn check_vm<G: ?Sized>(
         &mut self,
         name: &str,
@@ -148,7 +148,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         }
     }
 
-    /// Returns the reason to skip checks that need the VM, if it got lost.
+    /// Returns the reason to skip checks that need the VM, if it was lost.
     fn lost(&self) -> Option<String> {
         self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
@@ -165,7 +165,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let vm = made.into_iter().next_back();
         self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| expect_existence(step, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |step, vm| {
-            // Change values and drop keys the second time, as deploys do.
+            // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
                 step.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
             }
@@ -307,7 +307,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         made.into_iter().next_back().or(disk)
     }
 
-    /// Calls the CPI several times at once, as the director does.
+    /// Makes several calls to the CPI at once, as the director does.
     fn at_once(&mut self, vm: Option<&Resource>) {
         let lost = self.lost();
         let run = &mut *self.run;
@@ -360,7 +360,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     fn create_spare(&mut self) -> Option<Resource> {
-        // A director that has no VM for the disk sends null in its place.
+        // A director that has no VM for the disk sends null as the VM's CID.
         self.run.check("create_disk with null as the VM", |step| {
             let mut arguments = disk_arguments(step, None);
             arguments.push(Value::Null);
@@ -372,7 +372,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         let (_, made) = self.run.check_making("create_disk without a VM", |step| create_disk(step, None));
         let spare = made.into_iter().next_back()?;
-        // The deletion itself is checked with the other disk.
+        // The deletion itself is checked with another disk.
         self.run.check("delete_disk that was never attached", |step| step.delete(&spare))?;
         Some(spare)
     }

@@ -1,8 +1,9 @@
 //! The conformance run: life-cycle checks under each contract, missing resources, repeated calls, parallel
-//! calls and malformed input. All created resources are deleted at the end, also after failures.
+//! calls and malformed input. All created resources are deleted at the end, even after failures.
 //!
-//! [`check`] runs it. `run` and `step` are the machinery; `rpc`, `life` and `ids` are the checks. `ledger`
-//! tracks resources, `diary` keeps them for the next run, `report` and `junit` hold the results.
+//! [`check`] runs it. `run` and `step` implement the run and its checks; `rpc`, `lifecycle` and `ids` are the
+//! checks. `ledger` tracks resources, `leftover_log` keeps them for the next run, `report` and `junit` hold
+//! the results.
 
 mod ids;
 mod junit;
@@ -28,7 +29,7 @@ use base::events::Stage;
 use engine::protocol::Contract;
 use run::Run;
 
-/// The settings of a run. A transcript keeps them, so that a replay makes the same calls.
+/// The settings of a run. A transcript stores them, so that a replay makes the same calls.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckSettings {
     /// The name of the CPI in the report.
@@ -37,15 +38,15 @@ pub struct CheckSettings {
     pub highest_api_version: u32,
     /// `--contract`: the only contract to try.
     pub contract: Option<Contract>,
-    /// The stemcell of VMs; without one no VM is created.
+    /// The stemcell of VMs; without it, no VM is created.
     pub stemcell: Option<StemcellImage>,
     /// `cloud_properties` of VMs.
     pub vm_cloud_properties: Map<String, Value>,
     /// Networks of VMs, as `create_vm` takes them.
     pub networks: Map<String, Value>,
-    /// Environment of VMs.
+    /// The environment (`env`) of VMs.
     pub env: Map<String, Value>,
-    /// Size of disks, in MiB.
+    /// The size of disks, in MiB.
     pub disk_size: u64,
     /// `cloud_properties` of disks.
     pub disk_cloud_properties: Map<String, Value>,
@@ -66,19 +67,20 @@ pub struct StemcellImage {
     pub api_version: u32,
 }
 
-/// The context of a run: output, notes and signals.
+/// The context of a run: output, leftover log and signals.
 pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
-    /// The place of the diary.
+    /// The place of the leftover log.
     pub notes: Option<LeftoverLogPlace<'a>>,
-    /// Returns the signal that interrupted the run. Then nothing more is created, and everything is deleted.
+    /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
+    /// are deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
-    /// Returns true after a second signal: do not wait for the call in flight.
+    /// Returns true after a second signal: the run then does not wait for the call in flight.
     pub interrupted_twice: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The place of the diary of a run.
+/// The place of the leftover log of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct LeftoverLogPlace<'a> {
     /// The directory, which is created if it is missing.

@@ -10,9 +10,9 @@ use engine::cpi::Info;
 /// The result of a conformance run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The CPI: its path, or the transcript.
+    /// The CPI: the path of the executable or of the transcript.
     pub cpi: String,
-    /// Its answer to `info`.
+    /// Its result of `info`.
     #[serde(serialize_with = "info")]
     pub info: Option<Info>,
     /// The number of checks per verdict.
@@ -23,7 +23,7 @@ pub struct Report {
     pub timings: Vec<Timing>,
     /// The number of resources that were created and deleted.
     pub deleted: usize,
-    /// Resources that could not be deleted, or may have been created.
+    /// Resources that could not be deleted, and calls that may have created one.
     pub left_behind: Vec<LeftBehind>,
     /// The signal that ended the run early.
     pub interrupted: Option<u8>,
@@ -38,9 +38,9 @@ pub struct Check {
     pub name: String,
     /// The verdict.
     pub result: Verdict,
-    /// The rule that a failed check breaks.
+    /// The kind of rule that a failed check breaks.
     pub deviation: Option<Deviation>,
-    /// Reasons for a failure or skip, or remarks, one sentence each.
+    /// The reasons for a failure or a skip, or remarks, one sentence each.
     pub reasons: Vec<String>,
     /// The duration of its calls.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
@@ -70,13 +70,13 @@ impl Verdict {
     }
 }
 
-/// The rule that a failed check breaks.
+/// The kind of rule that a failed check breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deviation {
     /// The CPI violates the contract.
     Violation,
-    /// The contract does not promise what the check expects. Some caller expects it all the same.
+    /// The contract does not promise this, but some caller expects it.
     NotPromised,
 }
 
@@ -90,7 +90,7 @@ impl Deviation {
         }
     }
 
-    /// Describes it in a few words.
+    /// Describes the rule in a few words.
     pub fn name(self) -> &'static str {
         match self {
             Deviation::Violation => "violates the contract",
@@ -100,7 +100,7 @@ impl Deviation {
 }
 
 impl Check {
-    /// Returns the verdict, and what a failed check deviates from.
+    /// Returns the verdict, with the kind of rule that a failed check breaks.
     pub fn verdict(&self) -> String {
         match self.deviation {
             Some(deviation) => format!("{}: {}", self.result.name(), deviation.name()),
@@ -143,9 +143,9 @@ pub struct Timing {
 pub struct LeftBehind {
     /// The kind: `vm`, `disk`, `snapshot`, `stemcell`.
     pub kind: String,
-    /// The CID; `None` if the CPI did not answer one.
+    /// The CID; `None` if the CPI returned none.
     pub cid: Option<String>,
-    /// The reason, and a way to find it.
+    /// The reason, and a way to find the resource.
     pub why: String,
 }
 
@@ -183,6 +183,7 @@ impl Report {
 }
 
 impl Counts {
+    /// Counts the checks by verdict.
     pub(super) fn of(checks: &[Check]) -> Counts {
         let count = |verdict| checks.iter().filter(|check| check.result == verdict).count();
         Counts { pass: count(Verdict::Pass), fail: count(Verdict::Fail), skip: count(Verdict::Skip) }
@@ -211,7 +212,7 @@ pub(super) fn timings(calls: &[(String, Duration)]) -> Vec<Timing> {
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    // Process start-up varies by more than a tenth of a millisecond.
+    // The start of a process varies by more than a tenth of a millisecond.
     serializer.serialize_f64((duration.as_secs_f64() * 1e4).round() / 10.0)
 }
 

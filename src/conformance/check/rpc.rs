@@ -7,6 +7,7 @@ use super::step::{CheckOutcome, Response, Step, fail};
 use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
+/// Runs the checks of the protocol.
 pub(super) fn check(run: &mut Run<'_>) {
     info(run);
     run.versions = Versions { api: Some(run.api_version()), stemcell: None };
@@ -41,7 +42,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             step.refused(Method::CurrentVmId, refusal)
         }
-        // This machine need not be a VM of the cloud.
+        // This machine may be outside the cloud.
         Response::Refused(refusal) => {
             step.note(format!("refused: {}", refusal.text()));
             Ok(())
@@ -95,7 +96,7 @@ fn unknown_method(run: &mut Run<'_>) {
     });
 }
 
-/// Sends requests without context, which may be answered or refused.
+/// Sends requests without context, which the CPI may answer or reject.
 fn context(run: &mut Run<'_>) {
     for (name, method, arguments) in [
         ("info without context", "info", json!([])),
@@ -112,7 +113,8 @@ fn context(run: &mut Run<'_>) {
     });
 }
 
-/// The contract promises nothing about such requests, but every caller waits for an answer.
+/// Expects any answer. The contract promises nothing about such requests, but every caller waits for an
+/// answer.
 fn expect_answer(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
     step.expect_unpromised();
     match step.send(input, None)? {
@@ -121,7 +123,7 @@ fn expect_answer(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
     }
 }
 
-/// Like [`expect_answer`], and expects an error.
+/// Like [`expect_answer`], but expects an error.
 fn expect_error(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
     step.expect_unpromised();
     match step.send(input, None)? {

@@ -1,4 +1,4 @@
-//! The machinery of a conformance run: checks one after the other, then the deletion of all resources.
+//! Runs the checks of a conformance run one after the other, then deletes all resources.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         self.check_making(name, body).0
     }
 
-    /// Runs a check as [`Self::check`]. Also returns its created resources, even after a failure.
+    /// Like [`Self::check`]. Also returns the resources that the check created, even after a failure.
     pub(super) fn check_making<T>(
         &mut self,
         name: &str,
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         let Step { mut problems, mut not_promised, is_promised, notes, duration, made, .. } = step;
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
-            // Problems of the form may explain the failure.
+            // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
                 if !problems.contains(&reason) && !not_promised.contains(&reason) {
                     let reasons = if is_promised { &mut problems } else { &mut not_promised };
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         (value.filter(|_| result == Verdict::Pass), made)
     }
 
-    /// Runs a check of an optional resource, and skips it without one.
+    /// Runs a check that needs a resource, or skips it without the resource.
     pub(super) fn check_of<G: ?Sized>(
         &mut self,
         name: &str,
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
     pub(super) fn end(mut self) -> Result<Report> {
         self.group = "cleanup".to_owned();
         let mut left = Vec::new();
-        // The failure may have passed, so try every deletion.
+        // The failure may have passed, so every deletion is tried.
         let broken = self.broken.take();
         for resource in self.ledger.to_delete() {
             if (self.context.interrupted_twice)() {

@@ -15,12 +15,12 @@ use base::{Error, Result};
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
 use engine::protocol::Terms;
 
-/// The retries of a call for which the CPI answered `ok_to_retry`.
+/// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
 const RETRIES: u32 = 3;
-/// The time limit for malformed requests.
+/// The timeout of malformed requests.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(60);
 
-/// The reason for which a check stops early.
+/// The reason why a check stops early.
 pub(super) enum CheckStop {
     /// The CPI does not conform.
     Failed(String),
@@ -36,6 +36,7 @@ impl From<Error> for CheckStop {
     }
 }
 
+/// The result of a check or of a part of it.
 pub(super) type CheckOutcome<T = ()> = std::result::Result<T, CheckStop>;
 
 /// Fails the check.
@@ -49,7 +50,7 @@ pub(super) enum Response {
     /// A result of any shape.
     Result(Value),
     Refused(Refusal),
-    /// No usable answer; the problems of the check say why.
+    /// No usable answer. The problems of the check describe the reason.
     Unusable,
 }
 
@@ -59,9 +60,9 @@ pub(super) struct Step<'r, 'a> {
     pub(super) stage: &'r Stage,
     /// Violations of the contract.
     pub(super) problems: Vec<String>,
-    /// Deviations from what callers expect, which the contract does not promise.
+    /// Deviations from the expectations of callers that the contract does not promise.
     pub(super) not_promised: Vec<String>,
-    /// True if the contract promises what the check expects.
+    /// True if the contract promises the behaviour that the check expects.
     pub(super) is_promised: bool,
     /// True if the CPI refused a call of a method that it implements.
     pub(super) was_refused: bool,
@@ -72,11 +73,12 @@ pub(super) struct Step<'r, 'a> {
 }
 
 impl Step<'_, '_> {
+    /// Returns the settings of the run.
     pub(super) fn settings(&self) -> &CheckSettings {
         self.run.settings
     }
 
-    /// Returns the resources that the check created up to now.
+    /// Returns the resources that the check has created so far.
     pub(super) fn made(&self) -> &[Resource] {
         &self.made
     }
@@ -91,12 +93,12 @@ impl Step<'_, '_> {
         self.notes.push(note.into());
     }
 
-    /// Marks what the check expects from now on as not promised by the contract.
+    /// Marks the following expectations as not promised by the contract.
     pub(super) fn expect_unpromised(&mut self) {
         self.is_promised = false;
     }
 
-    /// Adds a problem: the check continues and fails at its end.
+    /// Adds a problem. The check continues and fails at its end.
     pub(super) fn problem(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
         if !self.problems.contains(&problem) {
@@ -104,7 +106,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Adds a problem with something that the contract does not promise.
+    /// Adds a deviation from an expectation that the contract does not promise.
     fn deviates(&mut self, problem: String) {
         if !self.not_promised.contains(&problem) {
             self.not_promised.push(problem);
@@ -135,7 +137,7 @@ impl Step<'_, '_> {
         Ok(Response::Unusable)
     }
 
-    /// Builds the request of a call, and notes a creating call in the diary.
+    /// Builds the request of a call, and records a creating call in the leftover log.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.bench.request(method.name(), arguments, self.run.versions);
         if ResourceKind::made_by(method).is_some() {
@@ -169,7 +171,7 @@ impl Step<'_, '_> {
                 .map(|result| result.unwrap_or_else(|_| Err(Error::environment("a call panicked"))))
                 .collect()
         });
-        // Read every answer before returning an error, because each call may have created a resource.
+        // Every answer is read before an error is returned, because each call may have created a resource.
         let response: Vec<Result<Response>> = exchanges
             .into_iter()
             .map(|exchange| exchange.map(|exchange| self.read_reply(exchange, Some(method))))
@@ -177,7 +179,7 @@ impl Step<'_, '_> {
         Ok(response.into_iter().collect::<Result<Vec<Response>>>()?)
     }
 
-    /// Reads the reply of a process. Created resources are entered in the ledger first.
+    /// Reads the reply of a process. Records created resources in the ledger first.
     fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> Response {
         self.duration += exchange.duration;
         let reply = reply::read(&exchange);
@@ -192,7 +194,7 @@ impl Step<'_, '_> {
                 Some(method) => format!("`{method}`: {problem}"),
                 None => problem,
             };
-            // Where no answer is promised, its absence is no violation.
+            // A missing answer is a violation only if the contract promises an answer.
             match self.is_promised || reply.content != ReplyBody::Unusable {
                 true => self.problem(problem),
                 false => self.deviates(problem),
@@ -244,7 +246,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Reads a result in the shape that method and contract require.
+    /// Reads a result in the shape that the method and the contract require.
     pub(super) fn reading(&mut self, method: Method, result: &Value) -> CheckOutcome<Answer> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
@@ -272,7 +274,7 @@ impl Step<'_, '_> {
         fail(format!("`{method}` failed: {}", refusal.text()))
     }
 
-    /// Ends the check if the method is not implemented, or left out.
+    /// Ends the check if the method is not implemented or is left out.
     pub(super) fn expect_present(&self, method: Method) -> CheckOutcome {
         if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
             return Err(CheckStop::Skipped(format!("`{method}` is left out (--skip)")));
@@ -291,7 +293,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI cannot tell.
+    /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
     pub(super) fn has(&mut self, resource: &Resource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.has() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
@@ -317,7 +319,8 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// Deletes a resource at the end of the run, with answers of any form. Only its absence counts.
+    /// Deletes a resource at the end of the run. Accepts answers of any form, because only the absence of the
+    /// resource counts.
     pub(super) fn delete_for_good(&mut self, resource: &Resource) -> CheckOutcome {
         let method = resource.kind.delete();
         let response = self.call(method, &[json!(resource.cid)])?;
@@ -358,7 +361,7 @@ fn request_id(request: &Value) -> &str {
     request.pointer("/context/request_id").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Runs the CPI once. Malformed requests have a short time limit.
+/// Runs the CPI once. Malformed requests have a short timeout.
 fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
     let redactor = &run.bench.redactor;
     let on_log = |line: &str| {
