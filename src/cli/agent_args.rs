@@ -1,4 +1,4 @@
-//! The agent: flags of commands that call it.
+//! The agent: flags of commands that send it requests.
 
 use std::time::Duration;
 

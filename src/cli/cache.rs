@@ -1,4 +1,4 @@
-//! `monopile cache`.
+//! `monopile cache`: lists and prunes the cache.
 
 use std::time::Duration;
 

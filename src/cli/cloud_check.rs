@@ -1,4 +1,4 @@
-//! `monopile cloud-check`.
+//! `monopile cloud-check`: compares the record with the CPI and the agent, and repairs differences.
 
 use std::time::Duration;
 

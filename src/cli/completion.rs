@@ -1,4 +1,4 @@
-//! `monopile completion`.
+//! `monopile completion`: prints the completion script of a shell.
 
 use clap::{Args, ValueEnum};
 
@@ -6,7 +6,7 @@ use super::complete;
 use super::finish::CommandResult;
 use base::Result;
 
-/// A line for each shell that installs its script.
+/// The commands that install the script, one line for each shell.
 const INSTALL: &str = "\
 Install it with one of these lines:\n
   bash        monopile completion bash > ~/.local/share/bash-completion/completions/monopile

@@ -1,4 +1,4 @@
-//! `monopile create-env`.
+//! `monopile create-env`: creates or updates an environment.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `monopile delete-env`.
+//! `monopile delete-env`: deletes an environment and its state.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) struct DeleteEnvArgs {
 }
 
 impl DeleteEnvArgs {
-    /// Returns the question, after a list of what will be deleted.
+    /// Returns the question, preceded by a list of the resources that will be deleted.
     fn question(&self, storage: &Storage) -> Result<String> {
         let mut lines: Vec<String> = deploy::deletions(storage)
             .unwrap_or_default()
@@ -62,7 +62,7 @@ impl DeleteEnvArgs {
     }
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        // The run asks about failed calls itself. A state that cannot be read is an error of the run.
+        // The run itself asks about failed calls, and reports a state that cannot be read.
         let storage = session.storage(&self.on.state()?)?;
         let confirmed = !deploy::records_only_failed_calls(&storage).unwrap_or_default();
         if confirmed && session.interactive() && !ui::prompt::confirm(&self.question(&storage)?)? {

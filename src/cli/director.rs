@@ -1,9 +1,9 @@
-//! Commands of upstream's CLI that monopile does not have.
+//! Commands of the bosh CLI that monopile does not have.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Commands and aliases that speak to a director.
+/// The commands and aliases that need a director.
 const DIRECTOR: [&str; 83] = [
     "alias-env",
     "cancel-task",
@@ -90,7 +90,7 @@ const DIRECTOR: [&str; 83] = [
     "vms",
 ];
 
-/// Commands and aliases that work on the source of a release.
+/// The commands and aliases that work on the source of a release.
 const RELEASE: [&str; 14] = [
     "add-blob",
     "blobs",
@@ -108,7 +108,7 @@ const RELEASE: [&str; 14] = [
     "fr",
 ];
 
-/// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
+/// Explains an unknown command that the bosh CLI has. Returns other errors unchanged.
 pub(super) fn explain_director_command(error: clap::Error, mut grammar: Command) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();

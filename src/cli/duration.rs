@@ -11,13 +11,13 @@ const DAY: u64 = 24 * HOUR;
 const UNITS: [(&str, u64); 7] =
     [("ms", 1), ("s", SECOND), ("m", MINUTE), ("min", MINUTE), ("h", HOUR), ("d", DAY), ("w", 7 * DAY)];
 
-/// The longest timeout. Longer ones are mistakes, and could overflow the clock.
+/// The maximum timeout. Longer ones are mistakes, and could overflow the clock.
 const LONGEST: Duration = Duration::from_millis(10 * 366 * DAY);
 
-/// The longest age. A thousand years can be added to any date.
+/// The maximum age. A thousand years can be added to any date.
 const LONGEST_AGE: Duration = Duration::from_millis(366_000 * DAY);
 
-/// Parses `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds; a parser for clap.
+/// Parses `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds. This is a parser for clap.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => limited(Duration::from_secs(seconds), LONGEST),
@@ -25,13 +25,13 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the same for an age, with a higher limit. A number must have a unit, because an age in seconds is a
-/// mistake; a parser for clap.
+/// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
+/// mistake. This is a parser for clap.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
     limited(sum(text)?, LONGEST_AGE)
 }
 
-/// Adds numbers that each have a unit.
+/// Adds up numbers that each have a unit.
 fn sum(text: &str) -> Result<Duration, String> {
     let mut total = Duration::ZERO;
     let mut rest = text;
@@ -42,7 +42,7 @@ fn sum(text: &str) -> Result<Duration, String> {
         let (unit, after) = after.split_at(next.unwrap_or(after.len()));
         let number: u64 = number.parse().map_err(|_| expected_format())?;
         let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected_format)?;
-        // A sum that is too large for the type is longer than any limit.
+        // A number that overflows exceeds every limit.
         let part = Duration::from_millis(number.saturating_mul(*milliseconds));
         total = total.saturating_add(part);
         if after.is_empty() {

@@ -1,4 +1,4 @@
-//! The recipients and identities of state and vars store, from flags and the environment.
+//! The recipients and identities of the state and the vars store, from flags and the environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use base::encryption::{Encryption, check_recipient, is_private_key};
 use base::files::input;
 use base::{Error, Result};
 
-/// The largest file of recipients or identities that is read, in bytes.
+/// The maximum size of a file of recipients or identities, in bytes.
 const LIMIT: u64 = 1 << 20;
 
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
@@ -38,7 +38,7 @@ pub(super) fn establish(globals: &Globals) -> Result<()> {
     Ok(())
 }
 
-/// Returns the encryption of this process; none before [`establish`].
+/// Returns the encryption of this process, which is off before [`establish`].
 pub(super) fn current() -> Encryption {
     ENCRYPTION.get().cloned().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The arguments for an environment and its CPIs, of commands that call a CPI.
+//! The arguments of commands that call a CPI: the environment and its CPIs.
 
 use std::path::{Path, PathBuf};
 

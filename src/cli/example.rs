@@ -157,7 +157,7 @@ fn list(session: &Session) -> Result<CommandResult> {
     Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example. An existing file with other content is an error and stays as it is.
+/// Writes the files of an example. Fails if a file with other content exists, and leaves it unchanged.
 fn write(example: &Example, folder: &Path) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
@@ -183,7 +183,7 @@ mod tests {
         let mut found = Vec::new();
         for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {
             let name = entry.file_name().to_string_lossy();
-            // A deployment that a developer left there.
+            // A developer may have left a deployment there.
             let deployed = name.contains("-state.json") || name.ends_with("-vars.yml");
             if entry.file_type().is_file() && !deployed {
                 found.push(entry.path().strip_prefix(&root).unwrap().to_owned());

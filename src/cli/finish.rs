@@ -16,13 +16,13 @@ use base::{ErrorKind, Result};
 pub(super) enum CommandResult {
     /// A sentence for the end of the run.
     Summary(String),
-    /// Output for standard output, as it is.
+    /// Text for standard output, printed unchanged.
     Output(Vec<u8>),
     /// The document of `--json=bosh`, which the renderer prints.
     Document,
     /// Output, and the problem that it shows.
     Finding(Vec<u8>, base::Error),
-    /// Output that describes its success, with the matching exit code.
+    /// Output that describes the success of the command, with the matching exit code.
     Verdict(Vec<u8>, u8),
 }
 
@@ -59,7 +59,7 @@ impl CommandResult {
 pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCode {
     let timings = session.clock.timings();
     let elapsed = timings.total;
-    // Without calls there are no timings.
+    // Without calls, there are no timings.
     let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
     let result = result.and_then(|finished| match finished {
         CommandResult::Summary(summary) => Ok((Some(summary), 0)),
@@ -118,7 +118,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
     code
 }
 
-/// Returns the exit code for a panic, which the hook has reported.
+/// Returns the exit code for a panic that the hook has reported.
 pub(super) fn panicked() -> ExitCode {
     ExitCode::from(ErrorKind::Environment.exit_code())
 }
@@ -168,8 +168,8 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     ExitCode::from(exit_code)
 }
 
-/// Writes output. A reader that ends early (`| head`) is not an error. On a terminal, values from outside
-/// cannot control it; a pipe or file gets every byte.
+/// Writes output. A reader that ends early (`| head`) is not an error. On a terminal, removes control
+/// characters of foreign values. A pipe or file gets every byte.
 fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let cleaned = stdout.is_terminal().then(|| ui::for_terminal(bytes));

@@ -1,4 +1,4 @@
-//! The connection to the VM's sshd: flags of `ssh` and `scp`, with the names and variables of upstream
+//! The connection to the VM's sshd: flags of `ssh` and `scp`, with the names and variables of the bosh CLI
 //! (`docs/cli-v2`, "ssh").
 
 use std::path::PathBuf;

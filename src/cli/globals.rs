@@ -1,4 +1,4 @@
-//! Flags of every command, before or after its name.
+//! Flags of every command. They may come before or after its name.
 
 use std::path::PathBuf;
 
@@ -100,8 +100,8 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Returns upstream's global flags for a director, which have no effect here. They are accepted for scripts
-/// written for `bosh`, and hidden from help, completions and documents.
+/// Returns the bosh CLI's global flags for a director, which have no effect here. They are accepted for
+/// scripts written for the bosh CLI, and hidden from help, completions and documents.
 pub(super) fn ignored() -> impl Iterator<Item = Arg> {
     const FLAGS: [(&str, Option<char>); 7] = [
         ("environment", Some('e')),

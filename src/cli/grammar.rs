@@ -1,7 +1,7 @@
 //! The grammar of the command line.
 //!
-//! Describing the arguments of every command takes longer than many commands run. So [`for_words`] describes
-//! only the commands that the command line can name.
+//! Describing the arguments of all commands takes longer than running many commands. So [`for_words`]
+//! describes only the commands that the command line may name.
 
 use std::ffi::OsString;
 
@@ -44,8 +44,8 @@ impl<A: FromArgMatches> FromArgMatches for LazyArgs<A> {
     }
 }
 
-/// Returns the answer to a command line that only asks for the version. Programs ask for it to detect
-/// monopile, so it must be fast.
+/// Returns the answer to a command line that asks only for the version. Programs use it to detect monopile,
+/// so it must be fast.
 pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
     let [_, word] = words else { return None };
     let asks_for_version = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
@@ -57,12 +57,12 @@ pub(super) fn whole() -> Command {
     describing(|_| true)
 }
 
-/// Returns the grammar with those commands described that are among the words of a command line.
+/// Returns the grammar in which only commands among the words of a command line are described.
 pub(super) fn for_words(words: &[OsString]) -> Command {
     describing(|name| words.iter().any(|word| word == name))
 }
 
-/// Returns the grammar with those commands described whose name or alias is `wanted`.
+/// Returns the grammar in which only commands whose name or alias is `wanted` are described.
 fn describing(wanted: impl Fn(&str) -> bool) -> Command {
     let grammar = Cli::command();
     let template = help::template(&grammar);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(version(&["monopile", "plan", "-v"].map(OsString::from)), None);
     }
 
-    /// Commands that are not described make no difference.
+    /// Undescribed commands make no difference.
     #[test]
     fn partial_grammar_parses_like_the_whole() {
         let mut lines: Vec<String> = [

@@ -193,7 +193,7 @@ const EXAMPLES: [(&str, Examples); 61] = [
     ("completion", &["completion bash"]),
 ];
 
-/// The arguments that have no effect on a command. They are accepted, and hidden.
+/// The arguments that have no effect on a command. They are accepted, but hidden.
 const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
     (
         "plan",
@@ -283,7 +283,7 @@ pub(super) fn template(grammar: &Command) -> String {
     text
 }
 
-/// The end of `monopile -h`.
+/// Returns the end of `monopile -h`.
 pub(super) fn first_steps() -> String {
     section(
         "Get started",
@@ -298,12 +298,12 @@ pub(super) fn first_steps() -> String {
     ) + "\n\nRun `monopile help COMMAND` for options, examples and exit codes of a command."
 }
 
-/// The end of `monopile --help`.
+/// Returns the end of `monopile --help`.
 pub(super) fn overview() -> String {
     format!("{}\n\n{}\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
 }
 
-/// The units of durations, for the help of commands that take one.
+/// The format of durations, for the help of commands that take one.
 pub const DURATIONS: &str = "A DURATION is a number with a unit, such as 500ms, 90s, 10m, 1h30m, 2d or 1w.";
 
 /// Formats indented lines below a heading.
@@ -321,7 +321,7 @@ type Examples = &'static [&'static str];
 pub struct HelpNotes {
     /// Remarks.
     pub remarks: Option<String>,
-    /// The exit codes that mean something of their own.
+    /// The exit codes that have a special meaning for this command.
     pub exit_codes: ExitCodes,
     /// Command lines, without the name of the program.
     pub examples: Examples,
@@ -330,7 +330,7 @@ pub struct HelpNotes {
 impl CommandExt for HelpNotes {}
 
 impl HelpNotes {
-    /// Returns the text for `-h`, which has remarks and examples.
+    /// Returns the text for `-h`, which has only remarks and examples.
     fn short(&self) -> String {
         [self.remarks.clone(), self.shown_examples()].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
@@ -369,7 +369,7 @@ fn folded(line: &str) -> String {
     folded
 }
 
-/// Lists exit codes in lines.
+/// Lists exit codes, one per line.
 fn exit_codes(codes: &[(&str, &str)]) -> String {
     let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let lines: Vec<String> =
@@ -399,10 +399,11 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     })
 }
 
-/// Groups options, hides those without effect, and names the kind of volume record that a command is about:
-/// connectors and targets share their commands.
+/// Groups options and hides those without effect. Names the kind of volume record that a command is about,
+/// because connectors and targets share their commands.
 fn named(command: Command, path: &str) -> Command {
-    // An attribute of clap for the heading of a flattened group would reach to the arguments after it.
+    // clap's attribute for the heading of a flattened group would also apply to the arguments after the
+    // group.
     let command = command.mut_args(|arg| {
         let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&arg.get_id().as_str()));
         match heading {
@@ -480,7 +481,7 @@ mod tests {
             assert!(!examples.is_empty(), "{name}");
             for example in examples {
                 assert!(example.starts_with(name), "{example}");
-                // The one quoted word of an example.
+                // This is the only quoted word of an example.
                 let example = example.replace("'sudo monit summary'", "date");
                 let words = ["monopile"].into_iter().chain(example.split(' '));
                 let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
@@ -497,7 +498,7 @@ mod tests {
         assert_eq!(folded(&long), expected);
     }
 
-    /// Options with the same name in several commands have the same text, unless they do different things.
+    /// Options with the same name in several commands have the same text, unless they have different effects.
     #[test]
     fn options_that_commands_share_read_the_same() {
         const DIFFERENT: [&str; 19] = [
@@ -527,7 +528,8 @@ mod tests {
         assert!(texts.is_empty(), "{texts:#?}");
     }
 
-    /// Collects the texts of options by name. Checks that each begins with a capital and is no sentence.
+    /// Collects the texts of options by name. Checks that each begins with a capital letter and is not a
+    /// sentence.
     fn collect(command: &Command, texts: &mut BTreeMap<String, BTreeSet<String>>) {
         for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let text = arg.get_help().map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `monopile history`.
+//! `monopile history`: lists the runs on this machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn no_runs_text(state: Option<&Path>) -> String {
     format!("No runs{of_state} are recorded on this machine.\n")
 }
 
-/// Formats runs as a table, optionally with state and plan.
+/// Formats runs as a table, optionally with the state and the plan.
 pub(super) fn runs_table(runs: &[RecordedRun], with_state: bool, with_plan: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
@@ -128,7 +128,7 @@ fn result(run: &RecordedRun) -> String {
     }
 }
 
-/// Returns the result of a run in one line. The log has the whole error.
+/// Returns the result of a run in one line. The log has the complete error.
 fn outcome(run: &RecordedRun) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {

@@ -1,4 +1,5 @@
-//! `monopile inspect-local-release`, and the tables of all commands that print a release.
+//! `monopile inspect-local-release`: shows the jobs and packages of a release. Also has the tables of all
+//! commands that print a release.
 
 use std::path::PathBuf;
 
@@ -26,7 +27,7 @@ impl InspectLocalReleaseArgs {
         let stage = session.reporter.stage(format!("Reading '{}'", path.display()));
         let release = release::open(&Source::local(&path)?, None, scratch.path(), &stage)?;
         stage.finish();
-        // Upstream names the archive as it was given.
+        // The bosh CLI prints the path of the archive as it was given.
         let archive = if session.document().is_some() { &self.path } else { &path };
         show(session, &ReleaseReport::new(&release, &archive.display().to_string()))
     }

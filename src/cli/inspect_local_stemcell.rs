@@ -1,4 +1,4 @@
-//! `monopile inspect-local-stemcell`.
+//! `monopile inspect-local-stemcell`: shows the name, version and format of a stemcell.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the agent, SSH
-//! proxies. They are hidden from users, and start before any thread or signal handler, because entering
-//! namespaces needs that.
+//! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the agent, and
+//! SSH proxies. They are hidden from operators. They start before any thread or signal handler, because
+//! entering namespaces requires that.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -61,7 +61,7 @@ enum InternalCommand {
 
 const NAMES: [&str; 5] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "agent"];
 
-/// Runs the internal command in `args`, if there is one. `args` begin with the program's name.
+/// Runs the internal command in `args`, if any. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     let name = args.get(1)?.to_str()?;
     if !NAMES.contains(&name) {
@@ -75,7 +75,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     Some(match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // If standard error is closed, the exit code remains.
+            // If standard error is closed, the exit code still shows the failure.
             let _ = writeln!(std::io::stderr(), "error: {}", error.chain().join(": "));
             ExitCode::from(error.kind().exit_code())
         }

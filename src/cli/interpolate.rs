@@ -1,4 +1,4 @@
-//! `monopile interpolate`.
+//! `monopile interpolate`: prints a manifest with its ops files and variables applied.
 
 use clap::{Args, ValueHint};
 

@@ -1,8 +1,8 @@
 //! The log: redacted `tracing` events, to a file (`BOSH_LOG_PATH`) or standard error.
 //!
-//! It is off by default, as upstream. `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`, `none`) or a
-//! repeated `--verbose` (twice: debug, three times: trace) enables it; `run_log` keeps another log of each
-//! run.
+//! Like the log of the bosh CLI, it is off by default. `BOSH_LOG_LEVEL` (`debug`, `info`, `warn`, `error`,
+//! `none`) or a repeated `--verbose` (twice: debug, three times: trace) enables it; `run_log` keeps another
+//! log of each run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use base::redact::Redactor;
 const OWN_TARGETS: [&str; 11] =
     ["artifact", "base", "builtin", "cpi", "engine", "erb", "ironic", "manifest", "monopile", "net", "yaml"];
 
-/// Installs the log of a run, and its run log, if it has one.
+/// Installs the log of a run and, if it has one, its run log.
 pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
     let level = match globals.verbose {
         0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
@@ -59,7 +59,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
         lines(LogFormat::Text, writer(LogTarget::Own(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(requested).with(own);
-    // Fails only if a subscriber is set, and this runs once per process.
+    // This fails only if a subscriber is already set, and this function runs once per process.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -83,7 +83,7 @@ pub(super) fn install_internal() {
         .with_ansi(false)
         .with_writer(std::io::stderr)
         .finish();
-    // Fails only if a subscriber is set.
+    // This fails only if a subscriber is already set.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -98,7 +98,7 @@ fn level_variable() -> Option<LevelFilter> {
     }
 }
 
-/// Opens a log file that only its owner may read.
+/// Opens a log file that only its owner can read.
 fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(true);

@@ -1,4 +1,4 @@
-//! `monopile logs`.
+//! `monopile logs`: prints, follows or saves logs of the VM.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ impl LogsArgs {
                 )),
             };
         }
-        // Print line by line, because logs may exceed the memory.
+        // Logs are printed line by line, because they may exceed the memory.
         let mut out = std::io::stdout().lock();
         let mut broken = None;
         let mut print = |line: &str| {
@@ -97,7 +97,7 @@ impl LogsArgs {
                 && let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
             {
                 broken = Some(error.kind());
-                // The reader is gone: end the run as a signal does.
+                // The reader has closed the pipe, so the run ends as after a signal.
                 environment.end();
             }
         };

@@ -61,7 +61,7 @@ pub(super) struct ManifestFlags {
 }
 
 impl ManifestArgs {
-    /// Returns the inputs of these arguments, with `~` expanded as upstream does.
+    /// Returns the inputs of these arguments, with `~` expanded like in the bosh CLI.
     pub fn inputs(&self) -> Inputs {
         self.flags.inputs(&self.manifest)
     }

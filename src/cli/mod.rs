@@ -1,7 +1,7 @@
 //! The command line: parses arguments, calls the engine, and turns the result into output and an exit code.
 //!
-//! [`main`] is the whole program. There is one file per command. Shared arguments are in files that end in
-//! `_args`, global flags in `globals`, and the state of a run in `session`. Only this module reads
+//! [`main`] is the whole program. There is one file per command. Shared arguments are in files whose names
+//! end in `_args`, global flags in `globals`, and the state of a run in `session`. Only this module reads
 //! environment variables.
 
 mod agent_args;
@@ -114,7 +114,7 @@ pub use stopping_args::StoppingArgs;
 )]
 pub struct Cli {
     /// Show the version
-    // As upstream, `-v` means `--var` after a command and the version before it.
+    // As in upstream, `-v` means `--var` after a command and the version before it.
     #[arg(short = 'v', visible_short_alias = 'V', long, action = clap::ArgAction::Version)]
     version: Option<bool>,
 
@@ -126,7 +126,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns the error for `--json=bosh` if upstream does not have the command.
+    /// Returns the error for `--json=bosh` if the bosh CLI does not have the command.
     fn json_error(&self, grammar: &mut clap::Command) -> Option<clap::Error> {
         let wanted = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         wanted.then(|| {
@@ -417,7 +417,7 @@ impl Command {
         }
     }
 
-    /// Returns true if upstream has the command, so that `--json=bosh` can print what upstream does.
+    /// Returns true if the bosh CLI has the command, so `--json=bosh` can print the same document.
     fn has_bosh_json(&self) -> bool {
         match self {
             Command::CreateEnv(args) => !args.0.reserves_stdout(),
@@ -453,7 +453,7 @@ impl Command {
         )
     }
 
-    /// Returns true if the command prints output of its own, which has standard output to itself.
+    /// Returns true if the command has output of its own, for which standard output is reserved.
     fn reserves_stdout(&self) -> bool {
         match self {
             Command::CreateEnv(args) => args.0.reserves_stdout(),
@@ -515,8 +515,8 @@ pub fn command() -> clap::Command {
     grammar::whole()
 }
 
-/// Applies an env file to a command (`create-env`) without running it. Returns what the file would run, read
-/// and contact, or the error that the command would end with.
+/// Applies an env file to a command (`create-env`) without running it. Returns the programs, files and hosts
+/// that it would use, or the error that the command would end with.
 pub fn describe_env_file(path: &Path, command: &str) -> Result<String> {
     let words = ["monopile".into(), command.into()];
     env_file::describe(&grammar::for_words(&words), path, command)

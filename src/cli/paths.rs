@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use base::{Error, Result};
 use engine::state::Address;
 
-/// Returns the home directory: `$HOME`, or that of the password database.
+/// Returns the home directory: `$HOME`, or the one in the password database.
 pub(super) fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }
@@ -64,8 +64,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
 }
 
-/// Returns the place of the state: `--state`, which may be a URL, or `<manifest without
-/// extension>-state.json`.
+/// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.
 pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
     let home = home();
     match flag {

@@ -1,4 +1,4 @@
-//! `monopile plan`.
+//! `monopile plan`: shows the changes that create-env would make.
 
 use std::path::PathBuf;
 

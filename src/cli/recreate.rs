@@ -1,4 +1,4 @@
-//! `monopile recreate`.
+//! `monopile recreate`: replaces the VM.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `monopile sha1ify-release` and `monopile sha2ify-release`.
+//! `monopile sha1ify-release` and `monopile sha2ify-release`: convert the digests of a release tarball.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Exit codes of single commands, environment variables and files: used by the program, and listed in the man
-//! pages and `docs/reference.md`.
+//! Exit codes of single commands, environment variables and files. The program uses them, and the man pages
+//! and `docs/reference.md` list them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use engine::state::COMPANION_FILES;
 /// Exit codes with their meanings.
 pub type ExitCodes = &'static [(&'static str, &'static str)];
 
-/// Exit codes with a meaning of their own, by command.
+/// The exit codes with a special meaning, by command.
 const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
     (
         &["plan"],
@@ -44,12 +44,12 @@ const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
     ),
 ];
 
-/// Returns the exit codes that mean something of their own after this command.
+/// Returns the exit codes that have a special meaning for this command.
 pub(super) fn exit_codes(command: &str) -> ExitCodes {
     EXIT_CODES.iter().find(|(names, _)| names.contains(&command)).map_or(&[], |(_, codes)| codes)
 }
 
-/// An environment variable that the program reads, other than those of flags.
+/// An environment variable that the program reads, other than the variables of flags.
 #[derive(Debug)]
 pub struct Variable {
     /// Its name.
@@ -63,7 +63,7 @@ impl Variable {
         Variable { name, meaning }
     }
 
-    /// Returns its value, if it is set and not empty.
+    /// Returns the value, if it is set and not empty.
     #[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
     pub(super) fn value(&self) -> Option<OsString> {
         std::env::var_os(self.name).filter(|value| !value.is_empty())
@@ -83,7 +83,7 @@ pub(super) static TMPDIR: Variable =
 pub(super) static NO_COLOR: Variable = Variable::new("NO_COLOR", "Print without colours, whatever its value");
 pub(super) static TERM: Variable =
     Variable::new("TERM", "With dumb, print plain lines instead of redrawing progress");
-/// The variables of the locale. The first that is set counts.
+/// The variables of the locale. The first one that is set counts.
 pub(super) static LOCALE: [Variable; 3] = [
     Variable::new("LC_ALL", "Locale; one with UTF-8 allows signs beyond ASCII"),
     Variable::new("LC_CTYPE", "Locale, unless LC_ALL is set"),
@@ -93,12 +93,12 @@ pub(super) static SUDO_UID: Variable =
     Variable::new("SUDO_UID", "User that called sudo; root accepts the env files of that user");
 /// The shell that asks for completions. Completion scripts set it, so no document lists it.
 pub(super) static COMPLETING_SHELL: Variable = Variable::new("MONOPILE_COMPLETE", "");
-/// The index of the word to complete, the last one by default. Completion scripts set it, too.
+/// The index of the word to complete, by default the last one. Completion scripts also set it.
 pub(super) static COMPLETED_WORD: Variable = Variable::new("_CLAP_COMPLETE_INDEX", "");
 
 /// The variable of the home directory, which the standard library reads.
 static HOME: Variable = Variable::new("HOME", "Home directory; that of the password database by default");
-/// Variables that other crates find in the environment that `cli` passes to them.
+/// Variables that other crates read from the environment that `cli` passes to them.
 static PASSED_ON: [Variable; 7] = [
     Variable::new(
         "BOSH_ALL_PROXY",
@@ -119,7 +119,7 @@ pub fn variables() -> impl Iterator<Item = &'static Variable> {
     files.into_iter().chain(others).chain(&LOCALE).chain(&PASSED_ON)
 }
 
-/// A base directory of the XDG specification, which ignores relative values.
+/// A base directory of the XDG specification, according to which relative values are ignored.
 pub(super) struct BaseDirectory {
     variable: Variable,
     below_home: &'static str,
@@ -138,7 +138,7 @@ pub(super) static CACHE_HOME: BaseDirectory = BaseDirectory {
 };
 
 impl BaseDirectory {
-    /// Returns the directory of this program below it.
+    /// Returns the directory of this program below the base directory.
     pub(super) fn path(&self) -> Result<PathBuf> {
         let base = match self.variable.value().map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(path) => path,
@@ -158,7 +158,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Returns its path.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> Result<PathBuf> {
         Ok(STATE_HOME.path()?.join(self.name))
     }
@@ -177,22 +177,23 @@ pub(super) static CALLS: Directory = Directory {
 pub(super) static TRUST: Directory = Directory { name: "trust", content: "The env files that were allowed" };
 pub(super) static CPI_CHECK: Directory =
     Directory { name: "cpi-check", content: "The resources that an interrupted cpi check left" };
-/// The engine derives it from the base directory.
+/// The engine derives this directory from the base directory.
 static LOCAL: Directory = Directory { name: "local", content: "VMs and disks of the local CPI" };
 
-/// Returns the state and the files beside it, with their contents. `STATE` stands for the path of the state.
+/// Returns the state and the files beside it, with their descriptions. `STATE` stands for the path of the
+/// state.
 pub fn state_files() -> Vec<(String, &'static str)> {
     let state = ("NAME-state.json".to_owned(), "The state of the manifest NAME.yml, unless --state is given");
     let beside = COMPANION_FILES.map(|(suffix, content)| (format!("STATE{suffix}"), content));
     std::iter::once(state).chain(beside).collect()
 }
 
-/// Returns the name of an env file and its content.
+/// Returns the name and the description of an env file.
 pub fn env_file() -> (String, &'static str) {
     (FILE_NAME.to_owned(), "Defaults for flags and variables, here or in a directory above")
 }
 
-/// Returns the directories that all environments of a user share, with their contents.
+/// Returns the directories that all environments of a user share, with their descriptions.
 pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
     let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL];

@@ -1,4 +1,4 @@
-//! `monopile render`.
+//! `monopile render`: prints the rendered files of a job.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write as _;
@@ -69,7 +69,7 @@ impl RenderArgs {
     }
 }
 
-/// Formats files with a header each, as `head` does.
+/// Formats files, each with a header like that of `head`.
 fn files_with_headers(files: &[JobFile]) -> Vec<u8> {
     let mut output = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -83,8 +83,7 @@ fn files_with_headers(files: &[JobFile]) -> Vec<u8> {
     output
 }
 
-/// Redacts the content. Binary content, such as a keystore, is omitted, because secrets cannot be found in
-/// it.
+/// Redacts the content. Omits binary content, such as a keystore, because secrets cannot be found in it.
 fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
     match std::str::from_utf8(content) {
         Ok(text) => redactor.apply(text).into_owned().into_bytes(),
@@ -95,14 +94,14 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
     }
 }
 
-/// Writes a file that only its owner may read, because it may hold credentials.
+/// Writes a file that only its owner can read, because it may hold credentials.
 fn write(out: &Path, file: &JobFile) -> Result<()> {
     let path = out.join(&file.target);
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    // An existing file would keep its mode, and a link would be followed.
+    // Otherwise, an existing file would keep its mode, and a link would be followed.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

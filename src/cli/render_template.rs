@@ -1,4 +1,4 @@
-//! `monopile render-template`.
+//! `monopile render-template`: renders a template with an evaluation context.
 
 use std::path::PathBuf;
 

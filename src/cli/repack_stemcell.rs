@@ -1,4 +1,4 @@
-//! `monopile repack-stemcell`.
+//! `monopile repack-stemcell`: writes a changed copy of a stemcell.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `monopile restart`.
+//! `monopile restart`: stops the jobs and starts them again.
 
 use clap::Args;
 

@@ -1,5 +1,5 @@
 //! The run log: a debug log of each run that can change an environment, below
-//! `$XDG_STATE_HOME/monopile/logs`. Only the owner may read it, and the newest [`KEPT`] logs are kept.
+//! `$XDG_STATE_HOME/monopile/logs`. Only the owner can read it. The newest [`KEPT`] logs are kept.
 //!
 //! Lines are redacted when they are written. The whole file is redacted again at the end of the run, because
 //! a secret may become known after a line that holds it.
@@ -22,12 +22,12 @@ use base::{
     redact::Redactor,
 };
 
-/// The number of logs to keep.
+/// The number of logs that are kept.
 const KEPT: usize = 20;
-/// The largest size of a log in bytes.
+/// The maximum size of a log, in bytes.
 const LIMIT: u64 = 64 << 20;
 const EXTENSION: &str = "log";
-/// The time in file names, in an order that sorts.
+/// The time format of file names. It sorts by time.
 const NAME: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
@@ -73,7 +73,7 @@ impl RunLog {
         self.file.get().map(|file| file.path.as_path())
     }
 
-    /// Adds a line with time and level.
+    /// Adds a line with the time and the level.
     fn line(&self, level: &str, text: &str) {
         if self.file.get().is_some() {
             self.write(&format!("{} {level:>5} {text}", encoding::now()));
@@ -95,7 +95,7 @@ impl RunLog {
         let _ = file.write_all(format!("{text}{end}").as_bytes());
     }
 
-    /// Ends the log: redacts secrets that became known after they were written.
+    /// Ends the log: redacts secrets that became known after their lines were written.
     pub(super) fn finish(&self) {
         let Some(log) = self.file.get() else { return };
         let open = log.lock();
@@ -105,7 +105,7 @@ impl RunLog {
         if clean != text {
             let replaced = Replacement::write(&log.path, clean.as_bytes(), 0o600);
             if replaced.and_then(Replacement::put_in_place).is_err() {
-                // Remove the log rather than leave secrets in it.
+                // The log is removed, because it may hold secrets.
                 let _ = fs::remove_file(&log.path);
             }
         }
@@ -163,7 +163,7 @@ impl Sink for LoggingSink {
                 let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
                 self.log.line("ERROR", &format!("{errors}{hints}\n  exit code: {exit_code}"));
             }
-            // Lines of the CPI reach the log through `tracing`.
+            // Log lines of the CPI reach this log through `tracing`.
             Event::StageLog { .. } | Event::StageProgress { .. } => {}
         }
     }
@@ -221,7 +221,7 @@ mod tests {
         let log = begin(base.path());
         assert!(at_work.exists() && log.path().unwrap().exists());
         assert!(!old(10).exists() && old(11).exists());
-        // Besides the newest ones: the notes and the running log.
+        // In addition to the newest logs, there are the notes and the running log.
         assert_eq!(logs(base.path()), KEPT + 2);
     }
 
@@ -234,7 +234,7 @@ mod tests {
                 .map(|number| {
                     scope.spawn(move || {
                         let log = RunLog::new(Redactor::default());
-                        // The name of a log has command and process id.
+                        // The name of a log contains the command and the process id.
                         log.open(directory, &format!("c{number}")).unwrap();
                         log.write("here");
                         log

@@ -1,4 +1,4 @@
-//! The record of this run for `history`. It begins once the state is known, and ends with the result.
+//! The record of this run for `history`. It begins when the state is known, and ends with the result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use base::{
 };
 use engine::history::{self, RecordedPlan, RecordedStep, RunEnd, RunningRecord};
 
-/// The deepest recorded stage.
+/// The maximum depth of recorded stages.
 const DEPTH: usize = 1;
-/// The most recorded stages.
+/// The maximum number of recorded stages.
 const STEPS: usize = 500;
 
 /// The record of this run. Cheap to clone; clones share it.
@@ -33,16 +33,16 @@ struct Stages {
     open: Vec<(StageId, usize)>,
     /// The recorded stages in the order of their starts.
     taken: Vec<(StageId, FinishedStage)>,
-    /// The steps that began.
+    /// The steps that have begun.
     steps: Vec<StartedStep>,
     /// The number of planned steps.
     planned: usize,
-    /// The place of the state.
+    /// The path or URL of the state.
     state: Option<String>,
 }
 
 impl Stages {
-    /// Marks the current step as failed after a failed stage at this depth.
+    /// Marks the current step as failed after a stage at this depth has failed.
     fn failed(&mut self, depth: usize) {
         if depth > 0
             && let Some(step) = self.steps.last_mut()
@@ -73,7 +73,7 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Ends the record, if it was begun.
+    /// Ends the record, if it has begun.
     pub(super) fn finish(
         &self,
         exit_code: u8,
@@ -104,7 +104,7 @@ impl RunRecord {
         stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
-    /// Reports the steps and stages up to now. `failed` marks the last step.
+    /// Reports the steps and stages so far. `failed` marks the last step as failed.
     pub(super) fn report(&self, failed: bool) -> Option<RunReport> {
         let stages = self.ended();
         let recorded = self.stages();
@@ -121,7 +121,7 @@ impl RunRecord {
         self.redactor.show(text)
     }
 
-    /// Records the plan. A failure is ignored, because the end of the record reports it as well.
+    /// Records the plan. A failure is ignored, because the end of the record also reports it.
     fn plan(&self, headline: &str, steps: &[AnnouncedStep]) {
         let step = |announced: &AnnouncedStep| AnnouncedStep {
             step: announced.step.clone(),
@@ -182,7 +182,7 @@ impl RunRecord {
     }
 }
 
-/// A sink that records plan, steps and stages, and passes events on.
+/// A sink that records the plan, steps and stages, and passes events on.
 pub(super) struct RecordingSink {
     pub(super) record: RunRecord,
     pub(super) next: Arc<dyn Sink>,

@@ -1,4 +1,4 @@
-//! `monopile scp`.
+//! `monopile scp`: copies files to or from the VM.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ fn place(text: &str) -> Result<CopyPath> {
     if text.is_empty() {
         return Err(Error::usage("a path for scp is empty"));
     }
-    // An instance is `name` or `name/0`. Another slash before the colon means a local path.
+    // An instance is `name` or `name/0`. With any other slash before the colon, the path is local.
     let instance = text.split_once(':').filter(|(before, _)| {
         let name = before.strip_suffix("/0").unwrap_or(before);
         !name.contains('/') && !name.starts_with('.')

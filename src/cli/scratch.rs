@@ -1,8 +1,8 @@
 //! The scratch directory of a run: below `$TMPDIR` if it is set, otherwise below the cache, because stemcells
 //! are large and `/tmp` is often in memory. It is removed at the end of the run.
 //!
-//! The directory of a killed run is removed by the next run, as soon as the run has ended and no CPI that it
-//! started still runs: such a CPI may read an image there.
+//! The directory of a killed run is removed by a later run. The killed run must have ended, and no CPI that
+//! it started may still run, because such a CPI may read an image there.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
@@ -49,20 +49,20 @@ impl Scratch {
         let new_lock = directory.path().join(NEW_LOCK);
         let lock = Locked::from(create_private(&new_lock).map_err(failed)?);
         match lock.try_lock() {
-            // The name is new, so the lock is free. Without lock support there is no sweep either.
+            // The name is new, so the lock is free. Without support for locks, no directory is swept either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
-        // Only now can another run find the lock.
+        // Another run can find the lock only from here on.
         std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(failed)?;
         Ok(Scratch { directory, stays: false, _lock: lock })
     }
 
-    /// Leaves the directory for a later run to remove.
+    /// Leaves the directory in place for a later run to remove.
     pub(super) fn leave(&mut self) {
         self.stays = true;
     }
 
-    /// Keeps the directory for the operator. Without its lock file no later run removes it.
+    /// Keeps the directory for the operator. Without its lock file, no later run removes it.
     pub(super) fn keep(&mut self) {
         self.stays = true;
         let _ = std::fs::remove_file(self.directory.path().join(LOCK));
@@ -76,7 +76,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(base) = self.directory.path().parent() {
-            // A CPI of a killed run, which this run has waited for, has ended by now.
+            // A CPI of a killed run has ended by now, because this run waited for it.
             sweep(base);
         }
         if self.stays {
@@ -113,7 +113,7 @@ fn is_abandoned(directory: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Creates the directory of a run that was killed.
+    /// Creates the directory of a killed run.
     fn left(base: &Path) -> PathBuf {
         let mut scratch = Scratch::below(base).unwrap();
         scratch.leave();

@@ -1,4 +1,4 @@
-//! The session of a command: renderer, redactor, clock, and on demand an
+//! The session of a command: the renderer, the redactor, the clock, and on demand an
 //! [`Environment`](engine::environment::Environment) for the engine.
 
 use std::io::IsTerminal;
@@ -25,16 +25,16 @@ use base::{events::Reporter, redact::Redactor};
 use engine::environment::{AskSecret, Confirm, Environment, Paths, interruption};
 use engine::state::{Address, BucketSettings, Storage};
 
-/// The output of a command.
+/// The kind of output of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutputMode {
-    /// The command prints output of its own, which has standard output to itself.
+    /// True if the command has output of its own, for which standard output is reserved.
     pub(super) stdout_reserved: bool,
-    /// The command shows progress even if standard output is reserved.
+    /// True if the command shows progress even if standard output is reserved.
     pub(super) shows_progress: bool,
-    /// The command can change an environment, and keeps a log.
+    /// True if the command can change an environment, and therefore keeps a log.
     pub(super) keeps_log: bool,
-    /// A signal is the usual end of the command.
+    /// True if a signal is the usual end of the command.
     pub(super) ends_by_signal: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Session {
     log: Option<RunLog>,
     /// The document of `--json=bosh`.
     document: Option<Document>,
-    /// The name of the command in log and history, once the log has begun.
+    /// The name of the command in the log and the history, once the log has begun.
     command: OnceLock<String>,
     record: RunRecord,
     ends_by_signal: bool,
@@ -64,7 +64,7 @@ pub(super) struct RunContext {
 
 impl Drop for RunContext {
     fn drop(&mut self) {
-        // A CPI that still runs may read an image there.
+        // A CPI that still runs may read an image in the directory.
         if self.environment.left_at_work.load(Ordering::SeqCst) {
             self.scratch.leave();
         }
@@ -122,7 +122,7 @@ impl Session {
         self.document.as_ref()
     }
 
-    /// Begins the document of `--json=bosh` with the path of the manifest, as upstream does.
+    /// Begins the document of `--json=bosh` with the path of the manifest, like the bosh CLI.
     pub(super) fn name_manifest(&self, manifest: &Path) {
         if let Some(document) = &self.document {
             let path = paths::absolute(&paths::expand(manifest, paths::home().as_deref()));
@@ -141,8 +141,8 @@ impl Session {
         }
     }
 
-    /// Begins the log of this run, after its arguments were checked. The run continues without a log if that
-    /// fails.
+    /// Begins the log of this run. Call it after the arguments were checked. If it fails, the run continues
+    /// without a log.
     pub(super) fn keep_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
@@ -152,7 +152,7 @@ impl Session {
         log.path().into_iter().for_each(|path| self.keep_whole(path));
     }
 
-    /// Begins the record of a run with a log. The run continues without a record if that fails.
+    /// Begins the record of a run that has a log. If it fails, the run continues without a record.
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Ends the record of this run, if it was begun.
+    /// Ends the record of this run, if it has begun.
     pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, declined: bool) {
         if let Err(error) = self.record.finish(exit_code, elapsed, summary, declined) {
             self.reporter
@@ -172,19 +172,19 @@ impl Session {
         }
     }
 
-    /// Reports the steps and stages of a run with a log and without output of its own. `failed` marks the
-    /// last step.
+    /// Reports the steps and stages of a run that has a log and no output of its own. `failed` marks the last
+    /// step as failed.
     pub(super) fn report(&self, failed: bool) -> Option<base::events::RunReport> {
         self.log().filter(|_| !self.stdout_reserved)?;
         let mut report = self.record.report(failed)?;
-        // A successful delete-env has removed its state, unless the CPI left doubts.
+        // A successful delete-env has removed its state, unless suspects are still on record.
         let deletes = !failed && self.command.get().is_some_and(|command| command == "delete-env");
         let is_gone = |state: &String| paths::is_url(Path::new(state)) || !Path::new(state).exists();
         report.state = report.state.filter(|state| !(deletes && is_gone(state)));
         Some(report)
     }
 
-    /// Returns the log of this run, if it was begun.
+    /// Returns the log of this run, if it has begun.
     pub(super) fn log(&self) -> Option<&RunLog> {
         self.log.as_ref().filter(|log| log.path().is_some())
     }
@@ -274,7 +274,7 @@ impl Session {
         Storage::shared(&shared, encryption, calls(&shared.identity())?)
     }
 
-    /// Excludes a path of this run and its file name from redaction.
+    /// Excludes a path of this run, and its file name, from redaction.
     fn keep_whole(&self, path: &Path) {
         self.redactor.keep(&path.to_string_lossy());
         path.file_name().into_iter().for_each(|name| self.redactor.keep(&name.to_string_lossy()));
@@ -306,7 +306,7 @@ impl Session {
         }
     }
 
-    /// Returns the columns of the terminal that output goes to.
+    /// Returns the number of columns of the terminal to which output goes.
     pub(super) fn columns(&self) -> Option<usize> {
         (self.globals.tty || std::io::stdout().is_terminal()).then(ui::columns)
     }

@@ -8,8 +8,8 @@ use crate::ui::prompt;
 use base::Result;
 use base::events::Reporter;
 
-/// Starts counting. The low byte is the count, the next byte the number of the first signal. The reporter
-/// prints the effect of each signal.
+/// Starts counting. The low byte holds the count, and the next byte holds the number of the first signal. The
+/// reporter prints the effect of each signal.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,7 +31,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
                 let (times, first) = (before & 0xff, before >> 8);
                 let first = if times == 0 { usize::try_from(signal).unwrap_or(0) } else { first };
                 count.store((first << 8) | (times + 1).min(0xff), Ordering::SeqCst);
-                // No call is in flight at a prompt.
+                // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 match times {
                     0 => reporter.warn(format!(
@@ -47,13 +47,13 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(counted)
 }
 
-/// Does nothing: other systems end the process, and the journal covers that.
+/// Does nothing. On other systems, signals end the process, and the journal covers that case.
 #[cfg(not(unix))]
 pub(super) fn count(_: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(Arc::new(AtomicUsize::new(0)))
 }
 
-/// Returns true if SIGHUP was ignored at the start (`nohup`), which must stay so.
+/// Returns true if SIGHUP was ignored at the start (`nohup`). It must then stay ignored.
 #[cfg(unix)]
 fn hangup_ignored() -> bool {
     const HANGUP_BIT: u64 = 1;

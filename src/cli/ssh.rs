@@ -1,4 +1,4 @@
-//! `monopile ssh`.
+//! `monopile ssh`: logs in to the VM.
 
 use clap::{Args, ValueHint};
 

@@ -1,4 +1,4 @@
-//! `monopile start-env`.
+//! `monopile start-env`: starts the jobs that stop-env stopped.
 
 use clap::Args;
 

@@ -27,17 +27,17 @@ pub struct StateArgs {
 }
 
 impl StateArgs {
-    /// Returns true if the state is named, so that no manifest is needed.
+    /// Returns true if the state is named, so no manifest is needed.
     pub(super) fn is_named(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Returns the place of the state for this manifest.
+    /// Returns the path or URL of the state for this manifest.
     pub(super) fn place(&self, manifest: &Path) -> Result<PathBuf> {
         paths::state(self.state.as_deref(), manifest)
     }
 
-    /// Returns the place of the state for a command that reads the manifest. Reports a missing manifest
+    /// Returns the path or URL of the state for a command that reads the manifest. Reports a missing manifest
     /// before a missing state.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
         if manifest != Path::new("-") && !paths::is_there(manifest) {

@@ -19,22 +19,22 @@ pub struct StateLocationArgs {
     #[command(flatten)]
     state: StateArgs,
 
-    // Its content supplies defaults of the other arguments.
+    // The content of the file supplies defaults for the other arguments.
     #[command(flatten)]
     _env_file: EnvFileArgs,
 }
 
 impl StateLocationArgs {
-    /// Returns the path of the state file, if it is named.
+    /// Returns the path or URL of the state, if it is named.
     pub(super) fn named(&self) -> Result<Option<PathBuf>> {
         if self.manifest.is_none() && !self.state.is_named() {
             return Ok(None);
         }
-        // A named state needs no manifest.
+        // With a named state, no manifest is needed.
         self.state.place(&self.manifest.clone().unwrap_or_default()).map(Some)
     }
 
-    /// Returns the path of the state file.
+    /// Returns the path or URL of the state.
     pub(super) fn path(&self) -> Result<PathBuf> {
         self.named()?.ok_or_else(|| {
             Error::usage("no environment is named")

@@ -1,4 +1,4 @@
-//! `monopile status`.
+//! `monopile status`: shows the status of an environment.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use engine::inspection::{
 };
 use engine::state::{State, Storage};
 
-/// The remaining days from which a certificate is marked.
+/// The number of remaining days at which a certificate is marked.
 const EXPIRES_SOON: i64 = 30;
 
 #[derive(Debug, Clone, Args)]
@@ -107,7 +107,7 @@ impl StatusArgs {
         })
     }
 
-    /// Prints the status repeatedly until a signal, which ends it with success.
+    /// Prints the status repeatedly until a signal, which is a successful end.
     fn watch(
         &self,
         session: &Session,
@@ -122,7 +122,7 @@ impl StatusArgs {
                 Ok(status) if session.globals.json() => json_line(&status)?,
                 Ok(status) => text(session, &status),
                 Err(_) if environment.interrupted().is_some() => break,
-                // The state may be in the middle of a deletion, which is worth watching.
+                // The state may be in the middle of a deletion, so watching continues.
                 Err(error) => match session.globals.json() {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.show(&error.chain().join(": "))),
@@ -202,7 +202,7 @@ fn vm(status: &Status) -> String {
     )
 }
 
-/// Formats the CPI of a resource; empty for the default CPI.
+/// Formats the CPI of a resource. Returns an empty text for the default CPI.
 fn of(cpi: Option<&str>) -> String {
     cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
 }
@@ -315,7 +315,7 @@ fn certificates(status: &Status) -> Option<Table> {
     (!status.certificates.is_empty()).then_some(table)
 }
 
-/// Prints problems in capitals, which stand out without colours.
+/// Formats problems in capital letters, which stand out without colours.
 fn mark_problem(good: bool, text: &str) -> String {
     if good { text.to_owned() } else { text.to_uppercase() }
 }

@@ -1,4 +1,4 @@
-//! `monopile stop-env`.
+//! `monopile stop-env`: stops the jobs.
 
 use clap::Args;
 

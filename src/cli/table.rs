@@ -3,16 +3,16 @@
 use crate::ui::{self, longest_word};
 use base::redact::Redactor;
 
-/// Columns between two cells.
+/// The number of columns between two cells.
 const GAP: usize = 2;
-/// A column of at most this width is not wrapped.
+/// The maximum width of a column that is not wrapped.
 const NARROW: usize = 20;
-/// The least room for a value beside its label.
+/// The minimum width of a value beside its label.
 const LEAST_ROOM: usize = 10;
-/// Shown for a cell without a value.
+/// The text for a cell without a value.
 const EMPTY: &str = "-";
 
-/// Rows under a header. A cell may have several lines.
+/// Rows below a header. A cell may have several lines.
 pub(super) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -26,7 +26,7 @@ pub(super) struct Layout {
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// A row per line, without a header.
+    /// One line per row, without a header.
     Tabs,
     /// At most this many columns of a terminal.
     Columns(usize),
@@ -69,7 +69,7 @@ impl Layout {
 impl Table {
     pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
         let clean = |name: &str| base::text::clean_line(name).to_uppercase();
-        // The server of `baremetal` names its fields.
+        // The fields of `baremetal` are named by the server, so the header is also cleaned.
         Table { header: header.into_iter().map(clean).collect(), rows: Vec::new() }
     }
 
@@ -117,7 +117,7 @@ fn tabs(rows: &[Vec<Vec<String>>]) -> String {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
-/// Returns the width of each column, or `None` if words would have to be broken to fit `limit`.
+/// Returns the width of each column, or `None` if the table cannot fit into `limit` without breaking words.
 fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<usize>> {
     let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
@@ -158,7 +158,7 @@ fn fit_lines(lines: &[String], width: usize) -> Vec<String> {
     lines.iter().flat_map(|line| ui::fit(line, width)).collect()
 }
 
-/// Returns the column in which values beside these labels begin.
+/// Returns the column in which the values beside these labels begin.
 fn indent<'l>(labels: impl Iterator<Item = &'l str>) -> usize {
     labels.map(ui::width).max().unwrap_or(0) + GAP
 }

@@ -1,4 +1,4 @@
-//! `monopile trust`.
+//! `monopile trust`: allows an env file, or stops trusting it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `monopile vars`.
+//! `monopile vars`: prints, checks and rotates the variables of a vars store.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -26,11 +26,11 @@ pub(super) struct VmArgs {
 }
 
 impl VmArgs {
-    /// Returns the place of the state, and the inputs of the manifest.
+    /// Returns the path or URL of the state, and the inputs of the manifest.
     pub(super) fn inputs(&self) -> Result<(PathBuf, Inputs)> {
         let state = self.state.path(&self.manifest.manifest)?;
         let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
-        // No VM is made, which alone could use values that are generated.
+        // Only a new VM could use generated values, and none is created here.
         inputs.discard_generated = true;
         Ok((state, inputs))
     }

@@ -1,4 +1,4 @@
-//! The connection to Ironic, by the flags and variables of OpenStack's clients.
+//! The connection to Ironic, configured by the flags and variables of OpenStack's clients.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `monopile baremetal node`.
+//! `monopile baremetal node`: lists, shows and validates nodes.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl ListArgs {
         if !filter.detail {
             return self.output.list(session, &self.listing.columns(&COLUMNS, &[]), nodes);
         }
-        // Show every field of this server.
+        // All fields of this server are shown.
         let keys = nodes.first().map(|node| node.keys().cloned().collect()).unwrap_or_default();
         let mut keys: Vec<String> = keys;
         keys.retain(|key| !LINKS.contains(&key.as_str()));

@@ -38,7 +38,7 @@ pub(super) struct Output {
     format: Option<Format>,
 
     /// Show only this column (repeatable)
-    // Same id and type as the ignored global flag of upstream, which this one replaces.
+    // The id and type are those of the ignored global flag of the bosh CLI, which this flag replaces.
     #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN",
           action = ArgAction::Append,
           value_parser = OsStringValueParser::new())]
@@ -96,8 +96,8 @@ impl Output {
         self.format.unwrap_or(if session.globals.json() { Format::Json } else { Format::Table })
     }
 
-    /// Returns the columns that `-c` names, in the order of `known`; all without `-c`. Old column titles such
-    /// as `Node UUID` are accepted.
+    /// Returns the columns that `-c` names, in the order of `known`. Without `-c`, returns all columns.
+    /// Accepts old column titles such as `Node UUID`.
     fn select<'k>(&self, known: &[&'k str]) -> Result<Vec<&'k str>> {
         if self.columns.is_empty() {
             return Ok(known.to_vec());
@@ -117,11 +117,11 @@ impl Output {
     }
 }
 
-/// Fields with links to other resources, which are not shown.
+/// Fields with links to other resources. They are not shown.
 pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
 
-/// Formats a value on one line: `None`, `True` and `False` as scripts expect them, everything else as JSON.
-/// Control characters are escaped.
+/// Formats a value on one line: `None`, `True` and `False` as scripts expect them, other values as JSON.
+/// Escapes control characters.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -149,7 +149,7 @@ fn table(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
     table.print(&Layout::unlimited(Redactor::default()))
 }
 
-/// Formats rows as CSV (RFC 4180). Everything except numbers is quoted.
+/// Formats rows as CSV (RFC 4180). All values except numbers are quoted.
 fn csv(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let cell = |value: &Value| match value {

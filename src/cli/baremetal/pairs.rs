@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Parses a key and its value: JSON if possible, otherwise text, as OpenStack's clients do. Values of logins
-/// are always text, because a password may consist of digits.
+/// Parses a key and its value. Like OpenStack's clients, reads the value as JSON if possible, and otherwise
+/// as text. Values of logins are always text, because a password may consist of digits.
 pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     if key.is_empty() {
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-/// Collects the pairs in an object. The last pair of a key counts.
+/// Collects the pairs in an object. If a key is repeated, its last value counts.
 pub(super) fn object(pairs: Vec<(String, Value)>) -> Value {
     Value::Object(pairs.into_iter().collect::<Map<_, _>>())
 }

@@ -1,4 +1,5 @@
-//! `monopile baremetal volume connector` and `monopile baremetal volume target`.
+//! `monopile baremetal volume connector` and `monopile baremetal volume target`: manage the initiators and
+//! the volumes of nodes.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -128,7 +129,7 @@ impl Listing {
         })
     }
 
-    /// Returns the requested columns, `long` with `--long`, or `short`.
+    /// Returns the requested columns. By default, returns `short`, or `long` with `--long`.
     pub(super) fn columns<'c>(&'c self, short: &[&'c str], long: &[&'c str]) -> Vec<&'c str> {
         match (self.fields.as_slice(), self.long) {
             ([], true) => long.to_vec(),
@@ -236,7 +237,7 @@ impl std::fmt::Debug for TargetSet {
     }
 }
 
-/// The differences of the two kinds.
+/// The differences between the two kinds.
 struct VolumeKind {
     collection: Collection,
     name: &'static str,
@@ -438,7 +439,7 @@ fn set(patch: Patch, key: &str, value: Option<impl Into<Value>>) -> Patch {
     }
 }
 
-/// Sets each key by itself, so that other keys keep their values.
+/// Sets each key separately, so that other keys keep their values.
 fn set_keys(patch: Patch, object: &str, pairs: Vec<(String, Value)>) -> Patch {
     pairs.into_iter().fold(patch, |patch, (key, value)| patch.set(&[object, &key], value))
 }

@@ -59,7 +59,8 @@ impl TypedCommandLine {
         names.into_iter().filter(|name| has_value.get(name).is_none()).collect()
     }
 
-    /// Returns the manifest paths that continue the typed one by a step, or by two if the first is unique.
+    /// Returns the manifest paths that continue the typed one by one step. If there is only one, also returns
+    /// the paths a step below it.
     pub(super) fn paths(&self, typed: &str) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
         let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
@@ -77,7 +78,7 @@ fn items(node: Option<&Node>) -> &[Node] {
     node.and_then(Node::as_seq).unwrap_or_default()
 }
 
-/// Returns the names of the named items.
+/// Returns the names of the items that have one.
 fn names(items: &[Node]) -> impl Iterator<Item = String> {
     items.iter().filter_map(|item| item.get("name")?.as_str().map(str::to_owned))
 }

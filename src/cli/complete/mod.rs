@@ -1,4 +1,4 @@
-//! Shell completion. The shell asks the program, which offers values from manifest and state as well.
+//! Shell completion. The shell runs the program, which also offers values from the manifest and the state.
 //!
 //! [`script`] returns the script that a shell loads. It runs `MONOPILE_COMPLETE=SHELL monopile -- WORDS`,
 //! which [`try_answer`] answers.
@@ -33,7 +33,7 @@ pub(super) fn script(shell: &str) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Hides the aliases of commands. They are offered only for a word that no full name begins with.
+/// Hides the aliases of commands. They are offered only for a word with which no full name begins.
 fn with_hidden_aliases(grammar: Command) -> Command {
     grammar.mut_subcommands(|command| {
         let aliases: Vec<String> = command.get_all_aliases().map(str::to_owned).collect();
@@ -42,13 +42,13 @@ fn with_hidden_aliases(grammar: Command) -> Command {
     })
 }
 
-/// Removes the flags from an answer, one candidate a line. They are offered only after a dash.
+/// Removes the flags from an answer, which has one candidate per line. Flags are offered only after a dash.
 fn without_flags(answer: &[u8]) -> Vec<u8> {
     let kept = answer.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"-"));
     kept.flatten().copied().collect()
 }
 
-/// Answers the request of a shell. Errors show in the exit code only, because a user is typing.
+/// Answers the request of a shell. Errors change only the exit code, because the operator is typing.
 pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     let name = COMPLETING_SHELL.value()?;
     let words = args.get(1..)?.strip_prefix(&[OsString::from("--")])?;

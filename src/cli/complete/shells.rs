@@ -1,5 +1,5 @@
-//! Shells with a script of our own in `completions/`: bash splits words at `=` and `:`, and zsh adds a space
-//! after `name=`.
+//! The shells with a script of our own in `completions/`, because bash splits words at `=` and `:`, and zsh
+//! adds a space after `name=`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::env::{self, EnvCompleter};
 
-/// A shell of the completion library with another script.
+/// A shell of the completion library, with another script.
 pub(super) struct OwnScript {
     shell: &'static dyn EnvCompleter,
     script: &'static [u8],

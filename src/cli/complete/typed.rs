@@ -9,7 +9,7 @@ use crate::cli::{env_file, paths};
 
 /// A command line without the word to complete.
 pub(super) struct TypedCommandLine {
-    /// The words of the command: `state`, `show`.
+    /// The words of the command, such as `state`, `show`.
     command: Vec<String>,
     matches: Option<ArgMatches>,
 }
@@ -23,7 +23,7 @@ impl TypedCommandLine {
         }
     }
 
-    /// Returns true for this command.
+    /// Returns true if this is the command.
     pub(super) fn is(&self, command: &[&str]) -> bool {
         self.command == command
     }
@@ -45,7 +45,7 @@ impl TypedCommandLine {
     }
 
     /// Returns the path of the vars store of `vars rotate`. A single word is parsed as the name of a
-    /// variable, and is the store if there is such a file.
+    /// variable. It is the path of the store if that file exists.
     pub(super) fn store(&self) -> Option<PathBuf> {
         let word = self.matches().and_then(|matches| matches.try_get_one::<String>("name").ok().flatten());
         let word = word.filter(|word| paths::is_there(word)).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Completions of arguments: files by extension, and values from manifest, CPI config and state.
+//! Completions of arguments: files by extension, and values from the manifest, the CPI config and the state.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -92,13 +92,13 @@ fn candidates(texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidat
     texts.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Returns the texts that begin with the word.
+/// Returns the texts that begin with the typed word.
 fn matching_candidates(word: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     candidates(texts.into_iter().filter(|text| text.starts_with(word)))
 }
 
-/// Returns the names that begin with the word, with their descriptions.
+/// Returns the names that begin with the typed word, with their descriptions.
 fn described_candidates(word: &OsStr, named: Vec<DescribedName>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     let matching = named.into_iter().filter(|one| one.name.starts_with(word));
@@ -116,7 +116,7 @@ fn cpis(typed: &TypedCommandLine) -> Vec<String> {
     names
 }
 
-/// Completes a word of `cpi call`: manifest and method, then CIDs.
+/// Completes a word of `cpi call`: the manifest and the method, then CIDs.
 fn word_of_call(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
     if typed.words().iter().any(is_method) {

@@ -1,4 +1,4 @@
-//! `monopile cpi call`.
+//! `monopile cpi call`: calls a method of a CPI and shows the request and the answer.
 
 use std::path::PathBuf;
 

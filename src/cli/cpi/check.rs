@@ -1,4 +1,4 @@
-//! `monopile cpi check`.
+//! `monopile cpi check`: checks that a CPI conforms to the protocol.
 
 use std::path::{Path, PathBuf};
 
@@ -132,7 +132,7 @@ impl CheckArgs {
         }
     }
 
-    /// Returns the settings: those of the flags, then of the manifest; or all of a transcript.
+    /// Returns the settings. Flags override the manifest. A replay takes all settings from the transcript.
     fn settings(
         &self,
         session: &Session,
@@ -197,7 +197,7 @@ impl CheckArgs {
     }
 }
 
-/// The most checks for which failures are not repeated below the table.
+/// The maximum number of checks in a report that does not repeat its failures below the table.
 const SCREEN: usize = 20;
 
 fn report_text(report: &Report, layout: &Layout) -> String {

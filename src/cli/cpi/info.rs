@@ -1,4 +1,4 @@
-//! `monopile cpi info`.
+//! `monopile cpi info`: shows the API version and the stemcell formats of a CPI.
 
 use std::path::PathBuf;
 

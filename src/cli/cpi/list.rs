@@ -1,4 +1,5 @@
-//! `monopile cpi list`, and the hidden command `cpis`.
+//! `monopile cpi list` and the hidden command `cpis`: show the API version and formats of every CPI of a
+//! manifest.
 
 use clap::Args;
 

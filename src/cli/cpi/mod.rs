@@ -1,4 +1,4 @@
-//! `monopile cpi`: tools for CPI authors, a file per subcommand. `source` has the shared options.
+//! `monopile cpi`: tools for CPI authors, one file per subcommand. `source` has the shared options.
 
 mod call;
 mod check;
@@ -34,7 +34,7 @@ enum CpiCommand {
 }
 
 impl CpiCommandArgs {
-    /// Returns true if progress is shown: a conformance run takes long.
+    /// Returns true if progress is shown, because a conformance run takes long.
     pub(super) fn shows_progress(&self) -> bool {
         matches!(self.command, CpiCommand::Check(_))
     }

@@ -12,7 +12,7 @@ use crate::cli::session::Session;
 use crate::conformance::{self, ProcessEnd};
 use base::{Error, Result};
 
-/// The largest request in bytes.
+/// The maximum size of a request, in bytes.
 const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Replay a recorded CPI transcript
@@ -45,7 +45,7 @@ impl ReplayArgs {
             .read_to_end(&mut input)
             .map_err(|error| Error::io("reading the request from standard input", error))?;
         let played = conformance::play_once(&path, &input)?;
-        // Answer even if standard error is closed.
+        // The answer is written even if standard error is closed.
         let _ = std::io::stderr().write_all(&played.stderr);
         let exit_code = match played.ended {
             ProcessEnd::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),

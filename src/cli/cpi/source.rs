@@ -74,12 +74,12 @@ pub(super) struct SourceArgs {
 /// A CPI ready for calls.
 pub(super) struct PreparedCpi {
     pub(super) bench: CpiUnderTest,
-    /// The name to show.
+    /// The name that is shown.
     pub(super) name: String,
-    /// A stable identity, the same in later runs.
+    /// An identity that is the same in later runs.
     pub(super) identity: String,
     pub(super) run_context: RunContext,
-    /// The CPI of the manifest, if there is one.
+    /// The CPI of the manifest, if any.
     pub(super) opened: Option<OpenedCpi>,
     /// `--cpi-api-version`.
     pub(super) highest_api_version: u32,
@@ -117,7 +117,7 @@ impl SourceArgs {
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
-                // A VM is made with the generated values, so they are kept.
+                // The VM is created with the generated values, so they are kept.
                 inputs.discard_generated = !life;
                 let request = OpenCpiRequest {
                     inputs,
@@ -251,14 +251,14 @@ pub(super) fn hash(flag: &str, text: &str) -> Result<Map<String, Value>> {
     }
 }
 
-/// Formats request, answer and log.
+/// Formats the request, the answer and the log.
 pub(super) fn transcript_of(called: &FinishedCall) -> String {
     let pretty = |value: &Value| {
         let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
         base::text::escape_json(&text).into_owned()
     };
-    // The answer stays as it is but for characters that a terminal obeys, because an author looks for
-    // mistakes in it.
+    // The answer is printed unchanged, except for characters that control a terminal, because an author looks
+    // for mistakes in it.
     let mut text = format!(
         "Request:\n{}\n\nAnswer ({}, {:.1} ms):\n{}\n",
         pretty(&called.request),

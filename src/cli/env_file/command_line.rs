@@ -1,5 +1,5 @@
-//! Combines the command line with an env file. Values of the file become defaults of the arguments, so that
-//! they are checked alike, and the command line overrides them.
+//! Combines the command line with an env file. Values of the file become defaults of the arguments, so they
+//! are checked like arguments, and the command line overrides them.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -33,7 +33,7 @@ pub(in crate::cli) enum Remark {
     Warning(String),
 }
 
-/// Parses the arguments, which begin with the program's name. `grammar` is the one for these words.
+/// Parses the arguments, which begin with the program's name. `grammar` is the grammar for these words.
 pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -> CommandLine {
     match attempt(grammar, args) {
         Ok(command_line) => command_line,
@@ -44,7 +44,8 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let first = match lenient(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,
-        // Help and errors come from the grammar itself: the lenient one shows a default for the manifest.
+        // Help and errors come from the strict grammar, because the lenient one shows a default for the
+        // manifest.
         Err(error) => return Err(grammar.clone().try_get_matches_from(args).err().unwrap_or(error)),
     };
     let (path, matches) = chosen(&first);
@@ -81,8 +82,8 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
 }
 
-/// Parses as much of a partial command line as possible, with its env file: the words of the command, and its
-/// arguments.
+/// Parses as much of a partial command line as possible, with its env file. Returns the words of the command,
+/// and its arguments.
 pub(in crate::cli) fn parse_partial_command_line(
     grammar: &Command,
     args: &[OsString],
@@ -93,7 +94,7 @@ pub(in crate::cli) fn parse_partial_command_line(
         return Some((path, matches.clone()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    // Completion must not ask, and an env file that is not trusted must not choose what it reads.
+    // Completion must not prompt, and an untrusted env file must not choose the files that it reads.
     let Some(file) = applicable(matches, named, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
@@ -102,10 +103,10 @@ pub(in crate::cli) fn parse_partial_command_line(
     Some((path, matches))
 }
 
-/// Asks the operator whether to trust an env file. Returns false to go on without it.
+/// Asks the operator whether to trust an env file. Returns false to continue without it.
 type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &OpenedEnvFile) -> Result<bool>;
 
-/// Asks on a terminal, and remembers the answer yes. Without a terminal, or after the answer no, an error.
+/// Asks on a terminal, and remembers the answer yes. Fails without a terminal, or after the answer no.
 fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<bool> {
     let refused = || trust::untrusted_error(file, opened);
     let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
@@ -128,8 +129,8 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<b
     Ok(true)
 }
 
-/// Returns the env file for this command line, and a remark. A file that was found and is not trusted yet is
-/// used if `ask` returns true.
+/// Returns the env file for this command line, and a remark. Uses a file that was found but is not trusted
+/// yet only if `ask` returns true.
 fn applicable(
     matches: &ArgMatches,
     named: Option<PathBuf>,
@@ -191,7 +192,7 @@ fn may_have_env_file(matches: &ArgMatches) -> bool {
     matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
 }
 
-/// Returns the manifests on the command line. The first word of `cpi call` is one if such a file exists.
+/// Returns the manifests on the command line. The first word of `cpi call` is a manifest if that file exists.
 fn given_manifests(matches: &ArgMatches) -> Vec<PathBuf> {
     let mut given = Vec::new();
     for id in ["manifest", "manifests"].into_iter().filter(|id| is_given(matches, id)) {
@@ -227,14 +228,14 @@ fn lenient(command: Command) -> Command {
         return command;
     }
     command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
-        // Nothing reads this value: without an env file the strict grammar decides.
+        // The default is never read: without an env file, the strict grammar applies.
         true => arg.required(false).default_value("-"),
         false => arg,
     })
 }
 
-/// Returns true if another word must follow the manifest (`delete-disk PATH CID`). Then the manifest is
-/// required, because a single word would be ambiguous.
+/// Returns true if the manifest must be followed by another word (`delete-disk PATH CID`). The manifest is
+/// then required, because a single word would be ambiguous.
 fn takes_more_words(command: &Command) -> bool {
     let mut words = command.get_positionals();
     words.next().is_some_and(|first| first.get_id() == "manifest") && words.any(Arg::is_required_set)
@@ -248,7 +249,7 @@ pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) 
 /// Adds the values of the file as defaults to the command at `path`.
 fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
     let content = &file.content;
-    // Global flags belong to the program, others to the command.
+    // Global flags belong to the program, other flags to the command.
     let with_flags = |command| {
         content.flags.iter().fold(command, |command, flag| with_flag(command, &flag.name, &flag.values))
     };
@@ -291,7 +292,7 @@ fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Comm
     }
 }
 
-/// Changes an argument of a command, if the command has it. The order of arguments stays, because positional
+/// Changes an argument of a command, if the command has it. Keeps the order of arguments, because positional
 /// ones depend on it.
 fn change_argument(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) -> Command {
     let mut change = Some(change);

@@ -1,7 +1,7 @@
-//! Finds the env file in the working directory, or in the nearest directory above that has one.
+//! Finds the env file in the working directory, or in the nearest directory above it that has one.
 //!
-//! The file is opened once, and everything is decided about the opened file: its owner, its content, and the
-//! directory in which it really is.
+//! The file is opened once. All decisions are about the opened file: its owner, its content, and its real
+//! directory.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) enum SearchResult {
     Nothing,
     /// The env file.
     File(OpenedEnvFile),
-    /// An env file that another user owns or linked to. It must not choose what this user deploys.
+    /// An env file that another user owns or linked to. It must not choose the deployment of this user.
     Foreign(PathBuf),
 }
 
@@ -86,7 +86,7 @@ pub(super) fn find() -> Result<SearchResult> {
             .with_hint("run the same command again"));
         }
         // Paths in the file are relative to its directory, so a link from elsewhere would give them another
-        // meaning than its author intended.
+        // meaning than the author intended.
         let root = directory.canonicalize().map_err(failed)?;
         if !real.starts_with(&root) {
             return Err(Error::invalid(format!(

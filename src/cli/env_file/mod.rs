@@ -1,10 +1,10 @@
 //! Env files: defaults for the command line of one environment.
 //!
-//! `.monopile.yml` in the working directory, or in the nearest directory above, names manifest, ops files,
-//! variables, vars store, state and general flags. Flags of the command line override the file; ops files and
-//! variables of the command line come after those of the file.
+//! `.monopile.yml` in the working directory, or in the nearest directory above it, names the manifest, ops
+//! files, variables, vars store, state and general flags. Flags on the command line override the file. Ops
+//! files and variables on the command line come after those of the file.
 //!
-//! A file that was found, not named, is used only after the operator has allowed it: see [`trust`].
+//! A file that was found, not named, is used only after the operator has allowed it, see [`trust`].
 
 mod command_line;
 mod find;
@@ -90,8 +90,8 @@ impl EnvFileArgs {
     }
 }
 
-/// Remembers that the operator allows an env file: the named one, or the one that is found here. Returns its
-/// path, and a description of what it runs, reads and contacts.
+/// Remembers that the operator allows an env file: the named one, or the one that is found from the working
+/// directory. Returns its path, and a description of the programs, files and hosts that it uses.
 pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
     let file = read::read(&opened(named)?)?;
     trust::allow(&file)?;
@@ -99,7 +99,8 @@ pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
     Ok((file.real, description))
 }
 
-/// Applies an env file to a command without running it. Returns what the file would run, read and contact.
+/// Applies an env file to a command without running it. Returns the programs, files and hosts that it would
+/// use.
 pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> Result<String> {
     let file = read::read(&OpenedEnvFile::named(path)?)?;
     let args = ["monopile".into(), command.into(), "--env-file".into(), path.into()];
@@ -145,7 +146,7 @@ impl EnvFile {
         self.content.manifest.as_ref()
     }
 
-    /// Returns true if the file names this manifest, or none.
+    /// Returns true if the file names this manifest, or no manifest.
     pub(super) fn is_about(&self, manifest: &Path) -> bool {
         let real = |path: &Path| {
             let path = paths::expand(path, paths::home().as_deref());

@@ -1,4 +1,4 @@
-//! Reads env files. All errors are reported at once, with file, line and column.
+//! Reads env files. Reports all errors at once, with file, line and column.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -54,14 +54,14 @@ const FLAGS: [(&str, ValueShape); 23] = [
     ("wait_for_lock", ValueShape::Text),
 ];
 
-/// The largest env file that is read, in bytes.
+/// The maximum size of an env file, in bytes.
 pub(in crate::cli) const LIMIT: u64 = 1 << 20;
 
 /// The keys that are not flags.
 const KEYS: [&str; 8] =
     ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
 
-/// Reads an open env file. Relative paths in it start at the directory in which the file really is.
+/// Reads an open env file. Relative paths in it start at the real directory of the file.
 pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
     let path = opened.shown.as_path();
     let bytes = input::read_file(&opened.file, LIMIT).map_err(|error| match error.kind() {
@@ -113,7 +113,7 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
     }
 }
 
-/// Returns the base of relative paths. It is as short as the operator's path, unless that is a link.
+/// Returns the base of relative paths. It is as short as the operator's path, unless that path is a link.
 fn directory(opened: &OpenedEnvFile) -> PathBuf {
     let shown = opened.shown.parent().unwrap_or(Path::new(""));
     let real = opened.real.parent().unwrap_or(Path::new("/"));
@@ -171,7 +171,7 @@ impl Reader {
                     self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
             }
             "vars" => self.content.preset.vars = self.hash(name, value),
-            // `var_files`, the last one of `KEYS`.
+            // This is `var_files`, the remaining one of `KEYS`.
             _ => {
                 let files = self.hash(name, value);
                 self.content.preset.var_files = files

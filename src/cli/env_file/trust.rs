@@ -1,7 +1,7 @@
-//! Trust in env files that were found, not named.
+//! Trust in env files that were found and not named.
 //!
 //! An env file chooses programs that run, files that are read and hosts that are contacted. So a file that
-//! came with a repository is used only after the operator allowed it. Trust is in this path with this
+//! came with a repository is used only after the operator allowed it. The operator trusts this path with this
 //! content, as in `direnv`: a changed file must be allowed again.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use base::{Error, Result};
 use manifest::Inputs;
 use yaml::{Data, Node};
 
-/// The largest number of files, and of hosts, that are shown.
+/// The maximum number of files, and of hosts, that are shown.
 const SHOWN: usize = 20;
 
 /// Returns true if the operator has allowed this file with this content.
@@ -28,7 +28,7 @@ pub(super) fn is_allowed(file: &EnvFile) -> bool {
     record(file).is_ok_and(|record| record.is_file())
 }
 
-/// Remembers that the operator allows this file with its present content.
+/// Remembers that the operator allows this file with its current content.
 pub(super) fn allow(file: &EnvFile) -> Result<()> {
     let record = record(file)?;
     let failed = |error| Error::io(format!("writing '{}'", record.display()), error);
@@ -37,7 +37,7 @@ pub(super) fn allow(file: &EnvFile) -> Result<()> {
     write_atomically(&record, &[path, b"\n"].concat()).map_err(failed)
 }
 
-/// Forgets the trust in this file with any content. Returns false if there was none.
+/// Removes the trust in this file with any content. Returns false if there was none.
 pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
     let directory = directory()?;
     let failed = |error| Error::io(format!("removing trust from '{}'", directory.display()), error);
@@ -61,8 +61,8 @@ fn directory() -> Result<PathBuf> {
     reference::TRUST.path()
 }
 
-/// Returns the path of the file that exists if this env file is allowed: named by a digest of its path and
-/// content.
+/// Returns the path of the file that marks this env file as allowed. Its name is a digest of the path and the
+/// content of the env file.
 fn record(file: &EnvFile) -> Result<PathBuf> {
     let mut hasher = Sha256::new();
     let path = file.real.as_os_str().as_encoded_bytes();
@@ -83,13 +83,13 @@ pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
         .with_hint(format!("to use it once: --env-file {named}"))
 }
 
-/// Describes what the env file would run, read and contact.
+/// Describes the programs, files and hosts that the env file would use.
 pub(super) fn description(file: &EnvFile) -> String {
     let mut lines = vec!["it tells monopile what to run, read and contact as your user:".to_owned()];
     let redactor = Redactor::default();
     let root = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
-        // Programs are always shown: other items must not hide them.
+        // Programs are always shown, because other items must not hide them.
         let most = if verb == "runs" { usize::MAX } else { SHOWN };
         lines.extend(items.iter().take(most).map(|item| format!("{verb} {}", clean_line(item))));
         if let Some(more) = items.len().checked_sub(most).filter(|more| *more > 0) {
@@ -123,8 +123,8 @@ pub(super) fn description(file: &EnvFile) -> String {
     lines.join("\n")
 }
 
-/// Reads the manifest with the ops files and variables of the env file. The environment and the vars store
-/// stay out, because their values are secret.
+/// Reads the manifest with the ops files and variables of the env file. Omits the environment and the vars
+/// store, because their values are secret.
 fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<Node>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
@@ -196,7 +196,7 @@ fn hosts(node: &Node, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns host and port of a URL.
+/// Returns the host and port of a URL.
 fn host(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     if scheme == "file" || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -208,7 +208,7 @@ fn host(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// Removes user and query from a URL.
+/// Removes the user and the query from a URL.
 fn without_credentials(text: &str) -> String {
     match (text.split_once("://"), host(text)) {
         (Some((scheme, rest)), Some(host)) => {

@@ -1,4 +1,4 @@
-//! `monopile attach-disk`.
+//! `monopile attach-disk`: chooses the disk that the next create-env attaches.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `monopile delete-vm`, `delete-disk` and `delete-snapshot`.
+//! `monopile delete-vm`, `delete-disk` and `delete-snapshot`: delete a resource by its CID.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;

@@ -1,4 +1,4 @@
-//! `monopile delete-stemcell`.
+//! `monopile delete-stemcell`: deletes a stemcell in every CPI that has it.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;

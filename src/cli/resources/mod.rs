@@ -64,6 +64,7 @@ impl ChangeArgs {
     }
 }
 
+/// Formats a boolean for a table.
 pub(super) fn yes_or_no(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }

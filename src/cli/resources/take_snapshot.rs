@@ -1,4 +1,4 @@
-//! `monopile take-snapshot`.
+//! `monopile take-snapshot`: takes a snapshot of a disk.
 
 use clap::Args;
 

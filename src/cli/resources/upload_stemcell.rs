@@ -1,4 +1,4 @@
-//! `monopile upload-stemcell`.
+//! `monopile upload-stemcell`: uploads a stemcell and keeps it until delete-stemcell.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `monopile state backup`.
+//! `monopile state backup`: lists, keeps and restores versions of a state.
 
 use clap::Args;
 use serde::Serialize;

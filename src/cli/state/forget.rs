@@ -1,4 +1,4 @@
-//! `monopile state forget`.
+//! `monopile state forget`: drops a record.
 
 use clap::{Args, ValueHint};
 
@@ -81,7 +81,7 @@ impl RecordArgs {
             (Some(cid), _) => Ok(Forgettable::Resource(cid, cpi)),
             (None, Some(call)) => Ok(Forgettable::Call(call)),
             (None, None) if self.failed_calls => Ok(Forgettable::FailedCalls),
-            // clap has made sure that there is exactly one.
+            // clap ensures that exactly one is given.
             (None, None) => Err(Error::usage("nothing to forget is named")),
         }
     }

@@ -1,4 +1,4 @@
-//! `monopile state import`.
+//! `monopile state import`: creates a state from CIDs.
 
 use clap::Args;
 

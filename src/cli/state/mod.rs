@@ -1,4 +1,4 @@
-//! `monopile state`.
+//! `monopile state`: shows, backs up, imports and repairs the state.
 
 mod backup;
 mod forget;
@@ -30,7 +30,7 @@ enum StateCommand {
 }
 
 impl StateCommandArgs {
-    /// Returns true if the command prints output of its own.
+    /// Returns true if the command has output of its own.
     pub(super) fn reserves_stdout(&self) -> bool {
         match &self.command {
             StateCommand::Show(_) | StateCommand::Verify(_) => true,

@@ -1,4 +1,4 @@
-//! `monopile state show`.
+//! `monopile state show`: shows the records of a state.
 
 use clap::Args;
 
