@@ -1,4 +1,4 @@
-//! The agent client against servers that fail in every possible way. It tells the failures apart and never
+//! The agent client against servers that fail in every possible way. It distinguishes the failures and never
 //! hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -38,7 +38,7 @@ fn agent(host: &str, ca: &str) -> Agent {
     Agent::new(endpoint, "director", Arc::new(|| None), Clock::start())
 }
 
-/// Serves connections one by one with `answer`, until the test ends.
+/// Serves connections one after the other with `answer`, until the test ends.
 fn serve(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ fn serve(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// Does the same behind TLS.
+/// Like [`serve`], behind TLS.
 fn serve_tls(tls: Arc<ServerConfig>, answer: impl Fn(&mut Stream) + Send + Sync + 'static) -> SocketAddr {
     serve(move |stream| {
         let connection = ServerConnection::new(tls.clone()).unwrap();
@@ -62,7 +62,7 @@ fn serve_tls(tls: Arc<ServerConfig>, answer: impl Fn(&mut Stream) + Send + Sync 
 
 fn respond(stream: &mut Stream, status: &str, body: &str) {
     let text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    // A disconnected client is not this server's problem.
+    // A client that disconnects is not a problem of this server.
     let _ = stream.get_mut().write_all(text.as_bytes());
     let _ = stream.get_mut().flush();
 }

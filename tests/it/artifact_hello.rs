@@ -36,7 +36,7 @@ fn compile(release: &Release, jobs: &[&str], dir: &Path) {
             .unwrap();
         let target = dir.join("packages").join(&package.name);
         fs::create_dir_all(&target).unwrap();
-        // The script uses the agent's path of dependencies, which differs here.
+        // The script uses the path at which the agent installs dependencies, which differs here.
         let script = fs::read_to_string(source.join("packaging")).unwrap();
         let script = script.replace("/var/vcap/packages", &dir.join("packages").display().to_string());
         let output = prepare("bash")
@@ -109,7 +109,7 @@ fn example_release_compiles_and_its_service_runs() {
     assert!(ask(port, "/").unwrap().contains("Hello from the VM\n"));
     assert!(ask(port, "/nothing").unwrap().starts_with("HTTP/1.1 404"));
     drop(service);
-    // The service was killed, and its count survives.
+    // The service was killed, and its count is kept.
     let _service = start();
     assert!(ask(port, "/").unwrap().ends_with("counter: 10\n"));
 }

@@ -1,4 +1,4 @@
-//! Invalid input fails with an error that names problem and place, before any call or write.
+//! Invalid input fails with an error that names the problem and the place, before any call or write.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,8 +7,8 @@ use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::keys::Certificate;
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 
-/// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing
-/// happened.
+/// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing was
+/// called or written.
 #[track_caller]
 fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
     let plan = hello.world.finish(hello.command("plan", more));
@@ -30,7 +30,7 @@ fn failure(run: &Run) -> (i32, String) {
     (run.code, lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Checks exit code and texts of an error, and that nothing happened.
+/// Checks the exit code and texts of an error, and that nothing was called or written.
 #[track_caller]
 fn refused(hello: &Hello, run: Run, code: i32, said: &[&str]) {
     let run = run.failure(code);
@@ -83,7 +83,7 @@ fn rejects_invalid_manifests() {
         ),
     ] {
         let hello = with(from, to);
-        // The ops file that relocates the example would fail on some of these itself.
+        // The ops file that relocates the example would itself fail on some of these.
         hello.world.write("hello/elsewhere.yml", "[]\n");
         let subnet = hello.ip().strip_suffix('2').unwrap();
         hello
@@ -228,7 +228,8 @@ fn rejects_damaged_releases() {
         hello.ops("tarballs.yml", &ops);
         both_refuse(&hello, &[], 3, said);
     }
-    // A local file whose content contradicts the manifest is rejected too, whether it is in the cache or not.
+    // A local file whose content contradicts the manifest is also rejected, whether it is in the cache or
+    // not.
     let mut hello = Hello::new();
     hello.world.write("release.tgz", release_tarball(&hello).build());
     let stemcell = StemcellTarball::default().build();
@@ -244,8 +245,8 @@ fn template_errors_stop_the_run_before_any_effect() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
     both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
-    // An unknown address is not blamed for an unrelated error. A failure that it may have caused is no error
-    // before the VM exists.
+    // An unknown address is not blamed for an unrelated error. Before the VM exists, a failure that it may
+    // have caused is not an error.
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
@@ -371,7 +372,7 @@ fn rejects_unusable_mbus_certificates() {
         hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, trusted });
         both_refuse(&hello, &[], 3, said);
     }
-    // One that is in no vars store has no variable to rotate.
+    // A certificate that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
@@ -395,7 +396,7 @@ fn expired_mbus_certificate_keeps_the_vm() {
     assert_eq!(hello.world.read("state.json"), state);
     assert!(hello.requests().is_empty(), "the CPI was called");
     assert_eq!(hello.ask().1, 1, "the VM is still there");
-    // The hint helps.
+    // The command in the hint solves the problem.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);

@@ -1,5 +1,5 @@
-//! Templates that bosh renders too: docs/templates.md has a table of the names that bosh lacks, and hello
-//! uses none.
+//! Templates that the bosh CLI also renders. docs/templates.md has a table of the names that the bosh CLI
+//! lacks, and hello uses none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::hello::Hello;
 const TEMPLATES: &str = "hello/release/jobs/hello/templates";
 
 /// Returns the evaluation context of `bosh create-env` (bosh-cli,
-/// `templatescompiler/job_evaluation_context.go`): exactly these keys.
+/// `templatescompiler/job_evaluation_context.go`) with exactly these keys.
 fn upstream_context(hello: &Hello) -> Value {
     let spec: Value = serde_yaml::from_str(&hello.world.read("hello/release/jobs/hello/spec")).unwrap();
     let default = |property: &Value| property.get("default").cloned().unwrap_or_default();
@@ -108,7 +108,7 @@ fn table() -> BTreeSet<String> {
 #[test]
 fn table_lists_the_names_that_bosh_lacks() {
     let hello = hello();
-    // Prints the context that templates see, without the properties.
+    // The template prints the context that it sees, without the properties.
     hello.world.write(
         format!("{TEMPLATES}/hello.conf.erb"),
         "<% dump = lambda { |value| value.is_a?(PropertyStruct) ? value.instance_variable_get(:@members)\
@@ -121,7 +121,7 @@ fn table_lists_the_names_that_bosh_lacks() {
     let mut differences = BTreeSet::new();
     for (name, value) in ours.as_object().unwrap() {
         match name.as_str() {
-            // Each network counts by itself, and its values come from the manifest.
+            // Each network is compared separately, and its values come from the manifest.
             "networks" => {
                 for (network, value) in value.as_object().unwrap() {
                     if theirs["networks"].get(network) != Some(value) {

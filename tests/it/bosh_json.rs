@@ -1,8 +1,9 @@
-//! `--json=bosh`, compared byte by byte with the output of upstream's `--json`, and the table of JSON output
-//! in `docs/events.md`.
+//! `--json=bosh`, compared byte by byte with the output of the bosh CLI's `--json`, and the table of JSON
+//! output in `docs/events.md`.
 //!
-//! The expected documents follow upstream's `ui/json_ui.go` and Go's `encoding/json`: an indentation of four
-//! blanks, sorted keys in rows, `null` for what is missing, escapes for HTML, and no line break at the end.
+//! The expected documents follow the bosh CLI's `ui/json_ui.go` and Go's `encoding/json`: an indentation of
+//! four spaces, sorted keys in rows, `null` for missing values, escapes for HTML, and no line break at the
+//! end.
 
 use serde_json::Value;
 
@@ -222,7 +223,7 @@ fn other_commands_reject_json_bosh() {
     assert!(run.stderr.contains("lines, bosh"), "{}", run.stderr);
 }
 
-/// Without `=`, the next word is no form.
+/// Without `=`, the next word is not the form of the output.
 #[test]
 fn bare_json_flag_does_not_take_the_next_word() {
     let world = World::new();

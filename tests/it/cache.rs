@@ -1,4 +1,4 @@
-//! `monopile cache`.
+//! `monopile cache`: lists and prunes the cache.
 
 use crate::support::process::{copy_program, prepare};
 use std::fs::File;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// Returns a cache with a download of a hundred days ago and a new one.
+/// Returns a cache with a download from a hundred days ago and a new one.
 fn world() -> World {
     let world = World::new();
     let cache = world.home().join(".cache/monopile");
@@ -49,7 +49,7 @@ fn list_shows_entries_with_their_sources() {
     assert!(!empty.home().join(".cache").exists(), "looking makes nothing");
 }
 
-/// Root may remove anything, so another user tries it.
+/// Root may remove anything, so another user prunes the cache.
 #[test]
 fn prune_removes_read_only_trees() {
     use std::os::unix::fs::{PermissionsExt, chown};

@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use crate::support::{MONOPILE, Run, World};
 
-/// Runs `monopile delete-env env.yml` on a terminal, types `keys` this long after the prompt appears, and
-/// returns the screen.
+/// Runs `monopile delete-env env.yml` on a terminal and types `keys` after this delay from the appearance of
+/// the prompt. Returns the screen.
 fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
     let mut script = prepare("script");
@@ -76,8 +76,8 @@ fn prompt_lists_what_will_be_deleted() {
     );
 }
 
-/// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
-/// prompt.
+/// A key typed before the prompt reads becomes a signal of the terminal. A later one is read. Both must end
+/// the prompt.
 #[test]
 fn interrupted_prompt_restores_the_cursor() {
     for delay in [0, 0, 5, 50] {

@@ -105,7 +105,7 @@ fn generated_values_are_stored_in_a_private_file() {
     assert!(world.read("store.yml").contains(first.stdout.trim()));
     assert!(!first.stderr.contains(first.stdout.trim()), "{}", first.stderr);
     assert_eq!(world.path("store.yml").metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    // Without a store nothing is generated.
+    // Without a store, nothing is generated.
     world.run(["int", "m.yml"]).success();
     assert!(!world.exists("m-vars.yml"));
 }

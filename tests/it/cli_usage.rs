@@ -67,7 +67,7 @@ fn command_help_has_an_example_and_no_manifest_default() {
     assert!(shared.contains("--ops-file") && !shared.contains("      --recreate\n"), "{help}");
 }
 
-/// `-h` is a summary: it leaves out rare options, details and exit codes.
+/// `-h` is a summary: it omits rare options, details and exit codes.
 #[test]
 fn short_help_is_a_part_of_the_long_one() {
     for command in ["create-env", "status", "cloud-check"] {
@@ -84,7 +84,8 @@ fn short_help_is_a_part_of_the_long_one() {
     }
 }
 
-/// Commands that lose data or records say what stays, and how to undo them, or that there is no way back.
+/// The help of commands that lose data or records describes what stays, and how to undo them, or that this is
+/// impossible.
 #[test]
 fn help_says_what_is_lost() {
     for (command, promise) in [
@@ -119,7 +120,7 @@ fn help_says_what_is_lost() {
     }
 }
 
-/// A flag without an effect is accepted, for scripts and env files, and hidden.
+/// A flag without an effect is accepted, for scripts and env files, but hidden.
 #[test]
 fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
     for (command, offers) in
@@ -208,7 +209,7 @@ fn manifest_from_standard_input_needs_a_state_path() {
     }
 }
 
-/// Flags of upstream without a meaning here must not break scripts: the command ends as it would without
+/// Flags of the bosh CLI without a meaning here must not break scripts: the command ends as it would without
 /// them.
 #[test]
 fn director_flags_are_ignored() {

@@ -166,7 +166,7 @@ const PLANTED: [Planted; 22] = [
     ("number-for-boolean", &["contract v2: delete_vm again"], "lacks `ok_to_retry`"),
 ];
 
-/// One test covers all bugs, because separate ones would be as slow.
+/// One test covers all bugs, because separate tests would be as slow.
 #[test]
 fn every_planted_bug_is_found() {
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -299,7 +299,7 @@ fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     author.world.write("go", "");
     let left = author.cloud();
     assert_eq!(left.len(), 2);
-    // Resources of another CPI, told apart by its arguments, stay untouched.
+    // Resources of another CPI, which has other arguments, stay untouched.
     let other = Author { world: author.world, bug: "" };
     other.check(&["--contract", "v2"]).0.success();
     assert_eq!(other.cloud(), left);
@@ -415,7 +415,7 @@ fn invalid_arguments_are_explained() {
     assert_eq!(author.world.leftovers(), Vec::<String>::new());
 }
 
-/// The manifest's CPI with real VMs must pass both contracts too.
+/// The manifest's CPI with real VMs must also pass both contracts.
 #[test]
 fn local_cpi_passes() {
     let hello = Hello::new();

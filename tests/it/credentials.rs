@@ -17,7 +17,7 @@ fn files(hello: &Hello) -> Vec<String> {
     names
 }
 
-/// Checks that a deploy is refused before it does anything, and that the message has this text.
+/// Checks that a deploy fails before it has an effect, and that the message has this text.
 #[track_caller]
 fn stops(hello: &Hello, text: &str) {
     let before = (files(hello), hello.state());
@@ -37,7 +37,7 @@ fn stops(hello: &Hello, text: &str) {
 #[test]
 fn missing_vars_store_stops_the_run() {
     let mut hello = Hello::new();
-    // The first deploy fails when there is a VM.
+    // The first deploy fails after it has created a VM.
     hello.script(Script::speaking(Dialect::Local).fail("create_disk", 9, "Bosh::Clouds::CloudError", false));
     hello.create(&[]).failure(1);
     let known = hello.state()["monopile"]["credentials"].clone();
@@ -55,7 +55,7 @@ fn missing_vars_store_stops_the_run() {
     hello.requests();
     stops(&hello, &store);
 
-    // A store with another content is a decision, and so is the flag.
+    // A store with other content is a decision of the operator, and so is the flag.
     let plan = hello.world.finish(hello.command("plan", &["--new-credentials"])).success();
     let changes = format!("Credentials that change: {}", NAMES.join(", "));
     assert!(plan.stdout.contains(&changes), "{}", plan.stdout);
@@ -75,7 +75,7 @@ fn missing_vars_store_stops_the_run() {
 #[test]
 fn plan_lists_the_credentials_that_change() {
     let mut hello = Hello::new();
-    // The source is a plain file of variables.
+    // The source of the values is a plain file of variables.
     hello.replace_flag("--vars-store", &["-l", "creds.yml"]);
     hello.create(&[]).success();
     hello.requests();
@@ -95,7 +95,7 @@ fn plan_lists_the_credentials_that_change() {
     hello.world.write("part.yml", values.to_string());
     let plan = hello.world.finish(hello.command("plan", &["-l", "part.yml"])).success();
     assert!(plan.stdout.contains("Credentials that change: mbus_bootstrap_password\n"), "{}", plan.stdout);
-    // A part of the values counts as present, however it is given.
+    // If a part of the values is given in any way, the others do not count as forgotten.
     let password = "mbus_bootstrap_password=dxq3vh81zkcm5b9t";
     let plan = hello.world.finish(hello.command("plan", &["-v", password])).success();
     let changes = "Credentials that change: default_ca, mbus_bootstrap_ssl\n";
@@ -129,7 +129,7 @@ fn previous(hello: &Hello) -> Vec<Vec<String>> {
 
 #[test]
 fn after_a_rotation_the_old_vm_is_stopped() {
-    // Only a CA that the program made is rotated without its manifest.
+    // Only a CA that the program generated is rotated without its manifest.
     let hello = Hello::without_vars_store();
     hello.create(&[]).success();
     let mut counter = 1;
@@ -166,7 +166,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         assert!(previous(&hello).is_empty(), "the new values are deployed: {:?}", previous(&hello));
     }
     assert_eq!(hello.ask().1, counter);
-    // The agent does not use the CA, so the end of its rotation keeps the VM.
+    // The agent does not use the CA, so the VM stays at the end of its rotation.
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
@@ -176,7 +176,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     assert_eq!(hello.state()["current_vm_cid"], vm);
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
 
-    // Without the earlier values, the agent refuses the new ones.
+    // Without the earlier values, the agent rejects the new ones.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
     let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let list = values.as_object_mut().unwrap().remove("monopile_previous").unwrap();
@@ -223,7 +223,7 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     let run = status().success();
     assert!(run.stdout.contains("running"), "{}", run.stdout);
     let rotated = hello.world.read("creds.yml");
-    // Another certificate that has expired is not accepted, although the same CA signed it.
+    // Another certificate that has expired is rejected, although the same CA signed it.
     let mut values: serde_json::Value = serde_yaml::from_str(&rotated).unwrap();
     let current = values["mbus_bootstrap_ssl"]["certificate"].clone();
     values["monopile_previous"][0]["mbus_bootstrap_ssl"]["certificate"] = current;
@@ -259,7 +259,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
     status().failure(5);
 
-    // Rotate and deploy. The new VM gets the new certificate, and the old one is stopped by its agent.
+    // Rotate and deploy. The new VM gets the new certificate, and the old VM is stopped through its agent.
     let run = rotate(&[]);
     assert!(run.stdout.contains("mbus_bootstrap_ssl"), "{}", run.stdout);
     let run = status().success();
@@ -273,7 +273,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert_ne!(vm, before);
     assert_eq!(hello.ask().1, 2, "the data of the disk is there");
 
-    // `--finish` and deploy. The agent is still reached, and its VM stays.
+    // Run `--finish` and deploy. The agent is still reached, and its VM stays.
     rotate(&["--finish"]);
     status().success();
     let run = hello.create(&[]).success();

@@ -173,7 +173,7 @@ fn finds_command_blocks_that_are_not_run() {
     assert!(outside.contains(&(6, "    monopile y")));
 }
 
-/// The table of bounds in docs/security.md, from the constants that the program uses.
+/// Checks the table of bounds in docs/security.md against the constants that the program uses.
 #[test]
 fn table_of_bounds_matches_the_program() {
     let archive = artifact::archive::Limits::default();
@@ -203,7 +203,7 @@ fn table_of_bounds_matches_the_program() {
     assert_eq!(rows, expected.map(|(input, bound)| (input.to_owned(), bound)));
 }
 
-/// The table of limits in docs/operating.md, from the constants that the program uses.
+/// Checks the table of limits in docs/operating.md against the constants that the program uses.
 #[test]
 fn table_of_limits_matches_the_program() {
     use artifact::limits;
@@ -244,7 +244,7 @@ fn table_of_limits_matches_the_program() {
     let rows: Vec<_> = table.lines().skip(2).map(|row| (cell(row, 1), cell(row, 2))).collect();
     assert_eq!(rows, expected);
 
-    // The default of `--agent-timeout` where a VM boots, and elsewhere.
+    // These are the defaults of `--agent-timeout` where a VM boots, and elsewhere.
     let reference = std::fs::read_to_string(repository().join("docs/reference.md")).unwrap();
     for line in reference.lines().filter(|line| line.starts_with("| `--agent-timeout ")) {
         let boots = line.contains("on the new VM");
@@ -253,7 +253,7 @@ fn table_of_limits_matches_the_program() {
     }
 }
 
-/// The exit codes of `status` in docs/operating.md, from its help.
+/// Checks the exit codes of `status` in docs/operating.md against its help.
 #[test]
 fn exit_codes_of_status_match_its_help() {
     let grammar = monopile::cli::command();

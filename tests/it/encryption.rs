@@ -1,4 +1,4 @@
-//! State and vars store encrypted with age, for users who keep them in a repository.
+//! State and vars store encrypted with age, for operators who keep them in a repository.
 
 use crate::support::process::{RunToEnd, prepare};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn all_files_are_encrypted_from_the_first_write() {
     let refused = show(&["--identity", "other.txt"]).failure(3);
     assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
 
-    // An operator who can decrypt the state still does not write it in plain text by accident.
+    // An operator who can decrypt the state still cannot write it in plain text by accident.
     let before = hello.world.read("state.json");
     let refused = hello.create(&["--identity", "key.txt", "--recreate"]).failure(2);
     assert!(refused.stderr.contains("would write it in plain text"), "{}", refused.stderr);
@@ -250,7 +250,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     nothing("recipients", "other.txt");
     assert_eq!(all(), before);
 
-    // A removed recipient can read nothing any more.
+    // A removed recipient can no longer read anything.
     nothing(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
     let refused = show("key.txt").failure(3);

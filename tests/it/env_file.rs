@@ -1,5 +1,5 @@
-//! The env file: its settings apply unless the command line overrides them. One that was found, not named, is
-//! used only after the operator allowed it.
+//! The env file: its settings apply unless the command line overrides them. An env file that was found, not
+//! named, is used only after the operator allowed it.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -58,8 +58,8 @@ fn flags_take_precedence_over_the_env_file() {
         let args: Vec<&str> = ["int", "--path", path].iter().chain(flags).copied().collect();
         world.finish(inside(&world, "env", &args)).success().stdout
     };
-    // A vars file on the command line overrides values of the env file, although a value overrides a vars
-    // file among flags.
+    // A vars file on the command line overrides values of the env file. Among flags, a value overrides a vars
+    // file.
     assert_eq!(value(&["-l", "mine.yml"], "/values/0"), "mine\n");
     assert_eq!(value(&["--vars-env", "ZZ"], "/values/0"), "5\n");
     assert_eq!(value(&["-v", "c=1"], "/values/2"), "1\n");
@@ -81,7 +81,7 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
     );
     let args = ["int", "other.yml", "--env-file", ".monopile.yml"];
     assert_eq!(world.finish(inside(&world, "env", &args)).success().stdout, "from: file\nname: 'x: y'\n");
-    // The same manifest by another path still matches.
+    // The same manifest with another path still matches.
     let absolute = world.path("env/../env/bosh.yml");
     let run = world.finish(inside(&world, "env", &["int", absolute.to_str().unwrap()])).success();
     assert!(run.stdout.contains("from: file"), "{}", run.stdout);
@@ -127,7 +127,7 @@ fn rejects_unknown_keys_and_names_their_line() {
         ("a: 1\nb: 2\n", "2 problems"),
     ] {
         world.write(".monopile.yml", text);
-        // Fails if the file is not valid.
+        // This fails if the file is not valid.
         world.run(["trust"]);
         let run = world.run(["create-env"]).failure(3);
         assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
@@ -218,7 +218,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
             "stemcells": [], "releases": []}"#,
     );
     world.write("key", "");
-    // The gateway to the VM. A flag or variable overrides it.
+    // The gateway to the VM: a flag or variable overrides it.
     let said = refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
     assert!(said.contains("has characters that ssh does not accept"), "{said}");
     let said = refused(
@@ -314,7 +314,7 @@ fn discovered_env_file_is_used_only_after_trust() {
     let trusted = world.run(["trust", &file]).success();
     assert!(trusted.stdout.contains("runs the program './evil' as CPI"), "{}", trusted.stdout);
     world.finish(inside(&world, "repo", &["int"])).success();
-    // A change of the file ends the trust, and so does another place.
+    // A change of the file ends the trust, and so does another path.
     let text = world.read("repo/.monopile.yml");
     world.write("repo/.monopile.yml", format!("{text}parallel: 2\n"));
     world.finish(inside(&world, "repo", &["int"])).failure(3);
@@ -368,15 +368,15 @@ fn rejects_a_link_that_leaves_the_directory() {
     symlink(world.path("env/.monopile.yml"), world.path("evil/.monopile.yml")).unwrap();
     let run = world.finish(inside(&world, "evil", &["int"])).failure(3);
     assert!(run.stderr.contains("outside of its directory"), "{}", run.stderr);
-    // Named, its paths are relative to the directory in which it really is.
+    // If the file is named, its paths are relative to its real directory.
     let named = world.finish(inside(&world, "evil", &["int", "--env-file", ".monopile.yml"])).success();
     assert!(named.stdout.contains("from: file"), "{}", named.stdout);
-    // A link inside of the directory is a file like others.
+    // A link inside the directory is treated like any other file.
     std::fs::rename(world.path("env/.monopile.yml"), world.path("env/real.yml")).unwrap();
     symlink("real.yml", world.path("env/.monopile.yml")).unwrap();
     world.finish(inside(&world, "env", &["trust"])).success();
     world.finish(inside(&world, "env", &["int"])).success();
-    // A link of another user is a file of another user.
+    // A link of another user is treated like a file of another user.
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::lchown(world.path("env/.monopile.yml"), Some(4711), None).unwrap();
         let run = world.finish(inside(&world, "env", &["int", "bosh.yml"])).success();

@@ -1,5 +1,5 @@
 //! Validates the events of real runs against `docs/events.schema.json`, and checks that the schema names all
-//! their fields.
+//! of their fields.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The examples that need a cloud: their manifests are complete. `pipelines` runs the others.
+//! The examples that need a cloud: checks that their manifests are complete. `pipelines` runs the other
+//! examples.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +52,7 @@ fn bare_metal_example_interpolates_with_its_flags() {
     let world = world("bare-metal");
     world.write("versions.yml", "os_conf: {version: 1, sha1: a}\nstemcell: {version: 1, sha1: b}\n");
     let text = world.read("jumpbox.yml");
-    // The flags in the example's own comment.
+    // The flags come from the example's own comment.
     let flags: Vec<&str> = text
         .lines()
         .take_while(|line| !line.starts_with("name:"))

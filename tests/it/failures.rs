@@ -1,13 +1,13 @@
-//! A CPI that fails: at every call of a life (create, redeploy with a disk migration, recreate, delete) under
-//! both contracts, it returns an error, hangs, answers garbage or nothing, also after it did the work. The
-//! same command then runs again and must reach the environment of an undisturbed life, without leaks and
-//! without losing anything needed.
+//! A CPI that fails. At every call of a life (create, redeploy with a disk migration, recreate, delete) under
+//! both contracts, it returns an error, hangs, answers garbage or nothing, before or after its work. The same
+//! command then runs again and must reach the environment of an undisturbed life, without leaks and without
+//! losing any needed resource.
 //!
-//! Only the operator can delete what a failed creating call made. It must be on record and reported with its
-//! request ID and agent ID, and the next run must notice it if it can. The test then follows the reported
-//! advice.
+//! Only the operator can delete the resource of a failed creating call. It must be on record and reported
+//! with its request id and agent id, and the next run must detect it if it can. The test then follows the
+//! reported advice.
 //!
-//! By default the test takes a sample; with `MONOPILE_SWEEP=full` every call fails in every way.
+//! By default, the test takes a sample. With `MONOPILE_SWEEP=full`, every call fails in every way.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -161,7 +161,7 @@ impl Life {
         };
         self.hello.script(failure.script(self.speaks, point));
         self.hello.requests();
-        // A hanging CPI is left running. Any other one is faster than this timeout.
+        // A call of a hanging CPI is left running. Any other call ends before this timeout.
         let patience: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
         let run = self.run(stage, patience);
         match failure {
@@ -170,7 +170,7 @@ impl Life {
         }
         let failed = run.code == 1;
         if *failure == Failure::Hang {
-            // The next run may meet the call at work.
+            // The next run may find the call still running.
             self.hello.go();
         } else {
             self.hello.wait_until_idle();
@@ -197,7 +197,7 @@ impl Life {
         [mine[point.nth - 1].clone(), mine.pop().unwrap()]
     }
 
-    /// Checks that anything a creating call may have made is reported and on record.
+    /// Checks that every resource that a creating call may have made is reported and on record.
     fn check_what_may_exist(&self, point: &Point, run: &Run) {
         let requests = self.requests(point);
         let id = |request: &Value| request["context"]["request_id"].as_str().unwrap().to_owned();
@@ -215,7 +215,7 @@ impl Life {
         }
     }
 
-    /// Checks that state or journal know every existing resource.
+    /// Checks that the state or the journal knows every existing resource.
     fn check_all_is_known(&mut self, point: &Point) {
         let known = self.hello.known();
         for cid in self.hello.cloud() {
@@ -241,7 +241,7 @@ impl Life {
             self.delete_unknown();
             run = self.run(stage, &["--forget-open-calls"]);
         } else if point.method == "create_vm" && failure == Failure::DoneError {
-            // The agent of the untracked VM answers sooner or later.
+            // The agent of the untracked VM answers after some time.
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();
                 for needed in ["an untracked VM answers at", &agent_id, &self.request_id(point)] {

@@ -12,8 +12,8 @@ use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
 
-/// An environment whose manifest names a job that its release lacks. A run fetches and inspects everything,
-/// and then stops.
+/// An environment whose manifest names a job that its release lacks. A run fetches and inspects all
+/// artifacts, and then stops.
 struct Fetching {
     world: World,
     /// The first three numbers of the network.
@@ -68,7 +68,7 @@ impl Fetching {
         self.world.monopile(["create-env", "e.yml", "--insecure-agent"].iter().chain(more))
     }
 
-    /// Runs a command that must fetch everything.
+    /// Runs a command that must fetch all artifacts.
     #[track_caller]
     fn fetches(&self, command: Command) -> Run {
         let run = self.world.finish(command).failure(3);
@@ -105,7 +105,7 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let again = fetching.fetches(fetching.command(&[]));
     assert!(!again.stdout.contains("Downloading"), "{}", again.stdout);
     assert_eq!(server.requests().len(), 2);
-    // The cache is in the directory that the user chose.
+    // The operator chose the directory of the cache.
     fetching.fetches(fetching.command(&["--cache-dir", "elsewhere"]));
     assert_eq!(server.requests().len(), 4);
     assert!(fetching.world.exists("elsewhere/downloads"));
@@ -184,8 +184,8 @@ fn killed_download_is_resumed() {
     assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 0);
 }
 
-/// Answers the first request with half of the content and then stalls; answers later ones in full. Returns
-/// the port and the requested ranges.
+/// Answers the first request with half of the content and then stalls. Answers later requests in full.
+/// Returns the port and the requested ranges.
 fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
     use std::io::{BufRead, BufReader, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -400,7 +400,7 @@ fn downloads_go_through_a_jumpbox() {
 fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
     let mut shell = prepare("bash");
     hello.world.enter(&mut shell);
-    // The kernel adds a child's counters to its parent after the parent has waited for it.
+    // The kernel adds the counters of a child to those of its parent after the parent has waited for it.
     shell.args(["-c", "\"$@\" >&2; code=$?; sed -n 's/^rchar: //p' /proc/$$/io; exit $code", "-"]);
     shell.arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -446,7 +446,7 @@ fn stemcell_is_read_once_and_not_if_unchanged() {
     assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
     assert!(read < PADDING / 8, "{read} bytes were read");
 
-    // A touched file is read again, and its content is unchanged.
+    // A touched file is read again. Its content is unchanged.
     let file = std::fs::File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
     let (run, read) = bytes_read(&hello, &create);
@@ -478,7 +478,7 @@ fn failed_download_stops_the_others() {
         std::thread::sleep(Duration::from_millis(500));
         answer("404 Not Found", &[], b"")
     });
-    // No attempt gets further than half.
+    // No attempt gets past half of the content.
     let (port, _) = slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
     fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));

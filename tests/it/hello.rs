@@ -1,4 +1,4 @@
-//! The whole life of an environment, as README describes it.
+//! The complete life of an environment, as README describes it.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn create_update_delete_leaves_nothing_behind() {
     assert_eq!(Hello::methods(&hello.requests()), ["info"]);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
 
-    // `--recreate` makes a new VM, and the counter survives.
+    // `--recreate` creates a new VM, and the counter is kept.
     hello.create(&["--recreate"]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 5));
     let requests = hello.requests();
@@ -67,7 +67,7 @@ fn create_update_delete_leaves_nothing_behind() {
     );
     check_requests(&requests, &hello.state());
 
-    // A changed release is deployed too.
+    // A changed release is also deployed.
     let packaging = hello.world.read("hello/release/src/greeting/greeting.txt");
     hello.world.write("hello/release/src/greeting/greeting.txt", format!("{packaging}more\n"));
     let run = hello.create(&[]).success();
@@ -138,7 +138,7 @@ fn missing_program_is_reported_before_any_effect() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Checks the context of requests: bare for the only `info`, complete for every later call.
+/// Checks the context of requests: without properties for the only `info`, complete for every later call.
 fn check_requests(requests: &[Value], state: &Value) {
     let director = &state["director_id"];
     assert_eq!(requests.iter().filter(|request| request["method"] == "info").count(), 1);

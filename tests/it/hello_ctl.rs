@@ -1,4 +1,4 @@
-//! `ctl` of examples/hello: starts and stops in every order, sequential and concurrent, alone and under
+//! `ctl` of examples/hello: starts and stops it in every order, in sequence and concurrently, alone and under
 //! monit.
 
 use std::fs;
@@ -50,7 +50,7 @@ impl Job {
         path
     }
 
-    /// Delays the service by this many seconds before it listens.
+    /// Makes the service wait this many seconds before it listens.
     fn slow_down(&self, seconds: f64) {
         let script = format!("#!/bin/sh\nsleep {seconds}\nexec /usr/bin/perl \"$@\"\n");
         self.install("slow/perl", &script, 0o755);
@@ -257,7 +257,7 @@ fn stale_pid_file_is_ignored_and_its_pid_not_signalled() {
     job.run("stop");
     job.assert_stopped();
 
-    // The PID now belongs to another process, whose command line even names the job's configuration.
+    // The PID now belongs to another process. Its command line even names the job's configuration.
     let config = job.vcap.join("jobs/hello/config/hello.conf");
     let mut other = prepare("sh").args(["-c", "sleep 60; :"]).arg(&config).spawn().unwrap();
     let stale = format!("{}\n", other.id());

@@ -1,7 +1,7 @@
 //! Every hint of an error leads to a section of docs/troubleshooting.md, and every section has a hint.
 //! `hints.txt` lists them, below the section that explains them.
-//!
 //! `MONOPILE_UPDATE=1 cargo test --test it hints` writes the list again. New hints are put below `## ?` at
+//! its end; move them below a section.
 //! its end; move them below a section.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use regex::Regex;
 use crate::layers::rust_files;
 use crate::support::updating;
 
-/// A string literal, where it stands in the code.
+/// A string literal, with its position in the code.
 struct Literal {
     range: Range<usize>,
     text: String,
@@ -34,7 +34,7 @@ fn literals(code: &str) -> Vec<Literal> {
             let text = continued.replace_all(text.as_str(), "").replace("\\\"", "\"");
             found.push(Literal { range: whole.range(), text });
         } else if whole.as_str().ends_with('"') && !whole.as_str().starts_with("//") {
-            // A raw string ends with as many marks as it began with.
+            // A raw string ends with as many number signs as it began with.
             let end = format!("\"{}", "#".repeat(whole.as_str().matches('#').count()));
             at = code[at..].find(&end).map_or(code.len(), |length| at + length + end.len());
             let text = code[whole.end()..at - end.len()].to_owned();
@@ -49,7 +49,7 @@ fn without_tests(code: &str) -> &str {
     code.split("#[cfg(test)]\nmod ").next().unwrap()
 }
 
-/// Returns the hints in the calls of `with_hint`: their texts, or else the code that makes them.
+/// Returns the hints in the calls of `with_hint`: their texts, or the code that creates them.
 fn hints(code: &str) -> Vec<String> {
     const CALL: &str = ".with_hint(";
     let code = without_tests(code);
@@ -96,7 +96,7 @@ fn sections(page: &str) -> BTreeSet<String> {
 /// The section of hints that have none yet.
 const NONE: &str = "?";
 
-/// Parses the list: the section of each hint.
+/// Parses the list. Returns the section of each hint.
 fn listed(text: &str) -> BTreeMap<String, String> {
     let mut section = NONE;
     let mut listed = BTreeMap::new();
@@ -109,7 +109,7 @@ fn listed(text: &str) -> BTreeMap<String, String> {
     listed
 }
 
-/// Writes the list, the sections in the order of the page.
+/// Formats the list, with the sections in the order of the page.
 fn written(hints: &BTreeMap<String, String>, page: &str) -> String {
     let place = |section: &str| page.to_lowercase().replace(' ', "-").find(&format!("##-{section}\n"));
     let mut by_section: Vec<(usize, &str, &str)> = hints
@@ -177,13 +177,13 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
     assert!(wrong.is_empty(), "{}\nsee the head of tests/it/hints.rs", wrong.join("\n"));
 }
 
-/// The errors and hints that the page shows are in the code, with values where the page has other ones.
+/// Checks that the errors and hints that the page shows are in the code. Values may differ.
 #[test]
 fn page_quotes_existing_messages() {
     let mut patterns = Vec::new();
     let value = Regex::new(r"\{[^{}]*\}").unwrap();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
-        // The messages of templates are those of Ruby.
+        // Ruby defines the messages of templates.
         if path.starts_with("erb") {
             continue;
         }

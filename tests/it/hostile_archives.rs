@@ -1,5 +1,6 @@
-//! Hostile archives through every entry point of the program: rejected with the reason, or accepted if
-//! harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or panics.
+//! Hostile archives through every entry point of the program: they are rejected with the reason, or accepted
+//! if harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or
+//! panics.
 
 use crate::support::process::{PATIENCE, RunToEnd, WaitForEnd};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ fn world() -> World {
     world
 }
 
-/// Returns every file, directory and link below a directory, without the caches' own.
+/// Returns every file, directory and link below a directory, except those of the caches.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in walkdir::WalkDir::new(root).into_iter().flatten() {
@@ -54,7 +55,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
     let begun = Instant::now();
     let mut peak = 0;
     let code = loop {
-        // The kernel keeps the peak, so one look shortly before the end is enough.
+        // The kernel keeps the peak, so one reading shortly before the end is enough.
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
@@ -74,7 +75,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
 }
 
 /// Runs a case through a command that reads `archive` from `it.tgz`, and returns the peak memory in KiB.
-/// `whole` is true if the command reads all of it.
+/// `whole` is true if the command reads the complete archive.
 fn drive(
     world: &World,
     case: &Case,
@@ -180,7 +181,7 @@ fn rejects_hostile_stemcells() {
     none(problems);
 }
 
-/// The built-in CPI unpacks the images of stemcells.
+/// Passes hostile images of stemcells to the built-in CPI, which unpacks them.
 #[test]
 fn rejects_hostile_stemcell_images() {
     let world = world();
@@ -227,7 +228,8 @@ fn rejects_hostile_stemcell_images() {
     none(problems);
 }
 
-/// The built-in agent unpacks sources of packages, compiled packages and rendered templates.
+/// Passes hostile sources of packages, compiled packages and rendered templates to the built-in agent, which
+/// unpacks them.
 #[cfg(target_os = "linux")]
 #[test]
 fn agent_rejects_hostile_blobs() {
@@ -258,9 +260,9 @@ fn agent_rejects_hostile_blobs() {
             let problem = outcome.as_ref().err().cloned().unwrap_or_default();
             let wanted = match case.said {
                 Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),
-                // The missing job is reported after everything was unpacked.
+                // The missing job is reported after the archive was unpacked.
                 _ if what == "templates" => problem.contains("no directory"),
-                // Sparse scripts and dangling links are compiled and packed like any other.
+                // Sparse scripts and dangling links are compiled and packed like other files.
                 _ => outcome.is_ok() || what == "compiled" && !problem.contains("refused"),
             };
             if !wanted {

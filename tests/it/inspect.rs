@@ -93,7 +93,7 @@ fn digests_convert_to_sha256_and_back() {
     assert_eq!(after, before);
     let manifest = String::from_utf8(member(&world, "sha2.tgz", "release.MF")).unwrap();
     assert!(manifest.contains("version: '1.10'"), "a version is no number: {manifest}");
-    // Repeating the command gives the same file.
+    // Repeating the command creates the same file.
     world.run(["sha2ify-release", "rel.tgz", "again.tgz"]).success();
     assert!(
         std::fs::read(world.path("again.tgz")).unwrap() == std::fs::read(world.path("sha2.tgz")).unwrap()

@@ -1,4 +1,4 @@
-//! Jobs on the VM: which packages are compiled, and the report when jobs do not start.
+//! Jobs on the VM: the packages that are compiled, and the report when jobs do not start.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Checks the layers: crates and their modules use only those before them in the table of
 //! `docs/architecture.md`.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes its graph of crates again.
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the graph of crates in the document again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use crate::support::updating;
 
 const DOCUMENT: &str = "docs/architecture.md";
 
-/// A crate as its files describe it.
+/// A crate, as its files describe it.
 #[derive(Default)]
 struct Member {
     name: String,
@@ -280,7 +280,7 @@ fn crate_graph_is_up_to_date() {
     assert_eq!(section(&read(DOCUMENT), "crates"), graph, "the graph in {DOCUMENT} is stale; {hint}");
 }
 
-/// Every kind of violation is found.
+/// Checks that every kind of violation is found.
 #[test]
 fn finds_a_dependency_against_the_order() {
     let layer = |name: &str, modules: &[&str]| Layer {

@@ -1,4 +1,4 @@
-//! Files that other tools and other users left: an old state of `bosh`, a state of another user.
+//! Files of other tools and other users: an old state of the bosh CLI, and a state of another user.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -10,7 +10,7 @@ use crate::support::scripted::{Dialect, Reaction, Script};
 const OLD: &str = "hello/bosh-deployments.yml";
 const DONE: &str = "hello/bosh-deployments.yml.migrated";
 
-/// Deploys, and leaves the record in the form of an old tool in place of the state.
+/// Deploys, and replaces the state with the record of an old tool.
 fn deployed_long_ago() -> Hello {
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -49,7 +49,7 @@ fn legacy_state_is_converted() {
         assert_eq!(methods.iter().filter(|one| **one == method).count(), 1, "{method}: {methods:?}");
     }
     assert_eq!(hello.ask().1, 2, "the data is on the new disk");
-    // The state is not taken over a second time.
+    // The state is not converted a second time.
     hello.delete(&[]).success();
     hello.delete(&[]).failure(3);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -100,7 +100,7 @@ fn root_keeps_the_owner_of_the_state() {
         }
     }
     let of_user = BTreeSet::from([user]);
-    // A call whose answer cannot be used leaves the journal; the lock is looked at while it is made.
+    // A call whose answer cannot be used leaves the journal. The lock is checked during the call.
     let path = |name: &str| hello.world.path(name).display().to_string();
     let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
     let script = Script::speaking(Dialect::Local).first("create_vm", 9, Reaction::Instead(look));

@@ -125,7 +125,7 @@ fn agent_of_another_vm_gets_no_commands() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Replaces the drain script by one that also logs its arguments.
+/// Replaces the drain script with one that also logs its arguments.
 fn drain_with(hello: &Hello, script: &str) {
     hello.world.write(
         "hello/release/jobs/hello/templates/drain.erb",

@@ -1,5 +1,5 @@
-//! The built-in `local` CPI, driven like any CPI: `monopile cpi-exec local` with a request on stdin and an
-//! answer on stdout. It creates real VMs with the real agent.
+//! The built-in `local` CPI, driven like any CPI: `monopile cpi-exec local` with a request on standard input
+//! and an answer on standard output. It creates real VMs with the real agent.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const NOBODY: u32 = 65534;
 
-/// A cloud in a directory of its own, with its CPI.
+/// A cloud in its own directory, with its CPI.
 struct Cloud {
     dir: tempfile::TempDir,
     executable: PathBuf,
@@ -182,7 +182,7 @@ fn request(method: &str, arguments: Value, version: u64) -> Value {
 /// A PID namespace.
 struct Namespace {
     link: PathBuf,
-    /// Keeps the kernel from giving its number to another namespace.
+    /// Keeps the kernel from assigning the number of the namespace to another one.
     _open: fs::File,
 }
 
@@ -192,7 +192,7 @@ fn namespace_of(pid: i32) -> Namespace {
     Namespace { link: fs::read_link(&path).unwrap(), _open: fs::File::open(&path).unwrap() }
 }
 
-/// Counts the processes in a namespace, without zombies that only wait for the machine's init.
+/// Counts the processes in a namespace, except zombies that only wait for the machine's init.
 fn members(namespace: &Namespace) -> usize {
     let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| fs::read_link(path.join("ns/pid")).is_ok_and(|link| link == namespace.link))
@@ -309,7 +309,7 @@ fn whole_lifecycle_as_an_unprivileged_user() {
 
 #[test]
 fn without_user_namespaces_the_error_says_what_is_missing() {
-    // The number of namespaces is limited: with a limit of 0, no process inside can create another.
+    // The number of namespaces is limited. With a limit of 0, no process inside can create another one.
     let cloud = Cloud::new();
     let stemcell = cloud.stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
@@ -442,7 +442,7 @@ fn killed_create_vm_leaves_no_vm() {
         if known == 0 {
             killed += 1;
         } else {
-            // The kill came too late: the VM exists, and the answer was sent or about to be.
+            // The kill came too late: the VM exists, and the answer was sent or was about to be sent.
             finished += 1;
             let vms = fs::read_dir(cloud.root().join("vms")).unwrap();
             for vm in vms {
@@ -474,7 +474,7 @@ fn killed_create_vm_leaves_no_vm() {
 #[test]
 fn failed_boot_is_explained_and_leaves_nothing() {
     let cloud = Cloud::new();
-    // /var is the VM's own, and a link there must not lead out of it.
+    // /var belongs to the VM, and a link in it must not lead outside.
     std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
     let stemcell = cloud.stemcell();
     let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));

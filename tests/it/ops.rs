@@ -30,7 +30,7 @@ none: ~
 odd: {'a/b': 1, 'c:d': 2, 'e~f': 3, '': 4, '-': 5, '3': 6}
 ";
 
-/// Path, value, and the top-level keys that a `replace` changes, as they are then.
+/// The path, the value, and the top-level keys that a `replace` changes, with their new values.
 const REPLACED: &[(&str, &str, &str)] = &[
     ("/name", "x", "name: x\n"),
     ("/map/one", "2", "map:\n  one: 2\n  two:\n    three: 3\n"),
@@ -143,7 +143,7 @@ const REPLACED: &[(&str, &str, &str)] = &[
     ("/list/01", "x", "list:\n- a\n- x\n- c\n"),
 ];
 
-/// Path, and the top-level keys that a `remove` changes. `-` marks a removed key.
+/// The path, and the top-level keys that a `remove` changes. `-` marks a removed key.
 const REMOVED: &[(&str, &str)] = &[
     ("/name", "-name\n"),
     ("/map/one", "map:\n  two:\n    three: 3\n"),
@@ -167,7 +167,7 @@ const REMOVED: &[(&str, &str)] = &[
     ("/none", "-none\n"),
 ];
 
-/// Path, and the value at it.
+/// The path, and the value at it.
 const FOUND: &[(&str, &str)] = &[
     ("/name", "bosh\n"),
     ("/map", "one: 1\ntwo:\n  three: 3\n"),
@@ -212,7 +212,7 @@ fn op(kind: &str, path: &str, value: Option<&str>) -> String {
     format!("- type: {kind}\n  path: '{path}'\n{value}")
 }
 
-/// Returns message chain and hints of an ops file's error.
+/// Returns the message chain and the hints of an ops file's error.
 fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
     let error = apply(ops).expect_err(ops);
     assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
@@ -516,7 +516,7 @@ fn path_text() -> impl Strategy<Value = String> {
     let suffix = proptest::sample::select(vec![
         "", "", "", "?", ":prev", ":next", ":before", ":after", "?:next", ":x",
     ]);
-    // `0?` and `-?` are keys, and only the `?` tells so.
+    // `0?` and `-?` are keys, which only the `?` shows.
     let piece = (token, suffix).prop_filter("a key", |(token, suffix)| {
         !(suffix.starts_with('?')
             && token.starts_with(|first: char| "-+".contains(first) || first.is_ascii_digit()))
@@ -540,14 +540,14 @@ proptest! {
         let _ = apply(&op(kind, &path, (kind != "remove").then_some("{a: [1]}")));
     }
 
-    /// The inverse of a `replace` restores the document.
+    /// Checks that the inverse of a `replace` restores the document.
     #[test]
     fn operation_and_its_inverse_change_nothing(path in path_text()) {
         let before = document();
         let Ok(parsed) = path.parse::<ops::Path>() else { return Ok(()) };
         let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
         let inverse = match (concrete(&before, &parsed), inserts(&parsed)) {
-            // The value existed, so the inverse puts it back.
+            // The value existed, so the inverse restores it.
             (Some(place), false) => {
                 let old = ops::find(&before, &place).unwrap().to_json().unwrap();
                 op("replace", &place.to_string(), Some(&old.to_string()))
@@ -560,7 +560,7 @@ proptest! {
     }
 }
 
-/// Returns an existing path in keys and indices alone, which stay valid when the value changes.
+/// Returns an existing path that has only keys and indexes, which stay valid when the value changes.
 fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
     use ops::{Modifier, Token};
     let mut tokens: Vec<Token> = Vec::new();
@@ -600,7 +600,7 @@ fn inserts(path: &ops::Path) -> bool {
     )
 }
 
-/// Returns the path of an inserted item; `beside` is its neighbour.
+/// Returns the path of an inserted item. `beside` is its neighbour.
 fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
     use ops::{Modifier, Token};
     let after = path.to_string().ends_with(&Modifier::After.to_string());

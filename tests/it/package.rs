@@ -1,5 +1,5 @@
-//! Tests `.ci/package` with the binary of the tests in place of a release build. A script wraps it, because
-//! compressing a debug build takes minutes.
+//! Tests `.ci/package` with the binary of the tests instead of a release build. A script wraps the binary,
+//! because compressing a debug build takes minutes.
 
 use crate::support::process::prepare;
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +45,7 @@ fn package_is_complete_and_its_program_runs() {
         }
     }
     assert!(links > 50, "{links} links");
-    // dpkg installs it into a root of its own.
+    // dpkg installs the package into a separate root.
     shell(
         "mkdir -p root/var/lib/dpkg && dpkg --root=root --force-not-root --force-depends --log=/dev/null -i \
             *.deb",

@@ -1,7 +1,7 @@
 //! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes, IDs and the order of
-//! steps differ from run to run; a picture is stale if anything else differs.
+//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes, ids and the order of
+//! steps differ from run to run. A picture is stale if anything else differs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,13 @@ use crate::support::process::RunToEnd as _;
 use crate::support::pty::Pty;
 use crate::support::{MONOPILE, World, updating};
 
-/// Width and height of a character, in pixels.
+/// The width and height of a character, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 16.0;
 const COLUMNS: u16 = 80;
 
-/// Terminal colours 1 to 6 and 8, on light and dark ground. Black and white become the text colour.
+/// The terminal colours 1 to 6 and 8, on a light and a dark background. Black and white become the text
+/// colour.
 const PALETTE: [(u8, &str, &str); 7] = [
     (1, "#cf222e", "#ff7b72"),
     (2, "#116329", "#7ee787"),
@@ -69,7 +70,7 @@ impl Studio {
                 if !shown.trim().is_empty() {
                     let class = class(pen);
                     let shown = shown.trim_end();
-                    // Keeps the columns when another font is substituted.
+                    // This keeps the columns when another font is substituted.
                     let length = CELL.0 * shown.chars().count() as f64;
                     write!(
                         svg,
@@ -130,13 +131,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Returns the text of a picture without what differs from run to run: times, sizes, IDs, line breaks and the
-/// order of steps.
+/// Returns the text of a picture without the parts that differ from run to run: times, sizes, ids, line
+/// breaks and the order of steps.
 fn masked(svg: &str) -> String {
     let body = svg.split_once("</style>").map_or("", |(_, body)| body);
     let text = Regex::new("<[^>]*>").unwrap().replace_all(body, "");
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
-    // The list of slow stages differs as well.
+    // The list of slow stages also differs.
     let (before, rest) = text.split_once("Howlongittook").unwrap_or((&text, ""));
     let rest = rest.split_once("Wheretolook").map_or("", |(_, after)| after);
     let mut text = format!("{before}{rest}");
@@ -147,7 +148,7 @@ fn masked(svg: &str) -> String {
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
     }
-    // One package may be uploaded while another is compiled, so their order differs as well.
+    // One package may be uploaded while another one is compiled, so their order also differs.
     let mut steps: Vec<&str> = text.split('✓').collect();
     steps.sort_unstable();
     steps.join("✓")

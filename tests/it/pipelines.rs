@@ -1,5 +1,5 @@
-//! Runs the commands of the pipelines in `examples/pipelines` on the hello environment, in place of the
-//! director's. As in the CI system, each run has a directory of its own that is deleted afterwards.
+//! Runs the commands of the pipelines in `examples/pipelines` on the hello environment instead of the
+//! director's. As in the CI system, each run has its own directory, which is deleted afterwards.
 
 use crate::support::process::{WaitForEnd, lines, next, prepare};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Ci {
         self.hello.world.finish(command)
     }
 
-    /// Creates a working directory like a CI system: the code, and the state from the repository.
+    /// Creates a working directory like a CI system: with the code, and the state from the repository.
     fn checkout(&self, directory: &str, code: &str, branch: &str) {
         self.hello.world.write(
             format!("{directory}/{code}examples/director/.monopile.yml"),
@@ -88,7 +88,7 @@ impl Ci {
     }
 }
 
-/// Returns the step of a job with this name or ID.
+/// Returns the step of a job with this name or id.
 fn step<'w>(workflow: &'w Value, name: &str) -> &'w Value {
     let steps = workflow["jobs"]["deploy"]["steps"].as_array().unwrap();
     steps
@@ -98,7 +98,7 @@ fn step<'w>(workflow: &'w Value, name: &str) -> &'w Value {
 }
 
 impl Ci {
-    /// Builds the command of a step, as GitHub runs `run` with `shell: bash`.
+    /// Builds the command of a step in the way GitHub runs `run` with `shell: bash`.
     fn github(&self, workflow: &Value, name: &str, values: &[(&str, &str)]) -> Command {
         assert_eq!(workflow["defaults"]["run"]["shell"], "bash");
         let step = step(workflow, name);
@@ -132,8 +132,8 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     ];
     let run = |name: &str| ci.hello.world.finish(ci.github(&workflow, name, &values));
 
-    // The run is killed while the CPI makes the VM, which takes one more second. The CPI's answer is kept
-    // too.
+    // The run is killed while the CPI creates the VM, which takes one more second. The CPI's answer is also
+    // kept.
     ci.checkout("work", "", "state");
     run("decrypt").success();
     ci.hello.script(Script::at(3, Interruption::Slow));
@@ -206,14 +206,14 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
         ci.remove(directory);
     };
 
-    // The run is killed after the CPI has made the VM, before that is on record.
+    // The run is killed after the CPI has created the VM, before that is on record.
     ci.checkout("build-1", "code/", "main");
     ci.hello.script(Script::at(3, Interruption::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
     ci.hello.script(Script::speaking(Dialect::Local));
     keep("build-1");
 
-    // The next build has another directory. It ends in order on an abort's SIGTERM.
+    // The next build has another directory. At an abort, SIGTERM stops it at a safe place.
     ci.checkout("build-2", "code/", "main");
     ci.hello.script(Script::at(3, Interruption::Hold));
     assert_eq!(ci.interrupted(task(create, "build-2"), Signal::TERM), Some(143));

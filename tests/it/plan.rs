@@ -1,4 +1,4 @@
-//! `create-env` does what `plan` shows: every kind of change is planned, executed and compared.
+//! `create-env` takes the steps that `plan` shows: every kind of change is planned, executed and compared.
 
 use serde_json::Value;
 
@@ -182,7 +182,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     failing(&mut life, false);
     life.happens("the way back after a failed update", &["--update-strategy", "in-place"]);
     assert!(life.hello.answers());
-    // The same with another changed property.
+    // This is the same with another changed property.
     failing(&mut life, true);
     life.hello.create(&["-n"]).failure(1);
     failing(&mut life, false);
@@ -263,7 +263,7 @@ fn saved_plan_is_executed_or_rejected() {
     let plan =
         |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();
     plan(&life);
-    // Credentials generated for a plan are discarded, so the deployed manifest has others.
+    // Credentials generated for a plan are discarded, so the deployed manifest has other ones.
     assert!(!life.hello.world.exists("creds.yml"));
     life.hello.create(&["--plan", "plan.json"]).failure(3);
     life.hello.create(&["-n"]).success();
@@ -281,7 +281,7 @@ fn saved_plan_is_executed_or_rejected() {
     life.hello.ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
     moved(&life, "the manifest or a variable changed");
     plan(&life);
-    // A plan is for one state and one deployment.
+    // A plan is valid for one state and one deployment.
     let text = life.hello.world.read("plan.json");
     for (of, name, why) in [
         ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),

@@ -1,5 +1,5 @@
-//! Contract v1: the registry, and the SSH tunnel for VMs that cannot reach it otherwise. The sshd is a real
-//! one; the VM is one of the `local` CPI in a network namespace of its own.
+//! Contract v1: the registry, and the SSH tunnel for VMs that cannot reach it otherwise. The sshd is real.
+//! The VM is one of the `local` CPI in its own network namespace.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -67,7 +67,7 @@ fn run_until(hello: &Hello, mut command: Command, text: &str) -> Child {
 
 /// An environment whose VM is on an island.
 struct RemoteEnvironment {
-    // Dropped before the island that its VM is on.
+    // This field is dropped before the island that its VM is on.
     hello: Hello,
     island: Island,
     port: u16,
@@ -106,7 +106,7 @@ impl RemoteEnvironment {
         self.hello.delete(&["-o", "tunnel.yml"])
     }
 
-    /// Returns the IDs and settings of the registry on disk.
+    /// Returns the ids and settings of the registry on disk.
     fn stored(&self) -> Vec<(String, Value)> {
         let path = self.hello.world.path("state.json.journal/registry.json");
         let Ok(text) = std::fs::read(&path) else { return Vec::new() };
@@ -155,7 +155,8 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     let disk = state["disks"][0]["cid"].as_str().unwrap();
     assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
 
-    // The settings came through the tunnel: the CPI gave the VM none, and the VM has no other connection.
+    // The settings came through the tunnel, because the CPI gave the VM none, and the VM has no other
+    // connection.
     assert!(far.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
     assert!(!far.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
     for host in ["127.0.0.1", &far.island.ip(), &far.island.ip().replace(".2", ".1")] {
@@ -164,7 +165,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     assert!(far.island.reaches(&far.island.ip(), 22), "the island is not cut off as a whole");
     assert!(far.island.log().contains("Accepted publickey"), "{}", far.island.log());
 
-    // An unchanged run needs neither registry nor tunnel.
+    // An unchanged run needs neither the registry nor the tunnel.
     let run = far.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
 
@@ -204,7 +205,7 @@ fn tunnel_waits_for_a_late_sshd() {
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
-            // The signal follows this long after the VM exists.
+            // The signal is sent this long after the VM exists.
             until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
@@ -267,7 +268,7 @@ fn answers(port: u16) -> bool {
 fn running_cpi_gets_its_registry_back() {
     let mut hello = v1();
     let port = crate::support::free_port();
-    // Each run generates a password; the CPI learns that of its own run.
+    // Each run generates a password. The CPI learns only that of its own run.
     let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, \
         port: PORT}\n";
     hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
@@ -286,9 +287,9 @@ fn running_cpi_gets_its_registry_back() {
         scope.spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
             drop(held);
-            // The wait is limited: without the registry, the call fails.
+            // The wait is limited. Without the registry, the call fails.
             let end = Instant::now() + Duration::from_secs(20);
-            // A starting program may hold the port for a moment, so only a registry's answer counts.
+            // A starting program may briefly hold the port, so only a registry's answer counts.
             while !answers(port) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -322,7 +323,7 @@ fn signal_ends_the_wait_for_the_registry() {
     killed.kill().unwrap();
     killed.end();
 
-    // First another program holds the port, and then the registry is there for the call.
+    // At first another program holds the port, and later the registry is available to the call.
     let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
     drop(held);
@@ -416,7 +417,7 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     let run = far.create(&[]).success();
     assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
-    // The host key was forgotten with its VM, and the new VM's was recorded.
+    // The host key was dropped with its VM, and that of the new VM was recorded.
     let known = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
     let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
     assert!(known.starts_with(&learned), "{known} {learned}");

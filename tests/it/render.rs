@@ -7,7 +7,7 @@ use super::support::hello::Hello;
 use super::support::{Run, World};
 
 const TEMPLATE: &str = "hello/release/jobs/hello/templates/hello.conf.erb";
-/// Ruby that the native renderer does not support.
+/// A Ruby template that the native renderer does not support.
 const BEYOND: &str = "port=<%= p('port') %>\nobjects=<%= ObjectSpace.count_objects.class %>\n";
 
 /// Puts a `ruby` on the `PATH` that only records its start.
@@ -46,10 +46,10 @@ fn render_prints_job_files_without_side_effects() {
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/hello.conf <==\n"), "{}", run.stdout);
     assert!(run.stdout.contains(&format!("address={}\n", hello.ip())), "{}", run.stdout);
-    // A value from a variable is secret; plain text of the manifest is not.
+    // A value from a variable is secret. Plain text of the manifest is not.
     assert!(run.stdout.contains("greeting=literal, and <redacted>\n"), "{}", run.stdout);
 
-    // Generated values are shown and not kept, so the next run generates others.
+    // Generated values are shown but not kept, so the next run generates other ones.
     let shown = || {
         let shown = render(&hello, &["--show-secrets"]).success().stdout;
         let line = shown.lines().find_map(|line| line.strip_prefix("greeting=literal, and ")).unwrap();
@@ -70,7 +70,7 @@ fn render_writes_private_files() {
     assert_eq!(mode("files/config/hello.conf"), 0o600);
     assert_eq!(mode("files/bin/ctl"), 0o700);
     assert!(hello.world.read("files/config/hello.conf").starts_with("address="));
-    // A second run replaces the files of the first.
+    // A second run replaces the files of the first one.
     render(&hello, &["--out", "files"]).success();
     assert_no_effect(&hello);
 }
@@ -108,7 +108,7 @@ fn native_and_auto_do_not_start_ruby_needlessly() {
         hello.world.finish(delete).success();
     }
     assert!(!hello.world.exists("trace"), "Ruby was started");
-    // The stub does leave a trace when Ruby is used.
+    // The stub leaves a trace when Ruby is used.
     let mut render = hello.render_command(&["--job", "hello", "--templates", "ruby"]);
     with_traced_ruby(&hello.world, &mut render);
     hello.world.finish(render).failure(1);

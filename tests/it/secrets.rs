@@ -7,8 +7,8 @@ use super::layers::{sources, without_tests};
 use super::support::hello::Hello;
 use super::support::scripted::{Dialect, Reaction, Script};
 
-/// The files that may call `Secret::expose`, by crate and name: those that pass a secret to a CPI, an agent,
-/// a server or a key parser. Every use has been reviewed.
+/// The files that may call `Secret::expose`, by crate and name. They pass a secret to a CPI, an agent, a
+/// server or a key parser. Every use has been reviewed.
 const EXPOSE: [(&str, &str); 12] = [
     // For the agent's settings and the digests of the state, which a CPI gets as JSON.
     ("engine", "cpis/source/mod.rs"),
@@ -85,7 +85,7 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
     assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
     let state = hello.world.path("state.json").display().to_string();
     assert!(shown.contains(&format!("Deployment state: '{state}'")), "{shown}");
-    // The log's path contains this program's name, and the log names the state's path.
+    // The log's path contains the name of this program, and the log contains the path of the state.
     let mut logs = hello.find("home", "-create-env-").into_iter();
     let log = logs.rfind(|path| path.display().to_string().contains("/monopile/logs/")).unwrap();
     assert!(shown.contains(&log.display().to_string()), "{shown}");

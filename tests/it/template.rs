@@ -83,7 +83,8 @@ fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E
     result.as_ref().map(|output| String::from_utf8_lossy(output))
 }
 
-/// `facts.rb` prints the differences. A Ruby of another version proves nothing, because it has other methods.
+/// Compares the facts with the output of `facts.rb`. Only the same version of Ruby proves anything, because
+/// other versions have other methods.
 #[test]
 fn method_facts_match_ruby() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/erb/evaluator/methods/names/facts.rb");

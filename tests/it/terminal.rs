@@ -1,4 +1,4 @@
-//! The program as users see it: on a real pseudo-terminal, through a terminal emulator, at three widths,
+//! The program as operators see it: on a real pseudo-terminal, through a terminal emulator, at three widths,
 //! during a pause and at the end.
 
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ use crate::support::tarballs::{PackageTarball, sha1};
 const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
                    i-0123456789abcdef0 is 'pending', waiting for it to be 'running' since 12 attempts of 30";
 
-/// Masks what differs from run to run with the same number of columns. The terminal may have wrapped it
-/// anywhere.
+/// Masks the parts that differ from run to run, and keeps their number of columns. The terminal may have
+/// wrapped them anywhere.
 fn masked(text: &str) -> String {
     let hex = format!("[0-9a-f](?:{WRAPPED}\n)?");
     let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
@@ -33,11 +33,11 @@ fn masked(text: &str) -> String {
     let text = Regex::new(r"\b\d:\d\d\b").unwrap().replace_all(&text, "0:00");
     let text = Regex::new(r"\b\d+(\.\d)? (s|KiB|B)\b").unwrap().replace_all(&text, "0.0 $2");
     let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
-    // The rest of a truncated ID.
+    // This is the rest of a truncated id.
     Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
 }
 
-/// Returns the end of a run without what differs from run to run, such as the list of slow stages.
+/// Returns the end of a run without the parts that differ from run to run, such as the list of slow stages.
 fn end(hello: &Hello, text: &str) -> String {
     let text = &text[text.find("What was done").unwrap()..];
     let (done, rest) = text.split_once("How long it took\n").unwrap();
@@ -65,7 +65,7 @@ fn standing() -> Hello {
     hello
 }
 
-/// Waits until the CPI's line is visible. It appears when the call takes long, and then the screen is stable.
+/// Waits until the CPI's line is visible. It appears when the call takes long, and the screen is then stable.
 fn frozen(pty: &Pty) -> String {
     let screen = pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["));
     let live = screen.lines().rev().take_while(|line| !line.contains('✓'));
@@ -74,7 +74,7 @@ fn frozen(pty: &Pty) -> String {
     screen
 }
 
-/// Runs a first deploy and one with a new VM, which knows the usual durations.
+/// Runs a first deploy, and then one with a new VM, which knows the usual durations.
 fn life(name: &str, size: (u16, u16)) {
     let hello = standing();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
@@ -253,7 +253,7 @@ fn download_shows_bytes_and_rate() {
     let screen = pty.wait_for("half of it, and that nothing comes any more", stalled);
     let bar = screen.lines().find(|line| line.contains("Downloading")).unwrap();
     assert!(bar.contains(" ━━━━━───── Down"), "{screen}");
-    // A narrow terminal has room for a percentage.
+    // A narrow terminal has room only for a percentage.
     pty.resize((40, 24));
     pty.wait_for("half of it", |screen| screen.contains(" 50% Downloading"));
     go.store(true, Ordering::SeqCst);
@@ -265,7 +265,7 @@ fn download_shows_bytes_and_rate() {
     hello.delete(&[]).success();
 }
 
-/// Runs a command on a terminal of 80 columns, and returns its output. No line may wrap but those with paths.
+/// Runs a command on a terminal of 80 columns, and returns its output. Only lines with paths may wrap.
 fn eighty(hello: &Hello, command: std::process::Command, code: i32) -> String {
     let mut pty = on_terminal(command, (80, 100));
     assert_eq!(pty.end(), code, "{}", pty.text());
@@ -276,7 +276,7 @@ fn eighty(hello: &Hello, command: std::process::Command, code: i32) -> String {
     hello.normalise(&pty.text())
 }
 
-/// Masks what differs between two runs of a report, and the blanks that align it.
+/// Masks the parts that differ between two runs of a report, and the spaces that align it.
 fn steady(report: &str) -> String {
     let report = report.lines().filter(|line| !line.contains('✓') && !line.contains("Usually"));
     let mut text = report.map(|line| format!("{line}\n")).collect::<String>();
@@ -318,7 +318,7 @@ fn reports_fit_eighty_columns() {
     hello.ops("change.yml", &format!("{greeting}- {{type: replace, path: /tags?, value: {{team: a}}}}\n"));
     insta::assert_snapshot!("terminal_80_plan", run(&hello, "plan", &["--recreate"], 0));
 
-    // The question comes after the plan. Ctrl-C says that nothing was done.
+    // The question follows the plan. After Ctrl-C, the program reports that nothing was done.
     let answered = |hello: &Hello, key: &str, code: i32| {
         let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
         pty.wait_for("the question", |screen| screen.ends_with("Continue? [y/N]"));
@@ -332,7 +332,7 @@ fn reports_fit_eighty_columns() {
     insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n", 2));
     insta::assert_snapshot!("terminal_80_history", of_state(&hello, &["history"]));
 
-    // Stopped jobs, a VM that is gone, and the end.
+    // The last cases are stopped jobs, a VM that is gone, and the end.
     hello.world.finish(hello.command("stop-env", &[])).success();
     insta::assert_snapshot!("terminal_80_stopped", run(&hello, "status", &["--no-cpi"], 1));
     hello.call("delete_vm", serde_json::json!([hello.state()["current_vm_cid"]]));

@@ -1,5 +1,5 @@
-//! Mistakes that `bosh` ignores and monopile reports: misspelt properties and keys, a command that only
-//! reads.
+//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties and keys, and a command
+//! that only reads.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -92,7 +92,7 @@ fn read_only_commands_write_no_vars_store() {
         let run = hello.world.finish(hello.subcommand(command, &[]));
         assert_eq!(files(), before, "{command:?} wrote: {}", run.stderr);
     }
-    // A part of what is declared is there.
+    // Some of the declared variables have values.
     let path = hello.world.write("creds.yml", "mbus_bootstrap_password: secret\n");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
     let before = files();

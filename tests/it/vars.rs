@@ -248,7 +248,7 @@ fn ca_may_have_any_common_key_type() {
     for (kind, args) in kinds {
         let world = World::new();
         tool(&world, "openssl", args);
-        // A name with repeated attributes: the issuer has to be copied, not rebuilt.
+        // The name has repeated attributes, so the issuer must be copied and not rebuilt.
         let subject = "/DC=org/DC=example/OU=one/OU=two/CN=Any CA";
         tool(
             &world,
@@ -363,7 +363,7 @@ fn check_reports_findings_by_exit_code() {
     assert!(other.stderr.contains("leaf: its alternative names are not as declared"), "{}", other.stderr);
     check(&["--within", "1y"]).failure(2);
 
-    // A leaf with another CA, and the key of another certificate.
+    // The leaf has another CA, and the key belongs to another certificate.
     let mut stored = store(&world);
     let root = stored["root"].clone();
     stored["leaf"]["ca"] = root["certificate"].clone();
@@ -395,7 +395,7 @@ fn ca_rotation_takes_two_steps() {
     for name in ["password", "short", "rsa", "ssh"] {
         assert_eq!(before[name], between[name], "{name}");
     }
-    // The new bundle trusts old and new certificates.
+    // The new bundle trusts both old and new certificates.
     verify(&world, "/plain/certificate", "/plain/ca", None);
     verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
     let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
@@ -437,7 +437,7 @@ fn expired_ca_signs_nothing() {
     let day = |days| now + time::Duration::days(days);
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    // The subject is as that of a generated CA, so that the new one has the same.
+    // The subject is that of a generated CA, so that the new CA has the same one.
     params.distinguished_name = rcgen::DistinguishedName::new();
     for (kind, text) in [
         (rcgen::DnType::CountryName, "US"),

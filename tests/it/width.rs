@@ -1,4 +1,4 @@
-//! The width of lines. rustfmt keeps code within `max_width`, but not comments, strings and macros.
+//! Checks the width of lines. rustfmt keeps code within `max_width`, but not comments, strings and macros.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use crate::layers::rust_files;
 
 /// `max_width` of rustfmt.toml, in characters.
 const WIDTH: usize = 110;
-/// Tables written by a script.
+/// Tables that a script writes.
 const GENERATED: [&str; 1] = ["src/erb/evaluator/methods/names/facts.rs"];
 
-/// Returns the numbers of lines that are too long. What cannot be broken does not count: raw strings, and
-/// words of 60 characters.
+/// Returns the numbers of lines that are too long. Text that cannot be broken does not count: raw strings,
+/// and words of 60 characters.
 fn too_long(text: &str) -> Vec<usize> {
     let unbreakable =
         regex::Regex::new(r###"\br"[^"]*"|\br#"[\s\S]*?"#|\br##"[\s\S]*?"##|[^"\s]{60,}"###).unwrap();

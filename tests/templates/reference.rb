@@ -1,11 +1,11 @@
 # Renders the corpus with Ruby's own ERB, for the differential test: reads cases as JSON from standard input,
-# writes one result for each. The evaluation context below says in its own words what upstream's offers. It is not
-# that of src/erb/driver.rb, which is tested itself: what is wrong there must not be expected here.
+# writes one result for each. The evaluation context below reimplements that of the bosh CLI. It is not the context of
+# src/erb/driver.rb, because that file is tested itself, and its mistakes must not be expected here.
 require "erb"
 require "json"
 require "yaml"
 
-# Members by name, nil for those that are not there.
+# Members by name; nil for missing ones.
 class PropertyStruct
   def initialize(members)
     @members = members.to_h { |name, value| [name.to_sym, PropertyStruct.of(value)] }
@@ -37,7 +37,7 @@ class TemplateEvaluationContext
     end
   end
 
-  # What `if_p` answers: its `else` runs if a property was missing.
+  # The result of `if_p`. Its `else` runs if a property was missing.
   class ActiveElseBlock
     def initialize(context)
       @context = context
@@ -125,13 +125,13 @@ end
 def render(source, context)
   erb = ERB.new(source, trim_mode: "-")
   erb.filename = "template"
-  # Base64, since what comes out need not be text.
+  # The output is in base64, because it may not be text.
   { "output" => [erb.result(TemplateEvaluationContext.new(context).scope)].pack("m0") }
 rescue Exception => e # rubocop:disable Lint/RescueException
   { "error" => "#{e.class}: #{e.message}".b.force_encoding(Encoding::UTF_8).scrub }
 end
 
-# A template may add methods to Ruby's classes: each is rendered in a child of its own.
+# Each template is rendered in a separate child process, because it may add methods to Ruby's classes.
 def isolated
   reader, writer = IO.pipe
   child = fork do

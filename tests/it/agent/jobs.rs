@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::{World, tarball, untar};
 use crate::support::process::until;
 
-/// A job whose process sleeps; `{base}` is replaced.
+/// A job whose process sleeps. `{base}` is replaced.
 const MONIT: &str = r#"check process NAME
   with pidfile {base}/sys/run/NAME/NAME.pid
   start program "{base}/jobs/NAME/bin/ctl start" with timeout 10 seconds
@@ -102,7 +102,7 @@ fn apply_without_jobs_sets_networks() {
         "{error}"
     );
     assert_eq!(world.call("prepare", spec(json!({}))), Ok(json!("prepared")));
-    // The next apply removes what a killed agent left half unpacked.
+    // The next apply removes the half-unpacked directory of a killed agent.
     let scratch = world.base().join("data/jobs/.unpack-x");
     std::fs::create_dir(&scratch).unwrap();
     std::fs::write(scratch.join("file"), "half").unwrap();
@@ -163,7 +163,7 @@ fn failed_compilation_shows_the_end_of_its_output() {
 fn packages_compile_in_parallel() {
     let world = World::new();
     let script = |own: &str, other: &str| {
-        // Each script waits for the other, so running them in sequence would never end.
+        // Each script waits for the other one, so running them in sequence would never end.
         format!(
             "touch {0}/{own}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
             world.dir.path().display()
@@ -337,7 +337,7 @@ fn drain_scripts_are_polled_until_done() {
         "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged \
             {\"persistent_disk\":0}\n"
     );
-    // A drained process is no longer supervised, but still runs.
+    // A drained process is no longer supervised, but it still runs.
     let state = world.state();
     assert_eq!(
         (&state["job_state"], &state["processes"][0]["state"]),

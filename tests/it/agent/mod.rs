@@ -1,4 +1,4 @@
-//! The built-in agent, driven over its real HTTPS port in a mount namespace of its own.
+//! The built-in agent, driven over its real HTTPS port in its own mount namespace.
 
 #![cfg(target_os = "linux")]
 #![expect(

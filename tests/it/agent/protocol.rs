@@ -133,7 +133,7 @@ fn rejects_large_messages_and_discards_partial_blobs() {
     let mut stream = tls(&world);
     stream.write_all(format!("{head}Content-Length: 17000000\r\n\r\n").as_bytes()).unwrap();
     assert!(answer(&mut stream).starts_with("HTTP/1.1 413"));
-    // Chunked, so that the length is not known before.
+    // The body is chunked, so its length is unknown beforehand.
     let mut stream = tls(&world);
     stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).unwrap();
     let chunk = vec![b' '; 1 << 20];

@@ -93,7 +93,7 @@ fn boot_without_the_disk_starts_no_jobs() {
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert!(world.log().contains("mounting the persistent disk failed"), "{}", world.log());
-    // Jobs do not start by themselves either, on an empty store.
+    // The jobs do not start by themselves on an empty store either.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(world.state()["job_state"], "failing");
     assert!(!world.base().join("sys/run/web/web.pid").exists());

@@ -38,7 +38,7 @@ impl Pki {
     }
 }
 
-/// The VM. On drop it ends everything that it started.
+/// The VM. Dropping it ends all processes that it started.
 pub(crate) struct World {
     pub dir: tempfile::TempDir,
     pub pki: Pki,
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Writes settings like the CPI; `extra` replaces top-level keys.
+    /// Writes settings like the CPI. `extra` replaces top-level keys.
     pub(crate) fn write_settings(&self, extra: Value) {
         let mut settings = json!({
             "agent_id": "agent-1",
@@ -94,8 +94,8 @@ impl World {
         self.dir.path().join("vcap")
     }
 
-    /// Returns the agent's command line in a mount namespace of its own. With `under_init`, the agent is the
-    /// child of another process.
+    /// Returns the agent's command line in its own mount namespace. With `under_init`, the agent is the child
+    /// of another process.
     pub(crate) fn command(&self, under_init: bool) -> Command {
         let mut command = prepare("unshare");
         let root = rustix::process::geteuid().is_root();
@@ -144,7 +144,7 @@ impl World {
         self.log.lock().unwrap().clone()
     }
 
-    /// Ends the agent with this signal, and returns the time that took.
+    /// Ends the agent with this signal, and returns how long it took.
     pub(crate) fn end_agent(&mut self, signal: rustix::process::Signal) -> Duration {
         let mut agent = self.agent.take().unwrap();
         let start = Instant::now();
@@ -170,7 +170,7 @@ impl World {
         format!("Basic {text}")
     }
 
-    /// Sends a message, and returns status and body.
+    /// Sends a message, and returns the status and the body.
     pub(crate) fn post(&self, body: &str) -> (u16, String) {
         let sent =
             self.client.post(self.url("/agent")).header("Authorization", World::auth()).send(body.as_bytes());
@@ -185,7 +185,7 @@ impl World {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Sends a message, waits for its task if it starts one, and returns the value or the exception's
+    /// Sends a message, and waits for its task if it starts one. Returns the value or the exception's
     /// message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.message(method, arguments);
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// Starts a task and returns its ID.
+    /// Starts a task and returns its id.
     pub(crate) fn begin(&self, method: &str, arguments: Value) -> String {
         let answer = self.message(method, arguments);
         assert_eq!(answer["value"]["state"], "running", "{answer}");
@@ -220,7 +220,7 @@ impl World {
         self.call("get_state", json!([])).unwrap()
     }
 
-    /// Waits until the instance has this state, and returns the time that took.
+    /// Waits until the instance has this state, and returns how long it took.
     pub(crate) fn wait_for(&self, job_state: &str) -> Duration {
         let start = Instant::now();
         loop {
@@ -248,7 +248,7 @@ impl World {
         (response.status().as_u16(), content)
     }
 
-    /// Uploads a blob, and returns its ID and digest.
+    /// Uploads a blob, and returns its id and digest.
     pub(crate) fn upload(&self, content: &[u8]) -> (String, String) {
         let id = uuid::Uuid::new_v4().to_string();
         assert_eq!(self.blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
@@ -290,7 +290,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if let Some(mut agent) = self.agent.take() {
-            // Kills the whole group, because with an init the child is not the agent itself.
+            // The whole group is killed, because with an init the child is not the agent itself.
             let pid = rustix::process::Pid::from_child(&agent);
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             agent.stop();
@@ -311,7 +311,7 @@ pub(crate) fn kill_recorded(pidfile: &Path) {
     }
 }
 
-/// Returns a client that trusts this authority, or any without one.
+/// Returns a client that trusts this authority. Without an authority, it trusts any server.
 pub(crate) fn client(ca: Option<&str>) -> ureq::Agent {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
@@ -334,7 +334,7 @@ pub(crate) fn read(mut response: ureq::http::Response<ureq::Body>) -> (u16, Stri
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
-/// Returns a gzip tarball; names that end in a slash are directories.
+/// Returns a gzip tarball. Names that end in a slash are directories.
 pub(crate) fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {

@@ -30,7 +30,7 @@ fn connectors_and_targets_are_printed_like_openstack() {
     // Columns are printed in the order of the list, not of the flags.
     let list = ["volume", "target", "list", "--node", &node.name];
     same(&bench, &[&list[..], &["-c", "volume_id", "-c", "uuid"]].concat());
-    // Objects in a cell are JSON here, and Python there.
+    // Objects in a cell are JSON in our output, and Python in the reference.
     let show = ["volume", "connector", "show", connector];
     let moments = ["--long", "-c", "boot_index", "-c", "created_at", "-c", "uuid"];
     for text in [
@@ -54,7 +54,7 @@ fn connectors_and_targets_are_printed_like_openstack() {
 fn created_objects_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
-    // The reference client accepts no name here.
+    // The reference client accepts no name for this argument.
     let make = |node: &str, id: &str| -> Vec<String> {
         let flags = [
             "volume",

@@ -67,7 +67,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     };
     let list = ["node", "list", "-f", "value", "-c", "name"];
     assert_eq!(run(&[], &list).success().stdout, format!("{}\n", node.name));
-    // A given endpoint needs no catalogue. The catalogue has one Ironic per region and interface.
+    // With a given endpoint, no catalogue is needed. The catalogue has one Ironic per region and interface.
     run(&[("OS_REGION_NAME", REGION), ("OS_INTERFACE", "public")], &list).success();
     run(&[("OS_ENDPOINT", &ironic.url()), ("OS_REGION_NAME", "two")], &list).success();
     // A project sees only its own resources.

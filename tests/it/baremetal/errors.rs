@@ -165,7 +165,7 @@ fn invalid_values_are_not_sent() {
         &["--marker", "several fields"],
     );
     bench.refused(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
-    // Ironic would accept it, and no machine would ever boot.
+    // Ironic would accept this type, and no machine would ever boot.
     let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
     bench.refused(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
     bench.refused(&["volume", "target", "create", "--node", &node.name], 2, &["--volume-id", "--boot-index"]);

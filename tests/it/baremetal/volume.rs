@@ -1,4 +1,4 @@
-//! The life of connectors and targets.
+//! The life cycle of connectors and targets.
 
 use serde_json::json;
 
@@ -92,13 +92,13 @@ fn list_reads_all_pages() {
         uuids.sort();
         uuids
     };
-    // Ironic returns four per page.
+    // Ironic returns four objects per page.
     assert_eq!(sorted(list(&[])), sorted(uuids.clone()));
     assert_eq!(sorted(list(&["--limit", "0"])), sorted(uuids.clone()));
     assert_eq!(list(&["--sort", "boot_index", "--limit", "8"]), uuids[..8]);
     assert_eq!(list(&["--sort", "boot_index:asc", "--limit", "4"]), uuids[..4]);
     assert_eq!(list(&["--sort", "boot_index", "--marker", &uuids[2]]), uuids[3..]);
-    // Sorted by several fields; all nine have the same type.
+    // The list is sorted by several fields. All nine objects have the same type.
     let by_both = ["--sort", "volume_type,boot_index:desc", "--limit", "6"];
     assert_eq!(list(&by_both), uuids.iter().rev().take(6).cloned().collect::<Vec<_>>());
     assert_eq!(list(&["--sort", "volume_type:desc,boot_index", "--fields", "uuid"]), uuids);
@@ -126,7 +126,7 @@ fn output_formats_match_openstack() {
     assert_eq!(words[0], ["UUID", "NODE_UUID", "VOLUME_TYPE", "BOOT_INDEX", "VOLUME_ID"]);
     assert_eq!(words[1], ["<target>", "<node>", "iscsi", "0", "volume-0"]);
 
-    // `--json` gives the same, and columns accept the headings of older tables.
+    // `--json` gives the same objects, and columns accept the headings of older tables.
     let mut arguments =
         vec!["volume", "target", "show", &uuid, "--json", "-c", "Volume ID", "-c", "boot_index"];
     let run = bench.run(&arguments).success();

@@ -1,4 +1,4 @@
-//! No secret leaks: every place that can hold a secret holds a marked one, everything fails in turn with
+//! No secret leaks. Every place that can hold a secret holds a marked one, each step fails in turn with
 //! verbose output, and all output and remaining files are searched for the marks.
 
 mod world;
@@ -108,8 +108,8 @@ fn killed_runs_show_no_secret() {
     canary.mode("kill create_vm");
     for show in [Show::Plain, Show::Json] {
         canary.run("create-env", &[], show).failure(-1);
-        // The CPI's own output exists until the next run has read it, and the scratch directory until a later
-        // run removes it. Both are in private directories.
+        // The CPI's own output exists until the next run has read it. The scratch directory exists until a
+        // later run removes it. Both are in private directories.
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
     canary.mode("");
@@ -174,7 +174,7 @@ fn registry_and_tunnel_show_no_secret() {
         canary.check(registry);
     }
     canary.tunnel_with(&island, "key");
-    // Another process holds the registry's port; then the registry's file is corrupt.
+    // Another process holds the registry's port. Then the registry's file is corrupt.
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();

@@ -13,7 +13,7 @@ use crate::support::hello::Hello;
 use crate::support::island::Island;
 use crate::support::{MONOPILE, Run};
 
-/// The mark in every given secret, so that a part of a secret is found too.
+/// The mark in every given secret. With it, the search also finds a part of a secret.
 const MARK: &str = "cAn4rY";
 /// The secret in a disk hint, which the state records.
 const HINT: &str = "cAn4rY-hint-secret";
@@ -28,12 +28,12 @@ pub(super) enum Show {
 
 pub(super) const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
 
-/// The environment of the module.
+/// The environment that the module describes.
 pub(super) struct Canary {
     pub hello: Hello,
     /// The output of all runs so far.
     shown: Vec<(String, String)>,
-    /// Files that may contain secrets, because the operator wrote them or they exist for that.
+    /// Files that may contain secrets, because the operator wrote them or because secrets are their purpose.
     known: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
     unmarked: Vec<String>,
@@ -72,7 +72,7 @@ impl Canary {
         (canary, island)
     }
 
-    /// Puts this key of the island into the manifest as the tunnel's key.
+    /// Sets this key of the island as the tunnel's key in the manifest.
     pub(super) fn tunnel_with(&mut self, island: &Island, key: &str) {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
         let user = prepare("id").arg("-un").outcome().stdout;
@@ -96,7 +96,7 @@ impl Canary {
         world.write("creds.yml", format!("given_secret: {MARK}-store-\"given\"\n"));
         world.write("file.secret", format!("{MARK}-first line\n{MARK}-second line\n\n{MARK}-4th\n"));
         world.write("vars.yml", format!("vars_file_secret: {{deep: [{MARK}-vars-file]}}\n"));
-        // Job properties: secrets that it reads and shows, and the point at which it fails.
+        // The job's properties: secrets that it reads and shows, and the point at which it fails.
         let spec = world.read("hello/release/jobs/hello/spec");
         world.write(
             "hello/release/jobs/hello/spec",
@@ -173,7 +173,7 @@ impl Canary {
         self.known.push(path);
     }
 
-    /// Writes an ops file with secrets, otherwise like [`Hello::ops`].
+    /// Writes an ops file with secrets, like [`Hello::ops`].
     pub(super) fn ops(&mut self, name: &str, text: &str) {
         self.hello.ops(name, text);
         self.known.push(self.hello.world.path(name));
@@ -215,7 +215,7 @@ cpis:
         self.hello.world.write("mode", mode);
     }
 
-    /// Runs a command with all verbosity.
+    /// Runs a command with maximum verbosity.
     pub(super) fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
         let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
@@ -276,8 +276,8 @@ cpis:
         secrets
     }
 
-    /// Checks all output and remaining files: no secret in any spelling, and no open permissions. Files whose
-    /// names contain one of `also` may hold secrets if their directories are private.
+    /// Checks all output and remaining files for secrets in any spelling, and for files that others can read.
+    /// Files whose names contain one of `also` may hold secrets if their directories are private.
     #[track_caller]
     pub(super) fn check(&self, also: &[&str]) {
         let secrets = self.secrets();
@@ -332,7 +332,7 @@ cpis:
         self.shown.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
     }
 
-    /// Checks that something was redacted, so that a check does not pass for lack of output.
+    /// Checks that something was redacted. Otherwise a check could pass for lack of output.
     #[track_caller]
     pub(super) fn hid_something(&self) {
         let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
@@ -344,7 +344,7 @@ fn noisy(command: &mut Command) {
     command.env("BOSH_LOG_LEVEL", "debug").env("SECRET_env_secret", format!("{MARK}-env"));
 }
 
-/// Checks that state, journal, logs and scratch directories are private.
+/// Checks that the state, the journal, the logs and scratch directories are private.
 fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
     let private = name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
     let closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
@@ -372,7 +372,7 @@ fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
     found
 }
 
-/// Returns the secret as it is, percent-encoded, and in base64 at the three alignments.
+/// Returns the secret unchanged, percent-encoded, and in base64 at the three alignments.
 fn spellings(secret: &str) -> Vec<String> {
     let mut found = vec![secret.to_owned()];
     let percent: String = secret

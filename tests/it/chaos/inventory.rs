@@ -1,4 +1,4 @@
-//! The fake cloud's own inventory, compared with what the operator can know: records and reports.
+//! The fake cloud's own inventory, compared with the records and reports that an operator can see.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::hello::Hello;
 
-/// Parts of lines that tell the operator that something may be left. Another line may name a thing as well,
-/// and says nothing about that.
+/// Parts of lines that tell the operator that a thing may be left. Other lines may also name a thing, but do
+/// not report it as left.
 const REPORTS: [&str; 9] = [
     "does not exist any more",
     "not on record",
@@ -26,13 +26,13 @@ const REPORTS: [&str; 9] = [
 pub(super) struct Inventory {
     /// Things in the cloud that have nothing to do with the environment.
     pub bystanders: BTreeSet<String>,
-    /// The agent ID that each `create_vm` call gave, by request ID.
+    /// The agent id of each `create_vm` call, by request id.
     agents: BTreeMap<String, String>,
     /// The reports of each run.
     reports: Vec<String>,
     /// For each thing, the number of runs before which it was on record.
     known_until: BTreeMap<String, usize>,
-    /// Things for which the program does not answer, because the CPI said that it deleted them.
+    /// Things that need not be on record, because the CPI reported that it deleted them.
     excused: BTreeSet<String>,
 }
 
@@ -42,8 +42,8 @@ pub(super) fn kind(cid: &str) -> &str {
 }
 
 impl Inventory {
-    /// Returns the names by which an operator can find a thing: its CID, the request that made it, and the ID
-    /// of its agent.
+    /// Returns the names by which an operator can find a thing: its CID, the request that created it, and the
+    /// id of its agent.
     pub(super) fn names(&self, hello: &Hello, cid: &str) -> Vec<String> {
         let mut names = vec![cid.to_owned()];
         for (_, request) in hello.makers().into_iter().filter(|(made, _)| made == cid) {
@@ -67,7 +67,7 @@ impl Inventory {
         requests
     }
 
-    /// Excuses a thing, because the CPI said that it deleted it.
+    /// Excuses a thing, because the CPI reported that it deleted it.
     pub(super) fn excuse(&mut self, cid: &str) {
         self.excused.insert(cid.to_owned());
     }
@@ -81,8 +81,8 @@ impl Inventory {
         hello.cloud().difference(&self.bystanders).cloned().collect()
     }
 
-    /// Returns the things that are neither on record nor reported. A report counts if it was made when the
-    /// thing went off the record, or later.
+    /// Returns the things that are neither on record nor reported. A report counts if it was made when its
+    /// record was dropped, or later.
     pub(super) fn lost(&mut self, hello: &Hello) -> Vec<String> {
         let known = hello.known();
         let mut lost = Vec::new();

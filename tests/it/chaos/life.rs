@@ -19,7 +19,7 @@ use crate::support::machine;
 use crate::support::proxy::Proxy;
 use crate::support::scripted::{Dialect, Interruption, Script, until};
 
-/// The exit codes that a command may have, see "Exit codes" of `docs/reference.md`.
+/// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
 /// The time after which the operator interrupts a command of a life.
 pub(super) const IMPATIENCE: Duration = Duration::from_secs(12);
@@ -82,29 +82,29 @@ pub(super) struct Attempt {
     pub undisturbed: bool,
     /// True if the run is killed with SIGKILL.
     pub killed: bool,
-    /// True if the agent is kept from answering.
+    /// True if the agent is prevented from answering.
     pub silenced: bool,
-    /// Methods with which the CPI pretends to delete.
+    /// Methods with which the CPI only pretends to delete.
     pub pretends: Vec<&'static str>,
-    /// The time after which the operator interrupts it.
+    /// The time after which the operator interrupts the run.
     pub limit: Duration,
 }
 
-/// The act when a call or message is held.
+/// The act that follows when a call or message is held.
 pub(super) enum Hold {
-    /// None; the call stays held.
+    /// No act. The call stays held.
     Nothing,
-    /// Sends a signal once and lets it go on, or sends it until the command ends.
+    /// Sends a signal once and releases the call, or sends the signal until the command ends.
     Signal(Signal, usize),
-    /// Interrupts the command, and lets the message go on after its end.
+    /// Interrupts the command, and releases the message after the command has ended.
     Interrupt,
     /// Kills the program.
     Kill,
     /// An act on the VM.
     Act(MachineAction),
-    /// Removes the lock file, and starts another command, which then can take the lock.
+    /// Removes the lock file, and starts another command, which can then take the lock.
     RemoveLock,
-    /// Runs another command, which must be refused.
+    /// Runs another command, which must fail.
     SecondRun,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Counts {
     pub calls: usize,
     /// Commands on the way out.
     pub way_out: usize,
-    /// Signals to commands, those from the CPI included.
+    /// Signals to commands, including those from the CPI.
     pub signals: usize,
 }
 
@@ -146,13 +146,14 @@ pub(super) struct Life {
     pub inventory: Inventory,
     pub wanted: Wanted,
     pub deployed: Option<Deployed>,
-    /// The things that any run may delete: an earlier run was asked to, or the operator broke them.
+    /// The things that any run may delete, because an earlier run was asked to delete them or the operator
+    /// broke them.
     pub may_go: DeletePermission,
     /// The snapshots that an earlier run was asked to delete.
     condemned: BTreeSet<String>,
-    /// The service's counter, whose value is on the disk.
+    /// The last value of the service's counter, which is on the disk.
     counter: u64,
-    /// True if the counter may begin again.
+    /// True if the counter may start again.
     pub may_reset: bool,
     /// True if the jobs may be stopped.
     jobs_may_be_stopped: bool,
@@ -332,7 +333,7 @@ impl Life {
         Some(state["monopile"]["snapshots"][0]["cid"].as_str()?.to_owned())
     }
 
-    /// Returns what a command may delete, apart from snapshots.
+    /// Returns the things that a command may delete, apart from snapshots.
     pub(super) fn licence(&self, word: OperatorCommand) -> DeletePermission {
         let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
         let changed = deployed != Some(self.wanted);
@@ -463,7 +464,7 @@ impl Life {
         self.hello.world.exists("held") && !self.hello.world.exists("go")
     }
 
-    /// Runs a command to its end, and acts when it is held.
+    /// Runs a command to its end, and acts when a call or message is held.
     fn execute(&mut self, mut command: Command, attempt: &Attempt, hold: &Hold) {
         let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
@@ -518,7 +519,7 @@ impl Life {
             let code = ended.and_then(|status| status.code()).unwrap_or(-1);
             let _ = writeln!(self.story, "  a second Create ends with {code}");
             *self.counts.codes.entry(code).or_default() += 1;
-            // The reports of both count.
+            // The reports of both commands count.
             self.last.stdout += &read("second.stdout");
             self.last.stderr += &read("second.stderr");
             self.claim(CODES.contains(&code), || format!("the second run ends with {code}"));
@@ -528,8 +529,8 @@ impl Life {
         });
     }
 
-    /// Acts on a held call or message, and lets it go on unless the act says otherwise.
-    /// Returns the second command that it has started.
+    /// Acts on a held call or message, and releases it unless the act forbids that. Returns the second
+    /// command that it has started, if any.
     fn act(&self, child: &mut Child, hold: &Hold) -> Option<Child> {
         let mut second = None;
         let send = |signal| {
@@ -558,7 +559,7 @@ impl Life {
                 let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
                 command.stdin(Stdio::null()).stdout(file("second.stdout")).stderr(file("second.stderr"));
                 second = Some(command.spawn().unwrap());
-                // It has the lock before the call of the first run ends.
+                // The second run has the lock before the call of the first run ends.
                 std::thread::sleep(Duration::from_millis(300));
             }
             Hold::SecondRun => {
@@ -572,7 +573,7 @@ impl Life {
         second
     }
 
-    /// Ends a call that hangs: lets it go on, or kills it.
+    /// Ends a call that hangs: releases it or kills it.
     fn end_held_call(&self, goes_on: bool) {
         if self.is_held() && !goes_on {
             for left in self.hello.world.leftovers().iter().filter(|left| left.contains("scripted::cpi")) {
@@ -584,7 +585,7 @@ impl Life {
         self.hello.wait_until_idle();
     }
 
-    /// Excuses what the CPI pretended to delete.
+    /// Excuses the things that the CPI pretended to delete.
     fn excuse(&mut self, requests: &[Value], pretends: &[&str]) {
         let present = self.inventory.present(&self.hello);
         for request in requests {
@@ -597,7 +598,7 @@ impl Life {
         }
     }
 
-    /// Checks that nothing was deleted that the run was not asked to delete.
+    /// Checks that the run deleted only things that it was asked to delete.
     fn check_deletions(&self, before: &BTreeSet<String>, licence: DeletePermission) {
         let now = self.hello.cloud();
         for bystander in &self.inventory.bystanders {
@@ -616,7 +617,7 @@ impl Life {
         });
     }
 
-    /// Checks that everything that exists is on record or reported.
+    /// Checks that all existing things are on record or reported.
     pub(super) fn check_nothing_lost(&mut self) {
         let lost = self.inventory.lost(&self.hello);
         self.claim(lost.is_empty(), || format!("neither on record nor reported: {}", lost.join("; ")));
@@ -634,7 +635,7 @@ impl Life {
         }
     }
 
-    /// Draws conclusions from the end of a run.
+    /// Updates the expectations after the end of a run.
     fn learn(&mut self, attempt: &Attempt) {
         let word = attempt.word;
         let succeeded = self.last.code == 0;
@@ -761,7 +762,7 @@ impl Drop for Life {
     fn drop(&mut self) {
         self.total.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counts);
         // A held call ends, and nothing of the life may stay behind. Without its state, the environment is
-        // not deleted once more.
+        // not deleted again.
         self.hello.go();
         if std::thread::panicking() {
             let _ =

@@ -1,4 +1,4 @@
-//! The misbehaviours of the CPI, each a deed of the scripted CPI at chosen methods.
+//! The misbehaviours of the CPI. Each is a reaction of the scripted CPI at chosen methods.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const CREATES: [&str; 4] = ["create_stemcell", "create_vm", "create_disk", "snap
 const DELETES: [&str; 4] = ["delete_stemcell", "delete_vm", "delete_disk", "delete_snapshot"];
 /// Other methods that change something.
 const CHANGES: [&str; 3] = ["attach_disk", "detach_disk", "reboot_vm"];
-/// The methods that ask whether something exists.
+/// The methods that ask whether a resource exists.
 const ASKS: [&str; 2] = ["has_vm", "has_disk"];
 /// The error type of most failures.
 const FAILED: &str = "Bosh::Clouds::CloudError";
@@ -42,7 +42,7 @@ pub(super) struct Misbehaviour {
 }
 
 impl Misbehaviour {
-    /// Returns true if the CPI can misbehave so at this method.
+    /// Returns true if the CPI can misbehave in this way at this method.
     pub(super) fn fits(&self, method: &str) -> bool {
         match self.at {
             At::Any => true,
@@ -54,7 +54,7 @@ impl Misbehaviour {
         }
     }
 
-    /// Returns the deed at this method.
+    /// Returns the reaction at this method.
     pub(super) fn deed(&self, method: &str) -> Reaction {
         (self.deed)(method)
     }
@@ -73,35 +73,35 @@ impl Misbehaviour {
 const HANGS: &str = "hangs";
 const PRETENDS: &str = "pretends to delete";
 
-/// Returns a command that replaces the answer by this text.
+/// Returns a command that replaces the answer with this text.
 fn text(answer: &str) -> String {
     format!("cat >/dev/null; printf '%s' '{answer}'")
 }
 
-/// Returns a deed that makes the call and answers this text.
+/// Returns a reaction that makes the call and answers with this text.
 fn after(answer: &str) -> Reaction {
     Reaction::After(text(answer))
 }
 
-/// Returns a deed that makes the call and answers an error.
+/// Returns a reaction that makes the call and answers with an error.
 fn error_after(kind: &str, ok_to_retry: bool) -> Reaction {
     let error = json!({"type": kind, "message": "timed out", "ok_to_retry": ok_to_retry});
     after(&json!({"result": null, "error": error, "log": ""}).to_string())
 }
 
-/// Returns a deed that answers this result without making the call.
+/// Returns a reaction that answers with this result without making the call.
 fn instead(result: serde_json::Value) -> Reaction {
     Reaction::Instead(text(&json!({"result": result, "error": null, "log": ""}).to_string()))
 }
 
-/// Returns the answer of a call that invents what it created.
+/// Returns the answer of a call that invents the resource it created.
 fn invented(method: &str) -> Reaction {
     let kind = if method == "snapshot_disk" { "snapshot" } else { method.trim_start_matches("create_") };
     let cid = format!("{kind}-invented");
     instead(if method == "create_vm" { json!([cid, {}]) } else { json!(cid) })
 }
 
-/// Returns a deed that answers an error, and has the effect later.
+/// Returns a reaction that answers with an error, and has the effect later.
 fn later(method: &str) -> Reaction {
     let error = Hello::error(FAILED, &format!("{method}: no answer from the cloud in time"));
     Reaction::Instead(format!(

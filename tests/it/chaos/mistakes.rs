@@ -10,12 +10,12 @@ use crate::support::MONOPILE;
 use crate::support::process::prepare;
 use crate::support::scripted::{Dialect, Interruption, Script, until};
 
-/// The methods that ask something and change nothing.
+/// The methods that only read.
 const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
 
 impl Life {
-    /// Makes a mistake with a command. Where it is none, because nothing is deployed, the command has no
-    /// trouble.
+    /// Makes a mistake with a command. If the mistake is impossible, because nothing is deployed, runs the
+    /// command without trouble.
     pub(super) fn mistake(&mut self, mistake: Mistake, word: OperatorCommand) {
         let changes = matches!(
             word,
@@ -75,7 +75,7 @@ impl Life {
         !self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("vm-"))
     }
 
-    /// Runs a command while the VM of another environment has the address.
+    /// Runs a command while the VM of another environment uses the address.
     fn occupy_address(&mut self, word: OperatorCommand) {
         self.hello.script(Script::speaking(Dialect::Local));
         let bystanders = &self.inventory.bystanders;
@@ -89,7 +89,7 @@ impl Life {
         self.remove_bystander(&occupant);
     }
 
-    /// Runs a command while the state has a second name, which must change nothing.
+    /// Runs a command while the state has a second name. The command must change nothing.
     fn link_state(&mut self, word: OperatorCommand) {
         self.hello.script(Script::speaking(Dialect::Local));
         let link = self.hello.world.path("linked.json");
@@ -127,7 +127,7 @@ impl Life {
         self.run(self.prepared(word, &[]), &attempt, hold);
     }
 
-    /// Runs a create-env without its vars store, which must change nothing.
+    /// Runs a create-env without its vars store. The command must change nothing.
     fn forget_store(&mut self) {
         self.hello.script(Script::speaking(Dialect::Local));
         let given = self.prepared(OperatorCommand::Create, &[]);
@@ -141,7 +141,7 @@ impl Life {
         self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
     }
 
-    /// Runs a command whose CPI looks elsewhere. What is well must stay on record.
+    /// Runs a command whose CPI looks elsewhere. Healthy resources must stay on record.
     fn look_elsewhere(&mut self, word: OperatorCommand, command: Command, script: Script) {
         let well = self.is_well();
         self.hello.script(script);
@@ -153,7 +153,7 @@ impl Life {
         }
     }
 
-    /// Names a CPI that does not exist.
+    /// Runs a command with the name of a CPI that does not exist.
     fn name_no_cpi(&mut self) {
         self.hello.script(Script::speaking(Dialect::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
@@ -167,7 +167,7 @@ impl Life {
         self.claim(run.code != 0, || "a CPI that does not exist is no error".to_owned());
     }
 
-    /// Returns true if the state records resources only.
+    /// Returns true if the state records only resources.
     fn is_tidy(&self) -> bool {
         let state = self.hello.state();
         let is_empty =
@@ -185,8 +185,8 @@ impl Life {
         self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("snapshot-"))
     }
 
-    /// Loses the state. A create-env must not make a second VM. Then the operator finds the state again, or
-    /// imports the VM with the command of the message. The command does not record snapshots.
+    /// Loses the state. A create-env must not create a second VM. Then the operator finds the state again, or
+    /// imports the VM with the command in the message. That command does not record snapshots.
     fn lose_state(&mut self, imports: bool, names_disk: bool) {
         self.hello.script(Script::speaking(Dialect::Local));
         let state = self.hello.state();
@@ -229,7 +229,7 @@ impl Life {
             self.tell(&format!("{hint} ends with {}", run.code));
             self.inventory.hear(&self.hello, &run);
             self.claim(run.code == 0, || format!("the import fails: {}", run.stderr));
-            // The next deploy makes a new VM, because it is not on record what the VM was made of.
+            // The next deploy creates a new VM, because the specification of the VM is not on record.
             self.may_go.vm = true;
         }
         let _ = std::fs::remove_dir_all(lost);

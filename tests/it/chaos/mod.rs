@@ -8,7 +8,7 @@
 //!
 //! Checked after each command, against the inventory and not against the state:
 //!
-//! - Everything that exists is on record (state, open calls) or was reported when it went off the record. A
+//! - Everything that exists is on record (state, open calls) or was reported when its record was dropped. A
 //!   VM whose agent answers stays on record. The CPI's word is enough only for what it says it deleted.
 //! - Nothing is deleted that the command was not asked to delete: the VM on which the manifest is deployed,
 //!   the disk with its data, snapshots, and things of others.
@@ -48,7 +48,7 @@
 //! | pretends to delete | answers success and deletes nothing |
 //! | makes noise and exits with 3 | writes random bytes to its log |
 //!
-//! `MONOPILE_CHAOS=60` lives new lives for 60 seconds, `MONOPILE_CHAOS_SEED=N` lives one, and
+//! `MONOPILE_CHAOS=60` runs random lives for 60 seconds, `MONOPILE_CHAOS_SEED=N` runs one, and
 //! `MONOPILE_CHAOS_STEPS=0,3` only these steps of it.
 
 mod inventory;
@@ -75,7 +75,7 @@ const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// The number of lives at once, unless fewer tests run at once. A life mostly waits.
 const AT_ONCE: u64 = 4;
 
-/// Lives the life of a seed. Returns the message of its failure.
+/// Runs the life of a seed. Returns the message of its failure.
 fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
     let steps: Option<Vec<usize>> = std::env::var("MONOPILE_CHAOS_STEPS")
         .ok()
@@ -95,7 +95,7 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
     })
 }
 
-/// Lives the lives of `next` seeds, some at once, and reports them.
+/// Runs the lives of `next` seeds, some at once, and reports them.
 fn live_all(next: impl Fn() -> Option<u64> + Sync) {
     let begun = Instant::now();
     let (total, failures) = (Arc::<Mutex<Counts>>::default(), Mutex::new(BTreeMap::new()));

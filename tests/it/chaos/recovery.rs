@@ -1,12 +1,12 @@
-//! The way out: when the chaos is over, an operator who follows the messages and the documented commands gets
-//! to a working deployment, and then to an empty cloud.
+//! The way out: when the chaos is over, an operator who follows the messages and the documented commands
+//! reaches a working deployment, and then an empty cloud.
 
 use super::life::{Attempt, Hold, Life, PATIENCE};
 use super::schedule::OperatorCommand;
 use crate::support::Run;
 use crate::support::scripted::until;
 
-/// The most commands to each of the two goals.
+/// The maximum number of commands for each of the two goals.
 const COMMANDS: usize = 12;
 /// Parts of messages that ask the operator to look in the IaaS for something.
 const LOOK: [&str; 4] = [
@@ -17,7 +17,7 @@ const LOOK: [&str; 4] = [
 ];
 
 impl Life {
-    /// Deploys the manifest and deletes the environment again, with no more chaos.
+    /// Deploys the manifest and deletes the environment again, without further chaos.
     pub(super) fn way_out(&mut self) {
         self.tell("the way out");
         self.calm();
@@ -25,7 +25,7 @@ impl Life {
         self.check_service();
         self.pursue(OperatorCommand::Delete);
         for cid in self.inventory.present(&self.hello) {
-            // It is reported, or the check after the last run would have failed.
+            // The resource was reported, because otherwise the check after the last run would have failed.
             self.delete_by_hand(&cid);
         }
         for cid in self.inventory.bystanders.clone() {
@@ -36,7 +36,7 @@ impl Life {
         });
     }
 
-    /// Runs a command until it has succeeded, and does what its messages say.
+    /// Runs a command until it has succeeded, and follows its messages.
     fn pursue(&mut self, goal: OperatorCommand) {
         let mut flags: Vec<&str> = Vec::new();
         let mut helpless = 0;
@@ -58,7 +58,7 @@ impl Life {
             if self.follow(goal, &text, &mut flags) {
                 continue;
             }
-            // The general advice of docs/troubleshooting.md, one after the other.
+            // This is the general advice of docs/troubleshooting.md, one item after the other.
             helpless += 1;
             match (goal, helpless) {
                 (_, 1 | 2) => {}
@@ -73,13 +73,13 @@ impl Life {
     fn run_in_peace(&mut self, word: OperatorCommand, flags: &[&str]) -> Run {
         self.counts.way_out += 1;
         let mut attempt = Attempt { undisturbed: false, limit: PATIENCE, ..self.attempt(word) };
-        // The operator knows what the flag does.
+        // The operator knows the effect of the flag.
         attempt.licence.vm |= flags.contains(&"--recreate");
         self.tell(&format!("{word:?} {}", flags.join(" ")));
         self.run(self.prepared(word, flags), &attempt, &Hold::Nothing)
     }
 
-    /// Does what a message says. Returns false if it says nothing that helps.
+    /// Follows a message. Returns false if it contains no advice.
     fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
         let mut followed = false;
         if LOOK.iter().any(|look| text.contains(look)) {
@@ -129,7 +129,7 @@ impl Life {
         followed
     }
 
-    /// Deletes in the IaaS what a message names, unless its CID is on record.
+    /// Deletes in the IaaS the resources that a message names, unless their CIDs are on record.
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
         let known = self.hello.known();
         let unnamed = text.contains("delete the VM with this address in the IaaS");

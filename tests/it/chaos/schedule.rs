@@ -102,7 +102,7 @@ impl OperatorCommand {
 pub(super) enum Change {
     /// A property, which the running VM can take.
     Property,
-    /// Another size of the disk, whose data must move.
+    /// Another size of the disk. Its data must move.
     Disk,
     /// Another version of the stemcell.
     Stemcell,
@@ -110,7 +110,7 @@ pub(super) enum Change {
     Password,
 }
 
-/// An act on the machines at a held call or message.
+/// An act on the machines when a call or message is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachineAction {
     KillAgent,
@@ -125,11 +125,11 @@ pub(super) enum Mistake {
     ForgottenStore,
     /// Loses the state, and finds it again or imports the VM, with or without naming its disk.
     LostState { imports: bool, names_disk: bool },
-    /// Deletes the lock file while this call is made.
+    /// Deletes the lock file during this call.
     DeletedLock { call: usize },
-    /// Starts a second command while this call is made.
+    /// Starts a second command during this call.
     SecondRun { call: usize },
-    /// Has the CPI look in another region.
+    /// Makes the CPI look in another region.
     OtherRegion,
     /// Uses another CPI: the built-in one with another `HOME`.
     OtherCpi,

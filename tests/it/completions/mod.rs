@@ -1,5 +1,5 @@
-//! Compares the completions in the repository with those that the program prints. `shells` types into real
-//! shells.
+//! Compares the completions in the repository with those that the program prints. The module `shells` types
+//! into real shells.
 
 mod shells;
 

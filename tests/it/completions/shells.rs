@@ -1,7 +1,7 @@
-//! Completion as a user sees it: a real shell on a pseudo-terminal, with the script of `completions/`.
+//! Completion as an operator sees it: a real shell on a pseudo-terminal, with the script of `completions/`.
 //!
-//! A wrapper takes the program's place. It passes requests of the shell on, and records the arguments when
-//! the shell runs it. A test types a line with tabs and Enter, and checks the recorded arguments.
+//! A wrapper replaces the program. It passes on requests of the shell, and records the arguments when the
+//! shell runs it. A test types a line with tabs and Enter, and checks the recorded arguments.
 
 use crate::support::process::{WaitForEnd, prepare};
 use std::io::{Read, Write};
@@ -122,7 +122,7 @@ impl Shell {
     fn completed(&mut self, line: &str) -> Vec<String> {
         let ran = self.world.home().join("ran");
         let _ = std::fs::remove_file(&ran);
-        // A shell with more input to read may not stop to complete.
+        // A shell that has more input to read may not stop to complete.
         for piece in line.split_inclusive('\t') {
             let before = self.screen.lock().unwrap().len();
             self.type_text(piece);
@@ -227,13 +227,13 @@ fn completes(name: &str) {
     ] {
         assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
     }
-    // Full names come without aliases and hidden names, and without flags.
+    // Full names are offered without aliases and hidden names, and without flags.
     let offered = shell.offered("monopile ", "upload-stemcell");
     assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
     for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
         assert!(!offered.contains(absent), "{name}: {absent}: {offered}");
     }
-    // An env file is read, too.
+    // An env file is also read.
     shell.run("cd sub");
     assert_eq!(shell.completed("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
     shell.run("cd ..");
@@ -256,7 +256,7 @@ fn fish_completes_words_and_values() {
     completes("fish");
 }
 
-/// The answers to an empty word and to the beginning of an alias, as each shell gets them.
+/// Checks the answers to an empty word and to the beginning of an alias in each shell.
 #[test]
 fn empty_word_offers_full_names_only() {
     let world = World::new();

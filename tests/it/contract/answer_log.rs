@@ -45,7 +45,7 @@ fn log_of_every_answer_is_shown_and_logged() {
         assert_eq!(shown.matches(&line).count(), 1, "{method}: {shown}");
         assert!(logged.contains(&line), "{method}: {logged}");
     }
-    // A line that is on standard error, too, is shown once for each call.
+    // A line that is also on standard error is shown once for each call.
     assert_eq!(shown.matches("on both").count(), methods.len(), "{shown}");
     assert!(!shown.contains("quite-") && !logged.contains("quite-"), "{shown}{logged}");
     hello.delete(&[]).success();
@@ -85,7 +85,7 @@ fn error_of_a_call_shows_the_end_of_its_log() {
         // The message is not repeated.
         assert_eq!(run.stderr.contains("X: no room"), shown_again, "{}", run.stderr);
     }
-    // The call stays open, and the next run says the same.
+    // The call stays open, and the next run reports the same.
     let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
     assert!(run.stderr.contains("step 20") && !run.stderr.contains("quite-"), "{}", run.stderr);
 }

@@ -1,5 +1,5 @@
-//! Unusable answers: each ends in a clear error, with little time and memory, and leaves a state with
-//! everything known.
+//! Unusable answers. Each ends in a clear error, takes little time and memory, and leaves a state with all
+//! known resources.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::support::process::{answer, lines, next};
 use crate::support::scripted::{Dialect, Reaction, Script};
 use crate::support::{Run, peak_kib};
 
-/// Name of the case, command that breaks the answer of `create_vm`, and text of the error.
+/// The name of the case, the command that breaks the answer of `create_vm`, and the text of the error.
 const BROKEN: &[(&str, &str, &str)] = &[
     ("nothing, exit 0", "exit 0", "it wrote nothing"),
     ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status: 1"),
@@ -140,7 +140,7 @@ fn late_answer_is_found_by_the_next_run() {
     hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, Reaction::After(late.to_owned())));
     let run = hello.create(&[]).failure(1);
     assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
-    // The VM is on record and is replaced, because no job ever ran on it.
+    // The VM is on record, but it is replaced because no job ever ran on it.
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     let (made, deleted) = hello.effects();
@@ -242,7 +242,7 @@ fn rejects_wrong_result_types_of_every_method() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
-/// Runs a command, and returns its peak memory in KiB too.
+/// Runs a command. Also returns its peak memory in KiB.
 fn watched(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, stderr) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));

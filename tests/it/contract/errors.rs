@@ -42,7 +42,7 @@ fn missing_required_method_is_named_with_its_caller() {
     let local = || Script::speaking(Dialect::Local);
     let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
         let script = local().without(method, dialect);
-        // A failed deletion does not stop the next one. The stemcell's deletion fails too, because a later
+        // A failed deletion does not stop the next one. The stemcell's deletion also fails, because a later
         // case needs the stemcell.
         let both = method == "delete_disk";
         hello.script(if both { script.without("delete_stemcell", dialect) } else { script });
@@ -100,7 +100,7 @@ fn unknown_info_error_needs_cpi_api_version_1() {
         hello.delete(&["--cpi-api-version", "1"]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
-    // A CPI that does not run is no CPI without `info`.
+    // A CPI that cannot be run differs from a CPI without `info`.
     hello.world.write("scripted", "#!/no/such/interpreter\n");
     let run = hello.create(&["--cpi-api-version", "1"]).failure(1);
     assert!(

@@ -1,5 +1,5 @@
-//! CPI versions with stemcell versions, and every pair of them with `MONOPILE_SWEEP=full`: in a whole life
-//! each, every request, the state and every message to the agent match the table of contracts.
+//! CPI versions with stemcell versions; every pair of them with `MONOPILE_SWEEP=full`. In a complete life of
+//! each pair, every request, the state and every message to the agent match the table of contracts.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -43,9 +43,9 @@ impl Expected {
         self.spoken() >= 2 && self.stemcell.unwrap_or(1) >= 2
     }
 
-    /// Returns true if networks from `create_vm` and the hint from `attach_disk` are recorded: always under
-    /// contract v2, and with an old stemcell if the CPI returns them, as the scripted one does in even
-    /// versions.
+    /// Returns true if the networks from `create_vm` and the hint from `attach_disk` are recorded. This is
+    /// always so under contract v2. With an old stemcell, it is so if the CPI returns them, as the scripted
+    /// one does in even versions.
     fn recorded(&self) -> bool {
         self.v2() || self.spoken() >= 2 && self.cpi.version().is_multiple_of(2)
     }
@@ -57,8 +57,8 @@ fn every_cpi_works_with_every_stemcell() {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     for cpi in CPIS {
         for stemcell in STEMCELLS {
-            // After its answer to `info`, a CPI of another version is treated as one of 1 or 3. The default
-            // run tries it with an old and a new stemcell.
+            // After its answer to `info`, a CPI of another version is treated like one of version 1 or 3. The
+            // default run tries it with an old and a new stemcell.
             if full || matches!(cpi, Dialect::Version(1..=3)) || matches!(stemcell, None | Some(3)) {
                 cells.push(Expected { cpi, stemcell, cap: None });
             }
@@ -139,7 +139,7 @@ fn live(cell: &Expected) {
     check_registry(cell, &hello);
 }
 
-/// Checks the methods, and the fields that version and contract require in each request.
+/// Checks the methods, and the fields that the version and the contract require in each request.
 fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
     let requests = hello.requests();
     assert_eq!(Hello::methods(&requests), methods, "{cell:?}");
@@ -154,7 +154,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
         let said = format!("{cell:?}: {request}");
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
         let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
-        // The keys apart from the CPI's properties in the manifest.
+        // These are the keys apart from the CPI's properties in the manifest.
         let mut context =
             ["root", "agent", "registry", "director_uuid", "request_id", "vm"].map(str::to_owned).to_vec();
         if method == "info" {
@@ -200,7 +200,7 @@ fn check_state(cell: &Expected, hello: &Hello) {
     assert_eq!(hello.cloud(), hello.recorded(), "{cell:?}");
 }
 
-/// Checks the messages to the agent about disks. Hints are sent under contract v2 only.
+/// Checks the messages to the agent about disks. Hints are sent only under contract v2.
 fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
     let output: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::process::waiting;
 
-/// Works through `cases`, several at a time, because a case mostly waits for processes.
+/// Runs `work` for all `cases`, several at a time, because a case mostly waits for processes.
 fn in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let _waiting = waiting("the last case");

@@ -1,4 +1,4 @@
-//! `ok_to_retry`: a retryable call is repeated a few times with growing delays; any other call is not.
+//! `ok_to_retry`: a retryable call is repeated a few times with growing delays. No other call is repeated.
 
 use crate::support::process::WaitForEnd;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn retries_are_limited_and_back_off() {
     }
     assert!(shown.contains("run the same command again in a few minutes"), "{shown}");
 
-    // Each retry has the same arguments and a request ID of its own, as with a director.
+    // Each retry has the same arguments and its own request id, as with a director.
     let requests = hello.requests();
     let made: Vec<&Value> = requests.iter().filter(|request| request["method"] == "create_vm").collect();
     for request in &made[1..] {

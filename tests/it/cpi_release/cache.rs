@@ -1,5 +1,5 @@
-//! Compiled packages are shared by environments and by concurrent runs, and `--package-dir` sets their
-//! directory.
+//! Environments and concurrent runs share compiled packages, and `--package-dir` sets the directory of
+//! packages.
 
 use super::setup::{Env, Machine, files};
 use crate::support::process::WaitForEnd;
@@ -42,7 +42,7 @@ fn changed_package_and_its_dependents_are_recompiled() {
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
     let mut changed = machine.release();
-    // The version is unchanged, but the content counts.
+    // The version is unchanged, but the content is part of the key.
     changed.packages[1].files.push(("more".into(), "more".into()));
     changed.write(&env.hello.world.path("test-cpi.tgz"));
     env.create(&[]).success();
@@ -92,7 +92,7 @@ fn packages_in_use_are_not_pruned() {
     };
     age();
     env.create(&["--recreate"]).success();
-    // Four packages of the CPI and two of the job.
+    // These are four packages of the CPI and two of the job.
     assert!(prune().starts_with("0 removed"), "used today");
     assert_eq!(machine.compiled().len(), 4);
     age();
@@ -130,12 +130,12 @@ fn killed_compilation_is_restarted() {
     );
     let env = Env::new(&machine, &release);
     let mut child = env.command("create-env", &[]).stdout(std::process::Stdio::null()).spawn().unwrap();
-    // The next run removes the source of the killed one, which the script does not need any more.
+    // The next run removes the source of the killed one, which the script no longer needs.
     machine.wait_for("waiting");
     child.kill().unwrap();
     child.end();
-    // The script of the killed run goes on. The next run must not take its output for a complete package, nor
-    // compile in the same place at the same time.
+    // The script of the killed run continues. The next run must not take its output for a complete package,
+    // nor compile in the same place at the same time.
     std::thread::scope(|scope| {
         let run = scope.spawn(|| env.create(&[]).success());
         std::thread::sleep(std::time::Duration::from_secs(2));
@@ -169,7 +169,7 @@ fn compiled_release_is_used_without_compiling() {
         };
     }
     let env = Env::new(&machine, &compiled);
-    // Programs in a tarball made by the tests are not executable.
+    // Programs in a tarball of the tests are not executable.
     env.hello.world.write("requests.jsonl.x", "");
     let mut job = compiled.clone();
     let cpi = &mut job.jobs[0].templates[0].2;

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::setup::{Env, Machine, cpi_job, files};
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
-/// Checks that nothing was done and nothing is left.
+/// Checks that nothing was called or written and nothing is left.
 fn untouched(env: &Env) {
     assert!(!env.hello.world.exists("state.json") && !env.hello.world.exists("requests.jsonl"));
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
@@ -59,7 +59,7 @@ fn missing_tool_is_named() {
         *text = format!("{script}{text}");
     }
     let env = Env::new(&machine, &release);
-    // A machine with few tools besides a shell.
+    // The machine has few tools besides a shell.
     let bin = machine.path("bin");
     std::fs::create_dir(&bin).unwrap();
     for tool in ["bash", "cat", "cp", "mkdir", "mv", "chmod", "stat"] {

@@ -1,4 +1,4 @@
-//! The whole life of an environment whose CPI comes from a release.
+//! The complete life of an environment whose CPI comes from a release.
 
 use super::setup::{Env, Machine};
 use crate::support::hello::Hello;
@@ -82,7 +82,7 @@ fn plugin_is_installed_next_to_the_cpi() {
         .spec("packages: [plugged]\nproperties:\n  greeting: {default: from the plug-in}\n")
         .template("plug.erb", "config/plug", "<%= p('greeting') %> of <%= spec.deployment %>\n")
         .template("plain", "bin/plain", "#!/bin/sh\ntrue\n");
-    // Its package has the name of a build dependency of the CPI, with other content.
+    // The package has the name of a build dependency of the CPI, with other content.
     let plugged =
         machine.package("plugged", &["base"], "cp $BOSH_PACKAGES_DIR/base/other $BOSH_INSTALL_TARGET/");
     let base = machine.package("base", &[], "cp other $BOSH_INSTALL_TARGET/").file("other", "other base\n");

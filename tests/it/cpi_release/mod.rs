@@ -1,4 +1,5 @@
-//! CPIs that are jobs of releases: installed on this machine, then used through an environment's life.
+//! CPIs that are jobs of releases: installed on this machine, then used for the complete life of an
+//! environment.
 
 mod cache;
 mod failures;

@@ -139,7 +139,7 @@ fn conversation_of_a_drain() {
     stage.env.delete(&["--skip-drain"]).success();
 }
 
-/// Returns the traffic and the error of a `create-env` that cannot talk to the agent.
+/// Returns the traffic and the error of a `create-env` that cannot reach the agent.
 fn agent_that_never_answers(fault: &str) -> String {
     let mut stage = Stage::new();
     let hello = &mut stage.env.hello;
@@ -156,7 +156,7 @@ fn agent_that_never_answers(fault: &str) -> String {
             certify(hello, "agent.invalid");
         }
         "tcp" => address(good, &format!("{ip}:6870")),
-        // The agent presents a certificate of the CA before.
+        // The agent presents a certificate of the previous CA.
         "tls" => certify(hello, &ip),
         _ => address("mbus:wrong", &format!("{ip}:6869")),
     }

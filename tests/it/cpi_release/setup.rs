@@ -1,4 +1,4 @@
-//! A CPI release whose CPI records each request and passes it to the built-in one, and environments that use
+//! A CPI release whose CPI records each request and passes it to the built-in CPI, and environments that use
 //! it.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::support::process::until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::support::{MONOPILE, Run};
 
-/// The shared directory of packaging scripts and caches. Two environments may use the same.
+/// The shared directory of packaging scripts and caches. Two environments may use the same one.
 pub(crate) struct Machine {
     directory: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Machine {
             )
     }
 
-    /// Returns the package with the program. Like a Ruby, it records the compile-time paths of itself and its
+    /// Returns the package with the program. Like Ruby, it records the compile-time paths of itself and its
     /// dependencies.
     pub(crate) fn recorder(&self) -> PackageTarball {
         let script = format!(
@@ -154,7 +154,7 @@ impl Env {
         self.hello.ops(&format!("{name}.yml"), &ops);
     }
 
-    /// Replaces the CPI's usual job by these jobs.
+    /// Replaces the CPI's usual job with these jobs.
     pub(crate) fn templates(&mut self, templates: &str) {
         let ops = format!(
             "- {{type: remove, path: /cloud_provider/template}}\n\

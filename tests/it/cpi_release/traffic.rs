@@ -1,5 +1,5 @@
 //! The traffic of an environment in order: every request to the CPI and every message to the agent with its
-//! answer, one per line, without what differs from run to run.
+//! answer, one per line, without the parts that differ from run to run.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ enum Message {
 }
 
 impl Traffic {
-    /// Starts a proxy between program and agent of this environment.
+    /// Starts a proxy between the program and the agent of this environment.
     pub(super) fn of(env: &mut Env) -> Traffic {
         let cpi = env.hello.world.path("requests.jsonl.calls");
         let log = Arc::<Mutex<Vec<Message>>>::default();
@@ -32,8 +32,8 @@ impl Traffic {
             let (log, cpi) = (log.clone(), cpi.clone());
             move |exchange: Exchange| {
                 let mut log = log.lock().unwrap();
-                // Calls of the CPI came before this message, because the program talks to one of them at a
-                // time.
+                // The recorded calls of the CPI came before this message, because the program talks to only
+                // one of the two at a time.
                 log.extend(calls(&cpi));
                 log.push(Message::Agent(exchange));
             }
@@ -67,7 +67,7 @@ impl Conversation {
     }
 
     /// Returns one line per exchange. Repeated queries appear once with their last answer, and tasks only
-    /// with their result. Blobs are transferred concurrently, so they are only counted.
+    /// with their result. Blobs are only counted, because their transfers overlap.
     pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let (mut put, mut got) = (0, 0);
@@ -130,14 +130,15 @@ fn agent_answer(exchange: &Exchange) -> String {
         return exchange.answer.to_string();
     }
     match exchange.name().as_str() {
-        // Its vitals differ in every answer.
+        // The vitals differ in every answer.
         "get_state" => format!("job_state={}", value["job_state"]),
         _ if value["state"] == "running" => "running".to_owned(),
         _ => value.to_string(),
     }
 }
 
-/// Replaces IDs, digests, times and keys by numbers in order of appearance. Equal values get the same number.
+/// Replaces ids, digests, times and keys with numbers in order of appearance. Equal values get the same
+/// number.
 fn normalise(text: &str, env: &Env) -> String {
     let text = text
         .replace(env.hello.ip(), "<ip>")

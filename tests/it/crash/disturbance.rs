@@ -1,4 +1,4 @@
-//! The disturbances of a run, and how they are produced.
+//! The disturbances of a run, and the code that produces them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,7 +24,8 @@ pub(super) enum Disturbance {
     Syscall(&'static str, usize),
     /// A kill after this many milliseconds.
     After(u64),
-    /// An error of this system call of the main thread, counted from 1: once, or for all later calls too.
+    /// An error of this system call of the main thread, counted from 1. It occurs once, or also for all later
+    /// calls.
     Fault { name: &'static str, number: usize, errno: &'static str, lasting: bool },
     /// This signal, sent `times` times while a call of the CPI, counted from 1, is held.
     Signal { call: usize, signal: Signal, times: usize },
@@ -32,7 +33,7 @@ pub(super) enum Disturbance {
     At(ConversationPoint, MachineAction),
 }
 
-/// A point in the conversation with CPI and agent.
+/// A point in the conversation with the CPI and the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConversationPoint {
     /// A call of the CPI, counted from 1.
@@ -50,10 +51,10 @@ pub(super) enum MachineAction {
     KillAgent,
     /// Reboots the VM.
     Reboot,
-    /// Switches off the VM for good.
+    /// Switches off the VM permanently.
     SwitchOff,
-    /// Restarts the machine of program, CPI and VM, and gives all their PIDs to other processes. With
-    /// `booted`, the recorded boot ID differs afterwards.
+    /// Restarts the machine of the program, the CPI and the VM, and gives all their PIDs to other processes.
+    /// With `booted`, the recorded boot id differs afterwards.
     Restart { booted: bool },
 }
 
@@ -70,7 +71,7 @@ impl Disturbance {
 }
 
 impl Life<'_> {
-    /// Runs a stage's command with the disturbance, and returns whether that stopped it.
+    /// Runs a stage's command with the disturbance. Returns true if the disturbance stopped it.
     pub(super) fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let mut command = self.command(stage);
         self.speak();
@@ -83,7 +84,7 @@ impl Life<'_> {
                     when,
                     Interruption::DieBefore | Interruption::DieDuring | Interruption::DieAfter
                 );
-                // A deploy succeeds even if it cannot delete what it replaced.
+                // A deploy succeeds even if it cannot delete the resources that it replaced.
                 let kept = run.stderr.contains("the next run tries again");
                 (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
             }
@@ -99,7 +100,7 @@ impl Life<'_> {
             }
             Disturbance::Signal { call, signal, times } => {
                 let run = self.signalled(command, *call, *signal, *times);
-                // A signal during the last call finds nothing left to stop.
+                // After a signal during the last call, there is nothing left to stop.
                 self.check_code(&run, run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1));
                 (run.code != 0, run)
             }
@@ -125,7 +126,7 @@ impl Life<'_> {
         }
     }
 
-    /// Runs the command under `strace`, which tampers with a system call.
+    /// Runs the command under `strace`, which changes the result of a system call.
     fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
         let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
@@ -150,14 +151,14 @@ impl Life<'_> {
                 break status;
             }
             assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
-            // Two pending signals arrive as one, and more than two have the effect of two.
+            // Two pending signals arrive as one. More than two have the effect of two.
             if times > 1 && sent.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
                 sent = Instant::now();
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        // A run that was signalled twice left the call running. It ends while the next run waits for it.
+        // A run that got two signals left the call running. The call ends while the next run waits for it.
         self.hello.go();
         self.run_of(status)
     }
@@ -201,7 +202,7 @@ impl Life<'_> {
         self.run_of(status)
     }
 
-    /// Starts a command whose output goes into files.
+    /// Starts a command whose output is written to files.
     fn start(&self, mut command: Command) -> Child {
         let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap()

@@ -1,4 +1,4 @@
-//! A full disk, an unwritable file, an interrupted system call: at every such call of a life.
+//! A full disk, an unwritable file or an interrupted system call, at every such call of a life.
 
 use super::{Contract, Disturbance, Sweep, reference};
 
@@ -31,7 +31,7 @@ fn failing_system_calls_lose_no_resource() {
         let mut points = Vec::new();
         for (name, errno, lasting) in FAULTS {
             for call in reference.syscalls[stage].iter().filter(|call| call.name == name) {
-                // A call that does not concern the state fails once for each kind of file.
+                // A call that does not concern the state fails only once for each kind of file.
                 if call.durable || (call.first && (lasting || name == "mkdir")) {
                     points.push(Disturbance::Fault { name, number: call.number, errno, lasting });
                 }

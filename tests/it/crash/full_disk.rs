@@ -1,4 +1,4 @@
-//! The state's file system is full down to the last page: writes are short or fail, and the state is the old
+//! The state's file system is full down to the last page. Writes are short or fail, and the state is the old
 //! one or the new one.
 
 use crate::support::process::prepare;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::support::hello::Hello;
 
-/// Runs a life whose first run has `pages` free pages for the state; later runs have room. It uses a mount
-/// namespace of its own. A `long` state has more than one page, so that a write can be short.
+/// Runs a life whose first run has `pages` free pages for the state. Later runs have room. The life uses its
+/// own mount namespace. A `long` state has more than one page, so that a write can be short.
 fn live((pages, long): (u64, bool)) -> bool {
     let hello = Hello::new();
     let world = &hello.world;

@@ -33,7 +33,7 @@ fn kill_at_an_agent_message_loses_no_resource() {
             let messages = 1..=reference.messages[stage];
             let sides = [Moment::Before, Moment::During, Moment::After];
             let places = messages.flat_map(|message| sides.map(|side| (message, side)));
-            // Messages are nearly the same under v1, so each is tried at one moment only.
+            // Messages under v1 are nearly the same, so each is tried at only one moment.
             let taken = places
                 .enumerate()
                 .filter(|(at, _)| contract == Contract::V2 || (at / 3 + contract as usize) % 3 == at % 3);
@@ -50,7 +50,7 @@ fn kill_at_an_agent_message_loses_no_resource() {
 #[test]
 fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
-    // The same code writes under v1, so a third of its writes is enough.
+    // Under v1, the same code writes, so a third of its writes is enough.
     for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0)]) {
         let step = if contract == Contract::V2 { 1 } else { 3 };
         let reference = reference(contract);

@@ -69,7 +69,7 @@ pub(super) struct Life<'t> {
     pub gate: Arc<Gate>,
     /// The stage and its disturbance, for messages.
     pub place: String,
-    /// Processes that got PIDs of ours.
+    /// Processes that got the PIDs of our processes.
     pub bystanders: Vec<Bystander>,
     _proxy: Proxy,
     tally: &'t Tally,
@@ -126,7 +126,7 @@ impl<'t> Life<'t> {
 
     /// Returns the command of a stage.
     pub(super) fn command(&self, stage: usize) -> Command {
-        // A machine that is gone leaves a lease behind until it runs out.
+        // A machine that is gone leaves a lease behind until it expires.
         let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
@@ -151,8 +151,8 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Lives the whole life without the stages that are not `lived`. `command` runs a stage's command to its
-    /// end; `check` gets the state after each deploy.
+    /// Runs the complete life without the stages that are not `lived`. `command` runs a stage's command to
+    /// its end; `check` gets the state after each deploy.
     pub(super) fn live(
         &mut self,
         lived: impl Fn(usize) -> bool,
@@ -161,7 +161,7 @@ impl<'t> Life<'t> {
     ) {
         let mut deploys = 0;
         for stage in 0..STAGES.len() {
-            // The change of a skipped stage is deployed by the next one.
+            // The next stage deploys the change of a skipped stage.
             self.change(stage);
             if !lived(stage) {
                 continue;
@@ -171,7 +171,7 @@ impl<'t> Life<'t> {
                 self.check_nothing_left();
                 break;
             }
-            // The call may have failed because an interrupted run took the registry with it.
+            // The call may have failed because an interrupted run stopped the registry.
             self.hello.forget_suspects();
             self.check_cloud_is_as_recorded();
             check(stage, &self.hello.normalised_state(), &self.place);
@@ -188,7 +188,7 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Lives one stage: disturbs the command, checks the cloud, and runs the same command again.
+    /// Runs one stage: disturbs the command, checks the cloud, and runs the same command again.
     pub(super) fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
         self.place = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
         let (disturbed, run) = self.disturbed(stage, disturbance);
@@ -214,7 +214,7 @@ impl<'t> Life<'t> {
         let mut run = self.hello.world.finish(self.command(stage));
         let output = run.stdout.clone() + &run.stderr;
         if run.code == 1 && output.contains("--forget-open-calls") {
-            // A creating call without an answer: the run stops and names what to look for.
+            // For a creating call without an answer, the run stops and names the possible resource.
             let machine_gone = self.contract.is_shared() && disturbance.switches_off();
             let who = if machine_gone { "the call was made by `" } else { "" };
             for needed in ["is unknown", "look in the IaaS for", who] {
@@ -226,7 +226,7 @@ impl<'t> Life<'t> {
             run = self.hello.world.finish(command);
         }
         if run.code == 5 && stage != DELETE && disturbance.switches_off() {
-            // The VM is deployed and switched off, so the operator has to decide.
+            // The VM is deployed but switched off, so the operator must decide.
             assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.place, run.stderr);
             let mut command = self.command(stage);
             if stage != 3 {
@@ -239,7 +239,7 @@ impl<'t> Life<'t> {
         self.check_code(&run, run.code == 0 || deleted);
     }
 
-    /// Deletes unknown resources, as an operator does on the program's advice.
+    /// Deletes unknown resources, like an operator who follows the program's advice.
     fn remove_what_is_unknown(&mut self) {
         let known = self.hello.known();
         for cid in self.hello.cloud().into_iter().filter(|cid| !known.contains(cid.as_str())) {
@@ -249,7 +249,7 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Fails with the output of the run if its exit code is not allowed.
+    /// Fails with the output of the run if `may` is false.
     #[track_caller]
     pub(super) fn check_code(&self, run: &Run, may: bool) {
         assert!(
@@ -302,7 +302,7 @@ impl<'t> Life<'t> {
             .filter(|path| !swept(path))
             .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
             .collect();
-        // The registry's content lives as long as its VM.
+        // The registry's content exists as long as its VM.
         let expected: &[&str] = if self.contract.has_registry() { &["registry.json"] } else { &[] };
         assert_eq!(journal, expected, "{}: the journal", self.place);
         if self.contract.has_registry() {
@@ -319,7 +319,7 @@ impl<'t> Life<'t> {
 
     pub(super) fn check_nothing_left(&self) {
         self.hello.look();
-        // A later run sweeps scratch directories of killed runs when they are a day old, because a CPI may
+        // A later run removes scratch directories of killed runs when they are a day old, because a CPI may
         // still read them.
         let mut left = self.hello.leftovers();
         left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));
@@ -332,8 +332,8 @@ impl<'t> Life<'t> {
         }
     }
 
-    /// Checks that every created resource was deleted once, and that only an undisturbed life's resources
-    /// were created, apart from replaced VMs and disks on which no job ever ran.
+    /// Checks that every created resource was deleted once, and that only the resources of an undisturbed
+    /// life were created, apart from replaced VMs and disks on which no job ever ran.
     fn check_effects(&self, needed: usize) {
         let (made, mut deleted) = self.hello.effects();
         deleted.extend(self.removed.iter().cloned());

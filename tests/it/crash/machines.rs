@@ -5,8 +5,8 @@ use super::{
 };
 use crate::support::scripted::Interruption;
 
-/// Returns the points of a stage: before and after every call, and before or during every message. Several
-/// acts take turns.
+/// Returns the points of a stage: before and after every call, and before or during every message. The acts
+/// alternate from point to point.
 fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Disturbance> {
     let sides = [Moment::Before, Moment::After];
     let calls =

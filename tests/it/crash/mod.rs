@@ -1,11 +1,11 @@
 //! Nothing is lost, however a run ends. A real life (create, redeploy, disk migration, recreate, delete) is
-//! disturbed at a point, the same command runs again, and the cloud is compared with the state: under
-//! contract v2 and both forms of v1, with a registry.
+//! disturbed at a point, the same command runs again, and the cloud is compared with the state. This is done
+//! under contract v2 and both forms of v1, with a registry.
 //!
-//! The cloud is the built-in `local` CPI. The scripted CPI before it kills its caller, or itself, exactly
-//! before, during or after a call; a proxy before the agent does so at a message. Between them, `strace`
-//! kills the program at system calls of its main thread (including each durable write) or makes them fail,
-//! and random moments are tried.
+//! The cloud is the built-in `local` CPI. The scripted CPI in front of it kills its caller, or itself,
+//! exactly before, during or after a call. A proxy in front of the agent does so at a message. Between these
+//! points, `strace` kills the program at system calls of its main thread (including each durable write) or
+//! makes them fail, and random moments are tried.
 //!
 //! `life` has the stages and checks, `disturbance` the disturbances, and `sweep` runs many lives. `kills`,
 //! `moves`, `faults`, `full_disk`, `signals`, `machines` and `shared` choose the points. The default run

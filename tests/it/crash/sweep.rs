@@ -15,7 +15,7 @@ use super::life::{Contract, Life, NEEDLESS, STAGES};
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
 
-/// System calls that create, write, make durable or remove files. Only opens that create a file count.
+/// System calls that create, write, sync or remove files. Opens count only if they create a file.
 const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
 
 /// System calls that exchange requests and answers with a bucket.
@@ -27,10 +27,10 @@ pub(super) struct Syscall {
     pub name: &'static str,
     /// Its number among calls of this name, from 1.
     pub number: usize,
-    /// True if it concerns state, journal, lock or vars store. Others concern the log, scratch directories
-    /// and packages.
+    /// True if it concerns the state, the journal, the lock or the vars store. Other calls concern the log,
+    /// scratch directories and packages.
     pub durable: bool,
-    /// True if it is the first of this name for this file, apart from random parts of the path.
+    /// True if it is the first call of this name for this file, apart from random parts of the path.
     pub first: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Reference {
 #[derive(Default)]
 pub(super) struct Tally {
     points: AtomicUsize,
-    /// Points at which a run was stopped before its end.
+    /// The number of points at which a run was stopped before its end.
     met: AtomicUsize,
     replaced: AtomicUsize,
     leaks: Mutex<Vec<String>>,
@@ -162,18 +162,18 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
     found
 }
 
-/// Returns true if every point is to be taken.
+/// Returns true if every point is tried.
 pub(super) fn full() -> bool {
     wanted().is_some_and(|wanted| wanted == "full")
 }
 
-/// Returns `full`, or the number of lives of each kind in place of the default sample.
+/// Returns `full`, or the number of lives of each kind that replaces the default sample.
 fn wanted() -> Option<String> {
     std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
-/// Returns the contracts of this run with their samples. A contract with an empty sample is tried in longer
-/// sweeps only.
+/// Returns the contracts of this run with their samples. A contract with an empty sample is tried only in
+/// longer sweeps.
 pub(super) fn chosen<const N: usize>(
     samples: [(Contract, usize); N],
 ) -> impl Iterator<Item = (Contract, usize)> {

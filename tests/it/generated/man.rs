@@ -1,4 +1,4 @@
-//! The man pages: those of `clap_mangen`, with the sections that it does not know.
+//! The man pages of `clap_mangen`, with sections that it cannot generate.
 
 use clap::{Arg, Command};
 use clap_mangen::Man;
@@ -21,7 +21,7 @@ pub(super) fn pages(command: Command) -> Vec<(String, String)> {
 fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     let below: Vec<&Command> = command.get_subcommands().filter(|below| !below.is_hide_set()).collect();
     below.iter().for_each(|below| collect(below, pages));
-    // The notes get sections of their own in place of EXTRA.
+    // The notes get their own sections in place of EXTRA.
     let bare = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
@@ -104,7 +104,7 @@ fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
     let applies = |code: &str| match code {
         "4" | "130, 143" => has(command, "wait-for-lock"),
         "5" => has(command, "insecure-agent"),
-        // Only commands whose notes name them.
+        // These codes appear only for commands whose notes name them.
         "6" | "7" => false,
         _ => true,
     };
@@ -112,13 +112,13 @@ fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
     let general = base::exit_code::TABLE.into_iter().filter(|(code, _)| all || applies(code));
     let mut codes: Vec<(&str, &str)> = general.filter(|(code, _)| !is_own(code)).collect();
     codes.extend(own);
-    // The first number of a row; words come last.
+    // Rows are sorted by their first number. Words come last.
     let number = |code: &str| code.split(',').next().and_then(|code| code.parse().ok()).unwrap_or(u16::MAX);
     codes.sort_by_key(|(code, _)| number(code));
     codes.into_iter().map(|(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
 }
 
-/// Returns the variables of the flags of a command, and on the main page all others.
+/// Returns the variables of the flags of a command. For the main page, returns all other variables too.
 fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
     let of_flag = |arg: &Arg| {
         let flag = arg.get_long()?;
@@ -129,7 +129,8 @@ fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
     of_flags.chain(others.filter(|_| all)).collect()
 }
 
-/// Returns the files of the environment and the env file, if a command uses them, and on the main page all.
+/// Returns the files of the environment and the env file, if a command uses them. For the main page, returns
+/// all files.
 fn files(command: &Command, all: bool) -> Vec<(String, String)> {
     let state = reference::state_files().into_iter().filter(|_| all || has(command, "state"));
     let env_file = Some(reference::env_file()).filter(|_| all || has(command, "env-file"));

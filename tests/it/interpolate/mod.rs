@@ -22,7 +22,7 @@ struct Case {
     environment: BTreeMap<String, String>,
     output: Option<String>,
     error: Option<String>,
-    /// Marks an answer that differs from upstream's, for comparisons.
+    /// Marks an answer that differs from the bosh CLI's, for comparisons.
     #[serde(default, rename = "ours")]
     _ours: bool,
 }

@@ -1,5 +1,5 @@
-//! A virtual machine that really boots: QEMU with iPXE runs the boot script that Ironic made of the targets,
-//! logs in to tgtd and starts the root volume.
+//! A virtual machine that really boots: QEMU with iPXE runs the boot script that Ironic created from the
+//! targets, logs in to tgtd and starts the root volume.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Metal;
 use crate::support::process::{WaitForEnd, pieces, prepare};
 
-/// The time allowed for booting: every instruction is emulated, on a machine that may be compiling.
+/// The timeout of booting. Every instruction is emulated, on a machine that may be compiling.
 const BOOT: Duration = Duration::from_secs(180);
 const FIRMWARE: &str = "/usr/lib/ipxe/ipxe.lkrn";
 /// The address of this machine's loopback as seen from the virtual machine.
@@ -51,13 +51,13 @@ impl Drop for Machine {
     }
 }
 
-/// Boots a machine with this script, and waits for the words on its serial port. Returns the output as an
-/// error if they do not come.
+/// Boots a machine with this script, and waits for the words on its serial port. If they do not appear,
+/// returns the output as an error.
 fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
     metal.world.write("boot.ipxe", script);
     let child = prepare("setpriv")
         .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
-        // The firmware prints to the serial port too.
+        // The firmware also prints to the serial port.
         .args(["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio"])
         .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net,romfile="])
         .args(["-kernel", FIRMWARE, "-initrd"])
@@ -93,11 +93,11 @@ fn machine_boots_from_the_root_volume() {
     let stemcell = metal.stemcell();
     let vm = metal.vm(&stemcell, &node);
 
-    // The first script is the same for all machines; it loads the script of this one.
+    // The first script is the same for all machines. It loads the script of this one.
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
     let script = format!("#!ipxe\ndhcp\n{}", script.strip_prefix("#!ipxe\n").unwrap());
     wait_for(&metal, &script, &words).unwrap_or_else(|said| panic!("it does not boot:\n{script}\n{said}"));
-    // With other credentials, it gets no volume to boot from.
+    // With other credentials, the machine gets no volume to boot from.
     let password = metal.password(&format!("root-{vm}"));
     let wrong = script.replace(&password, "wr0ngpassw0rd");
     wait_for(&metal, &wrong, "Failed to attach iSCSI volume").unwrap();

@@ -1,6 +1,6 @@
-//! `create-env` on an Ironic machine: while its power is on, the agent runs with the settings on its config
-//! drive. Logging in to storage needs a real machine's kernel. Here, a volume that tgtd exports is a
-//! directory at the path at which udev would put its device.
+//! `create-env` on an Ironic machine. While the power of the machine is on, the agent runs with the settings
+//! on its config drive. Logging in to storage needs a real machine's kernel. Here, a volume that tgtd exports
+//! is a directory at the path at which udev would create its device.
 
 use crate::support::process::{RunToEnd, WaitForEnd, prepare};
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ impl Drop for Machine {
     }
 }
 
-/// The intervals of looking for disks and for the power state.
+/// The pause between two checks for disks and for the power state.
 const PLUG_PAUSE: Duration = Duration::from_millis(20);
 const PLUGS_PER_POLL: u32 = 20;
 
@@ -92,7 +92,7 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
     }
 }
 
-/// Reads the config drive, which is target 1, and starts the agent with a `/var` and processes of its own.
+/// Reads the config drive, which is target 1, and starts the agent with its own `/var` and processes.
 fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<Child> {
     let path = format!("/v1/volume/targets?node={node}&detail=true&sort_key=boot_index");
     let targets = ironic.call("GET", &path, None);
@@ -131,7 +131,7 @@ fn end(machine: &mut Child) {
     machine.end();
 }
 
-/// The hello environment on this machine.
+/// Returns the hello environment on this machine.
 fn hello_on(metal: &Metal, node: &Node) -> Hello {
     let mut hello = Hello::new();
     let image = [&[7; 512][..], &vec![0; 1 << 20]].concat();
@@ -239,7 +239,7 @@ fn kill_during_create_vm_leaks_nothing() {
     hello.delete(&[]).success();
     metal.assert_clean(&node, &[]);
 
-    // Its CPI is killed too, so the outcome is unknown until the next VM is created.
+    // Its CPI is also killed, so the outcome is unknown until the next VM is created.
     kill_while_the_vm_is_made(&metal, &node, &hello);
     let killed = cpis(&hello);
     assert_eq!(killed.len(), 1);

@@ -1,4 +1,4 @@
-//! Whichever step of `create_vm` fails, nothing is left behind.
+//! Nothing is left behind, whichever step of `create_vm` fails.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn node_that_does_not_fit_is_an_error() {
     let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
     metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
 
-    // Both volumes and targets exist at this point.
+    // Both volumes and both targets exist at this point.
     let ports = metal.ironic.call("GET", &format!("/v1/ports?node={}", node.uuid), None);
     metal.ironic.call("DELETE", &format!("/v1/ports/{}", ports["ports"][0]["uuid"].as_str().unwrap()), None);
     fails(&metal, &node, FAILED, "does not have any port");
@@ -101,7 +101,7 @@ fn unreachable_storage_is_an_error() {
     broken["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
     metal.world.write("ironic.json", broken.to_string());
     let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
-    // It cannot be undone either, and the error names the next step.
+    // The failure cannot be undone either, and the error names the next step.
     assert!(message.contains("is tgtd running?") && message.contains("cleaning up failed too"), "{message}");
     let cid = message.split("delete_vm of '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     metal.world.write("ironic.json", working);

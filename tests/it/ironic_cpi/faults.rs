@@ -2,9 +2,9 @@
 //! killed before or after it. A failed call leaves nothing behind, and the next call cleans up after a killed
 //! one.
 //!
-//! A proxy stands before Ironic, and `support/tgt/faulty` before the storage tool's programs. Only changing
-//! requests and commands count as points. The default run takes some of them, `MONOPILE_SWEEP=full` every
-//! fault at each.
+//! A proxy stands in front of Ironic, and `support/tgt/faulty` in front of the storage tool's programs. Only
+//! requests and commands that change something count as points. The default run takes some of them,
+//! `MONOPILE_SWEEP=full` every fault at each point.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,9 +18,9 @@ use crate::support::ironic::Node;
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// It is rejected with an error and has no effect.
+    /// The request or command is rejected with an error and has no effect.
     Refused,
-    /// It takes effect, but the answer is lost.
+    /// The request or command takes effect, but its answer is lost.
     Lost,
     KilledBefore,
     KilledAfter,
@@ -39,7 +39,8 @@ enum FaultPoint {
 #[derive(Default)]
 struct Plan {
     at: Option<(usize, Fault)>,
-    /// The number of requests to reject from this one on. `None` rejects all of them, reads included.
+    /// The first request to reject, and the number of rejected requests. `None` rejects all later requests,
+    /// including reads.
     outage: Option<(usize, Option<usize>)>,
     requests: usize,
     met: bool,
@@ -117,7 +118,7 @@ impl Faulty {
         self.metal.world.write("faults/count", "0\n");
     }
 
-    /// Returns the answer; `None` if the CPI was killed.
+    /// Returns the answer, or `None` if the CPI was killed.
     fn answer(&self, method: &str, arguments: Value) -> Option<Value> {
         let path =
             format!("{}:{}", self.metal.world.path("faulty").display(), std::env::var("PATH").unwrap());
@@ -192,7 +193,7 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
     answer(&format!("{} X", response.status().as_u16()), &headers, &body)
 }
 
-/// Returns the points to try: all, or `few` of them with every kind of fault in turn.
+/// Returns the points to try: all of them, or `few` of them with every kind of fault in turn.
 fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     let places =
@@ -200,7 +201,7 @@ fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Faul
             let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
             match full {
                 true => all.collect(),
-                // The sample is spread over all points, and includes the last.
+                // The sample is spread over all points, and includes the last one.
                 false => (0..few.min(count))
                     .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
                     .collect(),
@@ -237,7 +238,7 @@ fn failed_create_vm_leaves_nothing() {
             metal.assert_clean(node, &[&left]);
         }
     }
-    // A complete VM is not deleted, even if the answer with its CID was lost, but it is reported.
+    // A complete VM is reported and not deleted, even if the answer with its CID was lost.
     assert_eq!(faulty.disturbed(last, "create_vm", create()), None);
     let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
@@ -245,7 +246,7 @@ fn failed_create_vm_leaves_nothing() {
     assert!(message.contains(&output), "{message}");
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&left]);
-    // A resource without a known CID is removed when something else is deleted.
+    // A resource with an unknown CID is removed when another resource is deleted.
     let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
     assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
@@ -258,7 +259,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.stemcell();
     let left = format!("stemcell-{stemcell}");
-    // The second target is rejected, and then all requests that would undo the first.
+    // The second target is rejected, and then all requests that would undo the first one.
     let fails_for = |requests: Option<usize>, outage_timeout: u64| {
         metal.reconfigure(|config| config["outage_timeout"] = json!(outage_timeout));
         faulty.plan(None);
@@ -305,7 +306,7 @@ fn repeated_delete_vm_completes_a_failed_one() {
             let by_ironic = matches!(point, (FaultPoint::Request(_), _));
             assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
         }
-        // After a negative answer, the caller will not ask to delete it again.
+        // After a negative answer, a caller does not request the deletion again.
         if metal.call("has_vm", json!([vm])) == json!(false) {
             metal.assert_clean(node, &[&left]);
         }
@@ -325,7 +326,7 @@ fn repeated_attach_and_detach_complete_failed_ones() {
     let disks = || metal.call("get_disks", json!([vm]));
     for power in ["power on", "power off"] {
         metal.ironic.power(node, power);
-        // With its power off, the machine first releases what was detached before.
+        // With its power off, the machine first releases the disks that were detached before.
         faulty.call("attach_disk", both());
         faulty.call("detach_disk", both());
         let hint = faulty.call("attach_disk", both());

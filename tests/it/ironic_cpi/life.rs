@@ -212,7 +212,7 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
     assert!(message.contains("`extra.bosh_metadata.job` must not have control characters"), "{message}");
     assert_eq!(metal.node(&node)["extra"], json!({}));
     metal.call("delete_vm", json!([vm]));
-    // An operator's own program is checked as strictly.
+    // A program of the operator is checked as strictly.
     metal.reconfigure(|config| {
         config["storage"] = json!({
             "tool": "command", "program": "/bin/sh", "arguments": ["-c", r#"
@@ -310,7 +310,7 @@ fn image_may_be_archived_but_must_be_raw() {
 fn machine_can_boot_over_fibre_channel() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
-    // Ironic lets it boot from its own disk, which fake hardware cannot do.
+    // Ironic lets the machine boot from its own disk, which fake hardware cannot do.
     let replace = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
     let changes = json!([
         replace("/driver", "manual-management"),
@@ -321,7 +321,7 @@ fn machine_can_boot_over_fibre_channel() {
     ]);
     metal.ironic.call("PATCH", &format!("/v1/nodes/{}?reset_interfaces=true", node.uuid), Some(changes));
     let stemcell = metal.stemcell();
-    // Its iSCSI initiator does not count.
+    // The iSCSI initiator of the machine does not count.
     let message =
         metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
     assert!(message.contains("no volume connector of type 'wwpn'"), "{message}");
@@ -357,7 +357,7 @@ fn machine_can_boot_over_fibre_channel() {
     metal.call("delete_disk", json!([disk]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 
-    // tgt supports iSCSI only.
+    // tgt supports only iSCSI.
     metal.configure(&json!({}));
     let stemcell = metal.stemcell();
     let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));

@@ -8,7 +8,7 @@ use crate::support::uml::Uml;
 
 const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
 
-/// The CPI and its storage in a separate kernel; Ironic is outside.
+/// The CPI and its storage in a separate kernel. Ironic runs outside.
 struct Island {
     uml: Uml,
     metal: Metal,
@@ -59,7 +59,7 @@ impl Island {
         names.lines().map(|line| line.trim().to_owned()).filter(|name| name != "pool").collect()
     }
 
-    /// Returns the targets of the kernel, or those after its next boot.
+    /// Returns the targets of the kernel, or the targets after its next boot.
     fn shown(&self, saved: bool) -> Value {
         let save = if saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
         let file = if saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
@@ -102,7 +102,7 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     let label = island.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
     assert_eq!(label.trim(), "config-2");
 
-    // Several portals to one volume.
+    // There are several portals to one volume.
     let target = &island.metal.targets(&node)[0]["properties"];
     let iqn = format!("{IQN}:{}", short(&root));
     assert_eq!((&target["target_portal"], &target["target_iqn"]), (&json!(PORTALS[0]), &json!(iqn)));
@@ -128,7 +128,7 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     let name = short(&volume);
     let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{name}-lun-0", PORTALS[0]);
     assert_eq!(island.call("attach_disk", json!([vm, disk])), json!({"path": path}));
-    // The second attachment has credentials of its own.
+    // The second attachment has its own credentials.
     let secret = |shown: &Value| {
         let targets = shown["targets"].as_array().unwrap().iter();
         let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{name}")));

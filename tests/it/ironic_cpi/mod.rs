@@ -69,7 +69,7 @@ impl Metal {
         metal
     }
 
-    /// Writes the CPI's configuration, with more in `ironic`.
+    /// Writes the CPI's configuration, with additional keys in `ironic`.
     fn configure(&self, more: &Value) {
         let mut ironic = json!({"endpoint": self.ironic.url()});
         ironic.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -98,7 +98,7 @@ impl Metal {
         self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"])
     }
 
-    /// Calls a CPI whose process `started` receives first, and returns its whole answer.
+    /// Calls a CPI and returns its complete answer. Passes its process to `started` first.
     fn exchange(mut command: Command, method: &str, arguments: Value, started: impl FnOnce(Pid)) -> String {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -169,7 +169,7 @@ impl Metal {
         line.split_whitespace().last().unwrap().to_owned()
     }
 
-    /// Checks that only these volumes are left, and that the node is as before.
+    /// Checks that only these volumes are left, and that the node is unchanged.
     #[track_caller]
     fn assert_clean(&self, node: &Node, volumes: &[&str]) {
         assert_eq!(self.volumes(), volumes.iter().map(ToString::to_string).collect());

@@ -1,4 +1,4 @@
-//! `cloud-check`: detects and repairs changes made outside the program.
+//! `cloud-check`: detects and repairs changes that were made outside the program.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
 
-    // The CPI denies the disk, too. Its record stays, and no repair is offered.
+    // The CPI also denies the disk. Its record stays, and no repair is offered.
     hello.answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
     let more = ["--resolution", "delete_disk_reference", "--json"];
     let problems = document(&run(&hello, "cck", &more).failure(6));
@@ -66,7 +66,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     hello.call("detach_disk", json!([vm, disk]));
     hello.requests();
 
-    // Without a terminal nothing is done unless flags ask for it.
+    // Without a terminal, nothing is done unless flags request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
     let findings = document(&output);
     let drifted = findings.as_array().unwrap().iter().find(|one| one["status"] == "drifted").unwrap();
@@ -125,7 +125,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     hello.call("delete_disk", json!([disk]));
     let before = hello.state();
 
-    // A new VM could not have the disk on record, so it is not created.
+    // A new VM could not use the disk on record, so it is not created.
     let output = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
     let problems = document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);

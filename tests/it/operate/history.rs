@@ -33,7 +33,7 @@ fn history_records_every_run_and_its_outcome() {
     let good = &runs[1]["end"];
     assert!(good["elapsed_ms"].as_u64().unwrap() > 0 && good["exit_code"] == 0);
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
-    // The record of a killed run has its plan too.
+    // The record of a killed run also has its plan.
     let headline = |run: &serde_json::Value| run["plan"]["headline"].as_str().unwrap().to_owned();
     assert!(headline(&runs[2]).starts_with("Create a VM: "), "{}", runs[2]);
     assert!(
@@ -63,14 +63,14 @@ fn history_records_every_run_and_its_outcome() {
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!history(&["--json", "--steps"]).stdout.contains(secret));
 
-    // Another environment has none of these runs. Without a name, all are shown.
+    // Another environment has none of these runs. Without a name, all runs are shown.
     hello.world.write("other-state.json", "");
     let other = hello.world.run(["history", "other.yml"]).success();
     assert_eq!(other.stdout, none("other-state.json"));
     let all = hello.world.run(["history"]).success();
     assert!(all.stdout.starts_with("20") && all.stdout.contains("work/state.json\t"), "{}", all.stdout);
 
-    // An env file names the environment as well.
+    // An env file can also name the environment.
     hello.world.write("named/.monopile.yml", "manifest: ../hello/manifest.yml\nstate: ../state.json\n");
     hello.world.run(["trust", "named/.monopile.yml"]).success();
     let in_there = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! `logs`: printed, saved and followed; of jobs, agent and system.
+//! `logs`: prints, saves and follows logs of jobs, the agent and the system.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,9 +12,9 @@ use crate::support::hello::Hello;
 use crate::support::process::{WaitForEnd, prepare};
 use crate::support::proxy::Exchange;
 
-/// The memory in KiB that is enough for a log of any size.
+/// The memory limit in KiB, which is enough for a log of any size.
 const MEMORY: u64 = 64 << 10;
-/// The size of a long line, which is more than the memory.
+/// The size of a long line, which exceeds the memory limit.
 const LINE: usize = 68 << 20;
 
 /// Adds a line to a log on the VM.
@@ -69,7 +69,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
     assert!(none.stdout.is_empty() && none.stderr.contains("no logs found"), "{}", none.stderr);
     run(&hello, "logs", &["--job", "../x"]).failure(2);
 
-    // The archive is saved as the agent packed it, private to its owner, and never replaces another file.
+    // The archive is saved as the agent packed it. It is private to its owner, and never replaces another
+    // file.
     let saved = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
     let path = std::path::PathBuf::from(saved["path"].as_str().unwrap());
     let metadata = fs::metadata(&path).unwrap();
@@ -131,7 +132,7 @@ fn follow_ends_at_a_signal() {
 fn rejects_log_archives_with_a_wrong_digest() {
     let mut hello = Hello::new();
     let cloud = hello.world.path("cloud");
-    // The blob changes between the agent's answer and its delivery.
+    // The blob changes between the agent's answer and the download.
     let _proxy = hello.listen_with(move |exchange: Exchange| {
         let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
         let packed = exchange.message["method"] == "get_task";

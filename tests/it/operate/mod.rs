@@ -29,7 +29,7 @@ fn document(run: &Run) -> serde_json::Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
-/// A command that runs until it is stopped; its lines are read meanwhile.
+/// A command that runs until it is stopped. Its lines are read meanwhile.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -63,7 +63,7 @@ impl Running {
     }
 }
 
-/// Records another agent for the VM than the one that answers, and returns the previous state.
+/// Records an agent for the VM other than the one that answers, and returns the previous state.
 fn make_it_a_stranger(hello: &Hello) -> String {
     let recorded = hello.world.read("state.json");
     let mut state = hello.state();
@@ -116,7 +116,7 @@ fn commands_report_a_missing_environment() {
         let run = run(&hello, command, more).failure(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
-    // A misspelt manifest name is reported as such.
+    // A misspelled manifest name is reported as such.
     for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
         let run = hello.world.run([command, "helo/manifest.yml"]).failure(3);
         assert!(

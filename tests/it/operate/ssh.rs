@@ -81,7 +81,7 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     assert!(user.starts_with("bosh_") && user.len() == 20, "{}", session.stdout);
     assert!(lines.next().unwrap().contains("vcap"), "{}", session.stdout);
     assert_eq!(run(&hello, "ssh", &[PORT, "-c", "exit 7"]).code, 7);
-    // Arguments stay separate: special characters start no other command.
+    // Arguments stay separate, so special characters start no other command.
     let quoted = run(&hello, "ssh", &[PORT, "-c", "echo", "-c", "'$(touch x);'"]).success();
     assert_eq!(quoted.stdout, "$(touch x);\n");
     assert!(!hello.world.exists("x"));
@@ -91,7 +91,7 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     hello.world.write("here/a:b", "content");
     run(&hello, "scp", &[PORT, "here/a:b", ":/tmp/there"]).success();
     run(&hello, "scp", &[PORT, "-r", "./here", "hello/0:/tmp/tree"]).success();
-    // Another session has another user, which can read the files of the first.
+    // Another session has another user, who can read the files of the first one.
     run(&hello, "scp", &[PORT, ":/tmp/there", "back"]).success();
     assert_eq!(hello.world.read("back"), "content");
     let listed = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
@@ -99,7 +99,7 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     let none = run(&hello, "scp", &["a", "b"]).failure(2);
     assert!(none.stderr.contains("none of the paths is on the VM"), "{}", none.stderr);
 
-    // A foreign sshd is not taken for the VM's.
+    // A foreign sshd is not mistaken for the VM's.
     let keys = hello.find("work/cloud", "ssh_host_rsa_key.pub");
     let other = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 other\n";
     std::fs::write(&keys[0], other).unwrap();

@@ -55,7 +55,7 @@ fn status_of_a_healthy_environment() {
     }
     assert!(hello.requests().is_empty(), "--no-cpi");
 
-    // The state alone tells less, and neither agent nor CPI is contacted.
+    // The state alone shows less, and neither the agent nor the CPI is contacted.
     let alone = hello.world.run(["status", "state.json", "--json"]).success();
     let alone = document(&alone);
     assert_eq!(

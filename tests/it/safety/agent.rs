@@ -11,7 +11,7 @@ fn dead_environment_is_not_reported_unchanged() {
     hello.requests();
     proxy.take();
 
-    // A healthy agent takes one message, and no CPI process starts.
+    // A healthy agent gets one message, and no CPI process starts.
     let run = hello.create(&[]).success();
     assert!(
         run.stdout.contains("Nothing changed") && run.stdout.contains("the agent answers"),
@@ -24,7 +24,7 @@ fn dead_environment_is_not_reported_unchanged() {
     assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
     assert!(proxy.take().is_empty() && hello.requests().is_empty());
 
-    // Stopped jobs are reported, but are no failure.
+    // Stopped jobs are reported, but are not a failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("start-env"), "{}", run.stderr);

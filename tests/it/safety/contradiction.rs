@@ -1,4 +1,5 @@
-//! A CPI that looks in the wrong place denies the VM while its agent answers. No record goes on its word.
+//! A CPI that looks in the wrong place denies the VM while its agent answers. No record is dropped because of
+//! what that CPI says.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -9,12 +10,12 @@ use crate::support::hello::Hello;
 use crate::support::process::WaitForEnd;
 use crate::support::scripted::{Dialect, Script};
 
-/// The answer of a CPI to a question about something that it does not find.
+/// Returns the answer of a CPI to a question about a resource that it does not find.
 fn no() -> String {
     json!({"result": false, "error": null, "log": ""}).to_string()
 }
 
-/// Makes the CPI deny VMs and disks, and take every deletion for done, as in another region.
+/// Makes the CPI deny VMs and disks, and report success for every deletion, as in another region.
 fn look_elsewhere(hello: &Hello) {
     let done = json!({"result": null, "error": null, "log": ""}).to_string();
     for (method, answer) in [("has_vm", no()), ("has_disk", no()), ("delete_vm", done.clone())] {
@@ -96,8 +97,8 @@ fn message_names_the_changed_properties() {
     let shown = "these of its properties have changed since the VM was created: cloud/region\n";
     assert!(run.stderr.contains(shown), "{}", run.stderr);
 
-    // Without the record, as in a state of an older version, the run stops all the same. Giving the VM up is
-    // the way out.
+    // Without the record, as in a state of an older version, the run stops as well. The way out is to give up
+    // the VM.
     let mut state = hello.state();
     state["monopile"].as_object_mut().unwrap().remove("places").unwrap();
     hello.world.write("state.json", state.to_string());

@@ -1,4 +1,5 @@
-//! Undeleted resources stay on record and are deleted later. A resource that is already gone is no failure.
+//! Undeleted resources stay on record and are deleted later. A resource that is already gone is not a
+//! failure.
 
 use serde_json::{Value, json};
 
@@ -73,7 +74,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
     assert_eq!((state["current_vm_cid"].clone(), state["disks"].as_array().unwrap().len()), (json!(""), 1));
     assert!(state["stemcells"].as_array().unwrap().is_empty(), "the rest was deleted");
 
-    // The disk is gone, and only `has_disk` tells so.
+    // The disk is gone, and only `has_disk` shows it.
     hello.requests();
     hello.answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).success();

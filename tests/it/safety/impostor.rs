@@ -8,7 +8,7 @@ use crate::support::scripted::{Dialect, Reaction, Script};
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
-/// While this file exists, the agent has another ID.
+/// While this file exists, the agent has another id.
 const FILE: &str = "impostor";
 
 fn disguised(hello: &mut Hello) -> Proxy {
@@ -37,8 +37,8 @@ fn foreign_agent_gets_no_commands() {
         hello.world.write(FILE, id);
         let output = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
 
-        // Two runs create a new VM. The second deletes the first one's VM without any other message to the
-        // foreign agent.
+        // Two runs create a new VM. The second one deletes the VM of the first one without any other message
+        // to the foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).failure(5);
             for text in ["is not the agent of VM", output.as_str(), "delete it in the IaaS"] {
@@ -148,8 +148,8 @@ fn foreign_agent_is_not_updated_in_place() {
     assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
     assert_eq!(hello.state()["current_vm_cid"], vm);
 
-    // The next run notices it at once: there is nothing to update, and a new VM meets the same agent at its
-    // address.
+    // The next run detects it at once, because there is nothing to update, and a new VM would have the same
+    // agent at its address.
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);

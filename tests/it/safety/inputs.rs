@@ -1,4 +1,5 @@
-//! Every file that a command reads has a limit of size, and a signal ends the wait for one that never comes.
+//! Every file that a command reads has a size limit, and a signal ends the wait for a file that never
+//! arrives.
 
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::process::{WaitForEnd, answer};
 use crate::support::{World, peak_kib};
 
-/// The memory limit in KiB: a file of the largest size, its text, and the program itself.
+/// The memory limit in KiB: a file of the maximum size, its text, and the program itself.
 const MEMORY: u64 = 300 << 10;
 
 const STATE: &str = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
@@ -90,7 +91,7 @@ fn signal_ends_the_wait_for_a_pipe() {
         assert!(ended.code() == Some(130) || ended.signal() == Some(2), "{args:?}: {ended}");
         child.end();
     }
-    // What a shell passes as `<(…)` is read.
+    // A file that a shell passes as `<(…)` is read.
     let script = format!("{} int <(sleep 0.3; echo 'name: piped') --path /name", crate::support::MONOPILE);
     let mut shell = crate::support::process::prepare("bash");
     world.enter(&mut shell).args(["-c", &script]);
@@ -137,7 +138,7 @@ fn paths_that_are_not_utf8_work_or_are_rejected() {
             assert!(!said.contains("internal error"), "{args:?}: {said}");
         }
     }
-    // Arguments and flags, too.
+    // This holds for arguments and flags.
     for args in [&["int"][..], &["state", "show"], &["int", "bosh.yml", "-o"], &["int", "bosh.yml", "-v"]] {
         let mut command = world.monopile(args);
         command.arg(&odd);

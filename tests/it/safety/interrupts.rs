@@ -26,7 +26,7 @@ fn spawn(mut command: Command) -> Child {
 fn signal_ends_a_template_that_ruby_renders() {
     let hello = Hello::new();
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
-    // Only Ruby renders it, and nothing but SIGKILL ends it.
+    // Only Ruby renders it, and only SIGKILL ends it.
     let endless = "<% ObjectSpace.count_objects; begin; loop {}; rescue Exception; retry; end %>\n";
     hello.world.write(script, hello.world.read(script) + endless);
     for mode in ["auto", "ruby"] {
@@ -37,7 +37,7 @@ fn signal_ends_a_template_that_ruby_renders() {
         assert!(hello.requests().is_empty());
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
-    // Nothing renders for a run that was killed.
+    // No Ruby process continues to render for a killed run.
     let mut child = spawn(hello.command("create-env", &[]));
     until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
     child.kill().unwrap();
@@ -93,6 +93,6 @@ fn signal_at_a_prompt_waits_for_no_call() {
     assert_eq!(hello.cloud(), cloud);
     assert_eq!(hello.announced(), Vec::<String>::new());
     hello.delete(&["--agent-timeout", "1s"]).success();
-    // SIGTERM left the scratch directory to the next run.
+    // SIGTERM left the scratch directory for the next run.
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Two runs at once: one works, and the other names it or waits. Also a CPI that does not end.
+//! Two runs at once: one works, and the other one names it or waits. Also tests a CPI that does not end.
 
 use crate::support::process::WaitForEnd;
 use std::process::Stdio;
@@ -40,7 +40,7 @@ fn second_run_fails_and_names_the_first() {
         let run = hello.world.run(["state"].iter().chain(words).chain(&state)).failure(4);
         assert!(run.stderr.contains(&holder), "{}", run.stderr);
     }
-    // Reading commands need no lock.
+    // Commands that only read need no lock.
     hello.world.run(["state", "show"].iter().chain(&state)).success();
 
     let run = hello.create(&["--wait-for-lock", "700ms"]).failure(4);
@@ -149,7 +149,7 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     });
     let id = id.expect("the call is open");
 
-    // The next command meets the call at work.
+    // The next command finds the call still running.
     let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
     assert!(run.stderr.contains("--cpi-timeout"), "{}", run.stderr);
     let run =

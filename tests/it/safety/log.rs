@@ -34,7 +34,7 @@ fn failed_run_names_its_log() {
         assert!(!text.contains(secret), "a secret is in the log");
     }
 
-    // A reading command leaves none.
+    // A command that only reads leaves no log.
     hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert_eq!(logs(&hello).len(), 1);
 

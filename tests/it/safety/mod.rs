@@ -1,6 +1,6 @@
-//! Protection of environments: lock, log, the check before "nothing changed", failed deletions, an agent that
-//! stalls or belongs to another VM, signals, the commands for records, and input that never ends or that
-//! would control the terminal.
+//! Protection of environments: the lock, the log, the check before "nothing changed", failed deletions, an
+//! agent that stalls or belongs to another VM, signals, the commands for records, and input that never ends
+//! or that would control the terminal.
 
 mod agent;
 mod contradiction;

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::hello::Hello;
 
 /// Returns everything below a directory that others may read or enter, with its mode. Does not enter the
-/// content of archives and of VMs, which have modes of their own inside of private directories.
+/// content of archives and of VMs, which have their own modes inside private directories.
 fn open_to_others(root: &Path) -> Vec<String> {
     let inside = |path: &Path| {
         let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();

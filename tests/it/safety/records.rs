@@ -72,7 +72,7 @@ fn state_show_and_verify_cover_all_records() {
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), recorded, "looking changes nothing");
 
-    // An unknown result is no drift; a resource known to be missing is.
+    // An unknown result is not drift. A resource that is known to be missing is drift.
     hello.answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
     let run = verify(&hello, &[]).success();
     assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
@@ -132,7 +132,7 @@ fn import_rebuilds_a_lost_state_from_cids() {
     assert_eq!(made["current_stemcell_id"], made["stemcells"][0]["id"]);
     verify(&hello, &[]).success();
 
-    // The next deploy uses the disk, with its data.
+    // The next deploy uses the disk with its data.
     hello.requests();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
@@ -157,7 +157,7 @@ fn vm_with_silent_agent_is_imported_without_agent_id() {
     assert!(run.stderr.contains("so its id is unknown"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert!(hello.state()["monopile"]["vm"].is_null());
-    // The version with all records.
+    // This is the version with all records.
     std::fs::rename(hello.world.path("lost.json"), hello.world.path("state.json")).unwrap();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -183,7 +183,7 @@ fn versions_are_kept_and_can_be_restored() {
     state(&hello, &["backup", "--keep"]).success();
     assert_eq!(names(&listed(&hello)), ["bak", "2", "1"]);
 
-    // Restoring would drop the record of a VM, which needs consent.
+    // Restoring would drop the record of a VM, so it needs consent.
     let run = state(&hello, &["backup", "--restore", "1", "-n"]).failure(2);
     let vm = second["current_vm_cid"].as_str().unwrap();
     assert!(run.stderr.contains(&format!("That version does not record VM '{vm}'")), "{}", run.stderr);
@@ -192,7 +192,7 @@ fn versions_are_kept_and_can_be_restored() {
     state(&hello, &["backup", "--restore", "7", "--yes"]).failure(3);
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), first);
-    // Restores the newer version again, also from a file that is not a state.
+    // Restores the newer version again, even over a file that is not a state.
     hello.world.write("state.json", "{");
     let run = hello.create(&[]).failure(3);
     assert!(run.stderr.contains("state backup"), "{}", run.stderr);

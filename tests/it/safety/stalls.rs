@@ -9,10 +9,10 @@ use crate::support::hello::Hello;
 use crate::support::process::{WaitForEnd as _, next};
 use crate::support::stall::Point;
 
-/// A deployed environment, and a run of this command while its agent stalls, which a signal ends.
+/// Deploys an environment, and checks that a signal ends this command while its agent stalls.
 fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) {
     let mut hello = Hello::new();
-    // Another address of the agent would be another manifest.
+    // Another address of the agent would mean another manifest.
     let proxy = hello.listen();
     hello.create(&[]).success();
     drop(proxy);
@@ -28,7 +28,7 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
     assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
     assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
     assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
-    // Its agent stalls for good.
+    // The agent of the VM stalls permanently.
     hello.kill_vm();
 }
 

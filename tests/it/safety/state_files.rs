@@ -94,7 +94,7 @@ fn rejects_invalid_states_and_names_the_line() {
                 hello.world.run(["state", "forget", "--yes", "--vm", "v", "--state", "state.json"]),
             ),
         ];
-        // All commands share the code that reads it, so a sample of them is enough.
+        // All commands share the code that reads the state, so a sample of them is enough.
         runs.push(match number % 5 {
             0 => ("create-env", hello.create(&[])),
             1 => ("delete-env", hello.delete(&[])),

@@ -1,5 +1,5 @@
-//! Suspects: results of creating calls that failed. They are on record, reported, searched for, and forgotten
-//! on request.
+//! Suspects: resources that failed creating calls may have left. They are on record, reported, searched for,
+//! and dropped on request.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     assert!(output(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     let shown = state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
-    // Everything else is deleted, and the suspect stays on record.
+    // All other resources are deleted, and the suspect stays on record.
     let run = hello.delete(&[]).failure(1);
     assert!(output(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
@@ -157,7 +157,7 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
     assert_eq!(suspects(&hello).len(), 1);
     hello.forget_suspects();
 
-    // The built-in CPI finds the agent's port taken before it makes anything.
+    // The built-in CPI finds the agent's port in use before it creates anything.
     let taken = std::net::TcpListener::bind((hello.ip(), 6868)).unwrap();
     let run = hello.world.finish(hello.builtin_command(&["create-env"], &[])).failure(1);
     assert!(run.stderr.contains("in use") && !run.stderr.contains("state forget"), "{}", run.stderr);
@@ -179,7 +179,7 @@ fn missing_optional_method_leaves_no_suspect() {
     let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
-    // Another error may come after the deed.
+    // Any error counts, because a CPI may report an error after it has created the resource.
     hello.script(Script::speaking(Dialect::Local).fail(
         "snapshot_disk",
         1,

@@ -1,4 +1,4 @@
-//! Work of the agent that outlives a run, or its own answer.
+//! Work of the agent that outlives a run, or the agent's own answer.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use crate::support::process::WaitForEnd;
 use crate::support::proxy::{Exchange, Listener};
 use crate::support::scripted::until;
 
-/// The messages so far, and the task that is said to be at work.
+/// The messages so far, and the task that is reported as running.
 #[derive(Default)]
 struct Seen {
     names: Vec<String>,
     task: Option<String>,
-    /// The number of answers that still name a process that runs.
+    /// The number of answers that still name a running process.
     lingering: usize,
 }
 

@@ -18,7 +18,7 @@ fn lose(hello: &Hello) {
     hello.requests();
 }
 
-/// Runs `plan` and `create-env`, which must be refused with these texts and without a CPI call.
+/// Runs `plan` and `create-env`, which must fail with these texts and without a CPI call.
 #[track_caller]
 fn stops(hello: &Hello, texts: &[&str]) -> String {
     let mut said = String::new();
@@ -47,7 +47,7 @@ fn no_second_vm_while_an_untracked_one_answers() {
     let texts = [agent.as_str(), vm.as_str(), disk.as_str(), name, "--ignore-untracked-vm"];
     let said = stops(&hello, &texts);
 
-    // The command in the message can be used as it stands, with the stemcell filled in.
+    // The command in the message can be used unchanged, with the stemcell filled in.
     let hint = said.lines().find_map(|line| line.split_once("record the VM: monopile ")).unwrap().1;
     let stemcell = cid(&state["stemcells"][0]["cid"]);
     let script = format!("exec {MONOPILE} {}", hint.replace("STEMCELL-CID", &stemcell));
@@ -68,7 +68,7 @@ fn listener_with_another_certificate_stops_the_run() {
     let vm = hello.state()["current_vm_cid"].clone();
     let store = hello.world.read("creds.yml");
     lose(&hello);
-    // Only the password differs, then the CA as well.
+    // First only the password differs, then also the CA.
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
     stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true });
@@ -79,7 +79,7 @@ fn listener_with_another_certificate_stops_the_run() {
     let run = hello.world.finish(hello.command("plan", &["--ignore-untracked-vm"])).success();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
 
-    // A listener that is no server of TLS does not count, and neither does an address without a listener.
+    // A listener that is not a TLS server does not count, and neither does an address without a listener.
     hello.world.write("creds.yml", &store);
     std::fs::rename(hello.world.path("lost.json"), hello.world.path("state.json")).unwrap();
     hello.delete(&[]).success();
@@ -94,7 +94,7 @@ fn listener_with_another_certificate_stops_the_run() {
     hello.world.finish(hello.command("plan", &[])).success();
     serving.join().unwrap();
 
-    // If the IaaS chooses the address, the plan says that nothing was asked.
+    // If the IaaS chooses the address, the plan reports that no address was asked.
     hello.ops(
         "dynamic.yml",
         "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
@@ -117,7 +117,7 @@ fn silent_listener_is_awaited_briefly() {
     let run = hello.world.finish(hello.command("plan", &[])).success();
     let took = begun.elapsed();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
-    // The limit is three seconds, beside the rest of the run.
+    // The limit is three seconds, in addition to the rest of the run.
     assert!((Duration::from_secs(3)..Duration::from_secs(8)).contains(&took), "{took:?}");
 }
 
@@ -137,7 +137,7 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     let import = |hello: &Hello, more: &[&str]| {
         hello.world.finish(hello.subcommand(&["state", "import"], &[&known[..], more].concat()))
     };
-    // Another disk than that of the VM, and a manifest without a disk.
+    // The disk is not that of the VM, or the manifest has no disk.
     let run = import(&hello, &["--disk", other.as_str().unwrap()]).failure(3);
     assert!(run.stderr.contains(&format!("the agent has disk '{disk}' mounted")), "{}", run.stderr);
     hello.ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");

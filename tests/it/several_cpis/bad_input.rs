@@ -101,7 +101,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
     let deed = Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
     clouds.hello.script(Script::speaking(Dialect::Version(1)).first("info", 9, deed));
     refused(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
-    // A CPI that is not needed is not called.
+    // A CPI that is not needed gets no request.
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
 }

@@ -1,4 +1,4 @@
-//! The places of CPIs and availability zones, and the commands that read them.
+//! The files that define CPIs and availability zones, and the commands that read them.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! Several CPIs at once: two built-in `local` ones with clouds and stemcell formats of their own, a scripted
+//! Several CPIs at once: two built-in `local` ones with their own clouds and stemcell formats, a scripted
 //! foreign one of version 1, and the default CPI of `cloud_provider`. Their clouds are directories, so tests
-//! can count the effects of each.
+//! can count the effects of each CPI.
 
 mod bad_input;
 mod commands;
@@ -60,7 +60,7 @@ impl Clouds {
         );
         let clouds = Clouds { hello };
         clouds.hello.script(Script::speaking(Dialect::Version(1)));
-        // Both kinds of cloud accept it. A test that needs another one replaces it.
+        // Both kinds of cloud accept it. A test that needs another stemcell replaces it.
         clouds.formats("local-directory, local");
         clouds
     }
@@ -96,7 +96,7 @@ impl Clouds {
         self.hello.world.finish(self.command("delete-env", az, &["-n"]))
     }
 
-    /// Runs a command at a terminal, and types this answer.
+    /// Runs a command on a terminal, and types this answer.
     fn at_a_terminal(&self, command: &Command, answer: &str) -> Run {
         let words: Vec<String> = std::iter::once(command.get_program())
             .chain(command.get_args())
@@ -110,7 +110,7 @@ impl Clouds {
         self.hello.world.finish(script)
     }
 
-    /// Returns the resources of a kind in a cloud: `vms`, `disks`, `stemcells`.
+    /// Returns the resources of a kind (`vms`, `disks`, `stemcells`) in a cloud.
     fn has(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.hello.world.path(cloud).join(kind)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -131,7 +131,7 @@ impl Clouds {
     fn behind_its_back(&self, cloud: &str, method: &str, arguments: Value) -> String {
         let ip = self.hello.ip();
         let root = self.hello.world.path(cloud);
-        // Its address differs from that of the environment's own agent.
+        // The address differs from that of the environment's own agent.
         let config = json!({"root": root, "agent": {"mbus": format!("https://unset:unset@{ip}:6899")}});
         self.hello.world.write("local.json", config.to_string());
         let result = self.hello.call(method, arguments);
@@ -150,7 +150,7 @@ impl Clouds {
     }
 }
 
-/// Returns the whole output of a run.
+/// Returns the complete output of a run.
 fn said(run: &Run) -> String {
     format!("{}{}", run.stdout, run.stderr)
 }
@@ -162,7 +162,7 @@ fn assert_said(run: &Run, expected: &str) {
 
 impl Drop for Clouds {
     fn drop(&mut self) {
-        // A failed test must not leave a VM behind; the usual deletion lacks the configs.
+        // A failed test must not leave a VM behind. The usual deletion lacks the configs.
         if std::thread::panicking() && self.hello.world.exists("state.json") {
             let more = ["-n", "--skip-drain", "--forget-open-calls"];
             let _ = self.hello.world.finish(self.command("delete-env", "z-east", &more));

@@ -36,7 +36,8 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
-/// The new VM uses contract v2 and needs no registry, but the CPI that deletes the old VM does.
+/// Checks that the registry is served during the move. The new VM uses contract v2 and needs no registry, but
+/// the CPI that deletes the old VM does.
 #[test]
 fn old_cpi_gets_its_registry_during_a_move() {
     let mut clouds = Clouds::new();
@@ -87,8 +88,8 @@ fn terminal_prompts_before_a_disk_is_left_behind() {
 
 #[test]
 fn two_clouds_example_moves_between_clouds() {
-    // Its directory is beside that of the example, whose release and stemcell it uses, and it has an address
-    // of its own.
+    // The directory is beside that of the example, whose release and stemcell it uses. The environment has
+    // its own address.
     let hello = Hello::new();
     let subnet = hello.ip().strip_suffix(".2").unwrap();
     for (name, text) in [

@@ -1,4 +1,4 @@
-//! CPIs that are renamed, moved in the config, or get other credentials.
+//! CPIs that are renamed, moved in the config, or given other credentials.
 
 use super::{Clouds, SECRET, assert_said, said};
 
@@ -39,7 +39,7 @@ fn default_cpi_gets_a_name() {
             {root}}}}}\n"
         )
     });
-    // The zone still belongs to the default CPI, whose resources would be taken for the other one's.
+    // The zone still belongs to the default CPI. Its resources would be mistaken for those of the other CPI.
     let run = clouds.create("z-default", &[]).failure(3);
     assert_said(&run, "(`migrated_from`), but the VM would be created by the default CPI");
     assert!(!clouds.hello.state().to_string().contains("\"named\""));

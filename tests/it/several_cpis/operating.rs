@@ -24,7 +24,7 @@ fn commands_use_the_cpi_on_record() {
     }
     assert_eq!(output["disks"][0]["mounted"], true);
 
-    // The renamed CPI counts as the same, and reading records nothing.
+    // The renamed CPI counts as the same one, and commands that read record nothing.
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let before = clouds.hello.state();

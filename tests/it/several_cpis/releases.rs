@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::assert_said;
 use crate::cpi_release::setup::{Env, Machine, cpi_job};
 
-/// An environment without a disk, with three zones, whose release contains two types of CPI.
+/// Returns an environment without a disk, with three zones, whose release contains two types of CPI.
 fn env(machine: &Machine) -> Env {
     let release = machine.release().job(cpi_job("second_cpi"));
     let mut env = Env::new(machine, &release);
@@ -40,7 +40,7 @@ fn vms(env: &Env, cloud: &str) -> usize {
 fn cpis_of_one_release_share_packages_but_not_jobs() {
     let machine = Machine::new();
     let mut env = env(&machine);
-    // The release provides both types; the first is the default CPI.
+    // The release provides both types. The first one is the default CPI.
     env.templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
     for (az, cloud) in [("z1", "one"), ("z2", "two"), ("z3", "three"), ("z0", "cloud")] {
         env.create(&["-v", &format!("az={az}")]).success();

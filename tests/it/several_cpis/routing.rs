@@ -1,4 +1,4 @@
-//! Each call goes to the right CPI.
+//! Each call goes to the correct CPI.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn availability_zone_selects_the_cpi() {
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
-/// Checks that VM and disk are those on record, and that every request has the properties of its CPI.
+/// Checks that the VM and the disk are those on record, and that every request has the properties of its CPI.
 #[test]
 fn calls_go_to_the_cpi_on_record() {
     let mut clouds = Clouds::new();
@@ -84,7 +84,7 @@ fn calls_go_to_the_cpi_on_record() {
     assert!(!logs.contains(SECRET));
 }
 
-/// Puts a disk that is not in use on record of a CPI, by rewriting the state.
+/// Records a disk that is not in use for a CPI, by rewriting the state.
 fn stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
     clouds.rewrite_state(|state| {
         let mut record =
@@ -104,7 +104,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     for (recorded, really, met) in [
         (Some("east"), "east", 0),
         (Some("east"), "west", 0),
-        // The default CPI, east and west are asked before it.
+        // The default CPI, east and west are asked before this one.
         (Some("west"), "cloud", 1),
         (None, "west", 0),
     ] {
@@ -128,7 +128,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     assert_said(&run, "no CPI finds it");
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_disk"]);
 
-    // Another record with the same CID is another disk.
+    // With another record, the same CID means another disk.
     stray_disk(&clouds, &in_use, Some("west"));
     clouds.create("z-east", &["--no-verify"]).success();
     assert!(clouds.has("east", "disks").contains(&in_use));
@@ -142,7 +142,7 @@ fn orphaned_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
-    // A VM that only the third CPI has, from an image of its own.
+    // Only the third CPI has this VM, which is from another image.
     let image = clouds.hello.world.path("hello/stemcell/image");
     let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
     let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
@@ -159,7 +159,7 @@ fn orphaned_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "delete_vm"]);
     assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
 
-    // The VM in use is not searched in other CPIs.
+    // For the VM in use, no other CPI is searched.
     let east = clouds.has("east", "vms").into_iter().next().unwrap();
     let root = clouds.hello.world.path("east").join("vms").join(&east);
     clouds.hello.kill_vm();

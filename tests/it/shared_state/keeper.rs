@@ -1,4 +1,4 @@
-//! The state keeper, which stays behind when a run is killed.
+//! The state keeper, which remains when a run is killed.
 
 use crate::support::process::WaitForEnd;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn answer_survives_removal_of_the_home_directory() {
         lock(&bucket)["command"].as_str().unwrap().contains("(ended; its CPI call still runs)")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
-    // It looks for the answer periodically.
+    // The keeper looks for the answer periodically.
     std::thread::sleep(Duration::from_millis(500));
     hello.go();
     hello.wait_for_keeper();
@@ -57,7 +57,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     hello.wait_for_keeper();
     assert!(begun.elapsed() > Duration::from_secs(3), "as long as the lease lasts: {:?}", begun.elapsed());
     hello.wait_until_idle();
-    // The answer is on this machine all the same.
+    // The answer is nevertheless on this machine.
     gone.store(false, Ordering::SeqCst);
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();

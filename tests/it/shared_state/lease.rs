@@ -42,7 +42,7 @@ fn second_run_names_the_holder_and_may_wait() {
     assert!(refused.stderr.contains("runs out in"), "{}", refused.stderr);
     hello.delete(&[]).failure(4);
 
-    // It is renewed as long as the run lives.
+    // The lease is renewed as long as the run lives.
     until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
     hello.create(&[]).failure(4);
 
@@ -77,7 +77,7 @@ fn lease_is_renewed_during_agent_tasks() {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the lease is taken", || bucket.keys().contains(&LOCK.to_owned()));
     hello.change_machine();
-    // The lease would have run out twice during the task.
+    // Without renewal, the lease would have expired twice during the task.
     until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
     hello.create(&[]).failure(4);
     assert!(child.end().success());
@@ -90,7 +90,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     let bucket = hello.share_in(Bucket { lease: "4s", ..Bucket::new() });
     let mut child = in_create_vm(&hello, Interruption::Hold);
     hello.change_machine();
-    // The lease is renewed at every third of its length, and lapses two seconds after its end.
+    // The lease is renewed after every third of its length, and expires two seconds after its end.
     let outlasts = |what: &str| {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
         until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
@@ -177,7 +177,7 @@ fn run_that_lost_its_lease_stops() {
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
-    // The call's outcome is announced all the same.
+    // The call's outcome is nevertheless announced.
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
     assert_eq!(vms.len(), 1);
@@ -199,7 +199,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(2).as_bytes());
     let begun = Instant::now();
-    // The holder's clock does not matter for the end of the lease.
+    // The holder's clock does not affect the end of the lease.
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
@@ -207,12 +207,12 @@ fn lease_expired_by_server_time_is_taken_over() {
     let output =
         "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
     assert!(run.stderr.contains(output), "{}", run.stderr);
-    // The former holder cannot overwrite the state if it comes back.
+    // The former holder cannot overwrite the state if it continues.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());
     assert!(!bucket.keys().contains(&LOCK.to_owned()));
 
-    // A lock document that is not a lease at all.
+    // The lock document is not a lease.
     bucket.put(LOCK, b"{");
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("another run is using"), "{}", refused.stderr);
@@ -272,7 +272,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     assert_eq!(bucket.read("state.json"), before, "it writes nothing");
     hello.wait_until_idle();
     hello.wait_for_keeper();
-    // The outcome of its call is known now.
+    // The outcome of the call is now known.
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
@@ -316,7 +316,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
     bucket.put(LOCK, foreign(3).as_bytes());
-    // Waits until it has run out and the server's clock has moved on by a second.
+    // Waits until the lease has expired and the server's clock has advanced by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
     hello.script(Script::at(3, Interruption::Hold));
@@ -342,7 +342,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
 #[test]
 fn stolen_lock_is_noticed_before_the_next_effect() {
     let mut hello = Hello::new();
-    // It is not renewed during this test.
+    // The lease is not renewed during this test.
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `create_stemcell`.
     let child = in_call(&hello, 2, Interruption::HoldDone);

@@ -1,5 +1,5 @@
 //! A state in a bucket: commands that use it, its lease, and failures of access. `crash::shared` tests that
-//! another machine finishes a killed run.
+//! another machine completes a killed run.
 
 mod keeper;
 mod lease;
@@ -44,7 +44,7 @@ fn lock(bucket: &Bucket) -> Value {
     serde_json::from_str(&bucket.read(LOCK)).unwrap()
 }
 
-/// Writes a lease of a holder that does not exist.
+/// Returns a lease of a holder that does not exist.
 fn foreign(lasts: u64) -> String {
     json!({
         "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env",

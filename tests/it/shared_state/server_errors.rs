@@ -1,4 +1,4 @@
-//! A failing bucket server: the run waits for temporary failures, and reports others with advice.
+//! A failing bucket server: the run waits for temporary failures, and reports other failures with advice.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
 use crate::support::process::{WaitForEnd, until};
 
-/// A server before the bucket's own. `answer` turns each request into an answer; it gets the number of
-/// earlier requests and the bucket's answer.
+/// Starts a server in front of the bucket's own. `answer` returns the answer to each request. It gets the
+/// number of earlier requests and the bucket's answer.
 fn front(
     bucket: &Bucket,
     answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
@@ -147,7 +147,7 @@ fn late_deletion_does_not_remove_the_next_lock() {
     }
 }
 
-/// Starts `create-env`, interrupts it when `reached`, and checks that it ends soon.
+/// Starts `create-env`, interrupts it when `reached` returns true, and checks that it ends soon.
 fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -155,7 +155,7 @@ fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
     let begun = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
-    // The request itself is never answered.
+    // The request itself never gets an answer.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 

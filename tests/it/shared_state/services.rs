@@ -1,4 +1,4 @@
-//! A life of an environment whose state is in a service other than S3, on two machines.
+//! The life of an environment whose state is in a service other than S3, on two machines.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn live(service: Service) {
     let bucket = hello.share_in(Bucket { lease: "6s", ..Bucket::of(service) });
     let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
 
-    // The run is killed on one machine and finished on the other.
+    // The run is killed on one machine and completed on the other.
     hello.script(Script::at(3, Interruption::After));
     hello.create(&[]).failure(-1);
     hello.wait_until_idle();
@@ -36,7 +36,7 @@ fn live(service: Service) {
     let journal: Vec<_> = bucket.keys().into_iter().filter(|key| key.contains(".journal/")).collect();
     assert!(journal.is_empty(), "an answer may hold secrets: {journal:?}");
 
-    // Commands that read the state, and commands that change it.
+    // These are commands that read the state, and commands that change it.
     hello.change_machine();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     assert!(state(&hello, &["state", "show"]).success().stdout.contains(&vm));
@@ -49,7 +49,7 @@ fn live(service: Service) {
     state(&hello, &["state", "backup", "--restore", number, "--yes"]).success();
     assert!(hello.create(&[]).success().stdout.contains("Nothing changed"));
 
-    // A foreign lease is respected until it runs out by the server's clock.
+    // A foreign lease is respected until it expires by the server's clock.
     bucket.put(LOCK, foreign(3).as_bytes());
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
@@ -120,7 +120,7 @@ fn azure_credentials_are_required_and_never_shown() {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     assert!(!refused.stderr.contains(wrong), "{}", refused.stderr);
-    // A token in place of the key.
+    // A token replaces the key.
     bucket.put("state.json", br#"{"director_id": "the-director"}"#);
     let shown = show("AZURE_STORAGE_SAS_TOKEN", bucket.token()).success();
     assert!(shown.stdout.contains("the-director"), "{}", shown.stdout);

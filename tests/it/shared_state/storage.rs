@@ -1,4 +1,4 @@
-//! The place of a shared state: commands that read or change it there, and invalid places.
+//! The URL of a shared state: commands that read or change the state there, and invalid URLs.
 
 use serde_json::{Value, json};
 
@@ -142,7 +142,7 @@ fn bucket_credentials_are_never_shown() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let verbose = ["--verbose", "--verbose", "--verbose"];
-    // A value that would be shown if it were not known to be secret.
+    // This value would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
     bucket.let_in(&mut misplaced);
     let mut output = String::new();

@@ -19,7 +19,7 @@ use super::World;
 /// The key that signs requests, which must never be shown. It is base64, as Azure's keys are.
 pub(crate) const SECRET: &str = "bW9ub3BpbGUtY2FuYXJ5LXNlY3JldA==";
 
-/// Azure's account. With this name, the account is part of the URL's path.
+/// The name of Azure's account. With this name, the account is part of the URL's path.
 const ACCOUNT: &str = "devstoreaccount1";
 
 /// The protocol of a server.
@@ -30,7 +30,7 @@ pub(crate) enum Service {
     Google,
 }
 
-/// A server. It ends with this process, which closes its standard input.
+/// A server. It ends with this process, whose end closes the server's standard input.
 struct Server {
     port: u16,
     /// The query string with a token for access.
@@ -43,10 +43,10 @@ struct Server {
 pub(crate) struct Bucket {
     pub service: Service,
     pub endpoint: String,
-    /// The endpoint of a proxy before it, if there is one.
+    /// The endpoint of a proxy in front of the server, if any.
     pub front: Option<String>,
     pub name: String,
-    /// The duration of leases in it.
+    /// The duration of leases in the bucket.
     pub lease: &'static str,
 }
 
@@ -106,12 +106,12 @@ impl Bucket {
         bucket
     }
 
-    /// Returns the port of its server.
+    /// Returns the port of the bucket's server.
     pub(crate) fn port(&self) -> u16 {
         server(self.service).port
     }
 
-    /// Returns the URL of a state in it.
+    /// Returns the URL of a state in the bucket.
     pub(crate) fn url(&self, key: &str) -> String {
         let scheme = match self.service {
             Service::S3 => "s3",
@@ -121,7 +121,7 @@ impl Bucket {
         format!("{scheme}://{}/{key}", self.name)
     }
 
-    /// Adds credentials and endpoint to a command.
+    /// Adds the credentials and the endpoint to a command.
     pub(crate) fn let_in(&self, command: &mut Command) {
         command.env("MONOPILE_STATE_LEASE", self.lease);
         let endpoint = self.front.as_ref().unwrap_or(&self.endpoint);
@@ -159,7 +159,7 @@ impl Bucket {
             Service::Azure => {
                 request.header("x-ms-version", "2021-12-02").header("x-ms-blob-type", "BlockBlob")
             }
-            // The server only checks that a request is signed.
+            // The server checks only that a request is signed.
             Service::S3 | Service::Google => request.header("authorization", "AWS tests:unsigned"),
         };
         let agent = super::ironic::http();

@@ -1,4 +1,4 @@
-//! Random numbers that depend on the seed alone.
+//! Random numbers that depend only on the seed.
 
 /// A generator of random numbers (splitmix64).
 pub(crate) struct Dice(u64);
@@ -27,7 +27,7 @@ impl Dice {
         first + self.below(last - first + 1)
     }
 
-    /// Returns true in this many of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! A gate between program and agent that can hold both.
+//! A gate between the program and the agent. It can hold both.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ pub(crate) enum Moment {
     After,
 }
 
-/// Counts messages. Like the scripted CPI at a call, it writes the file `held` at the point and waits for
-/// `go`.
+/// Counts messages. At the chosen message it writes the file `held` and waits for `go`, like the scripted CPI
+/// at a call.
 pub(crate) struct Gate {
     directory: PathBuf,
     seen: Mutex<GateState>,
@@ -32,7 +32,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// Creates a gate without a point, with its files in this directory.
+    /// Creates a gate that holds no message, with its files in this directory.
     pub(crate) fn new(directory: PathBuf) -> Gate {
         Gate { directory, seen: Mutex::default() }
     }
@@ -49,7 +49,7 @@ impl Gate {
 
     fn hold(&self) {
         self.tell();
-        // A failed test removes its files.
+        // A failed test removes its files, which ends the wait.
         while !self.directory.join("go").exists() && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -1,4 +1,4 @@
-//! The hello environment of `examples/` at an address of its own, with the scripted CPI.
+//! The hello environment of `examples/` at its own address, with the scripted CPI.
 
 use super::process::RunToEnd;
 use std::fs::Permissions;
@@ -21,7 +21,7 @@ use super::stall::{self, Point};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World, claim};
 
-/// A copy of the example in a world of its own.
+/// A copy of the example in its own world.
 pub(crate) struct Hello {
     pub world: World,
     ip: String,
@@ -38,8 +38,7 @@ const NETWORKS: u32 = 51200;
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
 
-/// Returns a network below 127.0.0.0/8 that no other test on this machine uses, and no VM that was left
-/// behind by a killed one.
+/// Returns a network below 127.0.0.0/8 that no other test on this machine uses, and no VM of a killed test.
 pub(crate) fn subnet() -> String {
     let subnet = |number: u32| format!("127.{}.{}", 16 + number / 256 % 200, number % 256);
     let is_free = |number| TcpListener::bind(format!("{}.2:6868", subnet(number))).is_ok();
@@ -58,14 +57,15 @@ impl Hello {
         Hello::at(&subnet())
     }
 
-    /// Creates such an environment in this network, given by its first three bytes.
+    /// Creates an environment that is not deployed in this network, given by its first three bytes.
     pub(crate) fn at(subnet: &str) -> Hello {
         let hello = Hello::bare(subnet);
         hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), trusted: true });
         hello
     }
 
-    /// Creates an environment that is not deployed, and whose first run generates the values of variables.
+    /// Creates an environment that is not deployed and has no vars store. Its first run generates the values
+    /// of variables.
     pub(crate) fn without_vars_store() -> Hello {
         Hello::bare(&subnet())
     }
@@ -141,7 +141,7 @@ impl Hello {
         self.machine.fetch_xor(1, Ordering::SeqCst);
     }
 
-    /// Returns a command that knows only the place of the state.
+    /// Returns a command that knows only the path or URL of the state.
     pub(crate) fn state_command(&self, words: &[&str]) -> std::process::Command {
         let state = match &self.bucket {
             Some(bucket) => bucket.url("state.json"),
@@ -150,7 +150,7 @@ impl Hello {
         self.here(self.world.monopile(words.iter().copied().chain(["--state", &state])))
     }
 
-    /// Adds access to the bucket and the home of the current machine.
+    /// Adds the access to the bucket and the home of the current machine.
     fn here(&self, mut command: std::process::Command) -> std::process::Command {
         if let Some(bucket) = &self.bucket {
             bucket.let_in(&mut command);
@@ -166,7 +166,7 @@ impl Hello {
         });
     }
 
-    /// Copies the bucket's content to the place of an unshared state.
+    /// Copies the bucket's content to the path of an unshared state.
     pub(crate) fn look(&self) {
         if let Some(bucket) = &self.bucket {
             bucket.mirror("state.json", &self.world);
@@ -178,7 +178,7 @@ impl Hello {
         &self.ip
     }
 
-    /// Returns the flags, with values, of every command.
+    /// Returns the flags of every command, with their values.
     pub(crate) fn flags(&self) -> Vec<&str> {
         self.flags.iter().map(String::as_str).collect()
     }
@@ -204,7 +204,7 @@ impl Hello {
         )
     }
 
-    /// Replaces a flag and its value in all following commands by these flags.
+    /// Replaces a flag and its value in all following commands with these flags.
     pub(crate) fn replace_flag(&mut self, flag: &str, by: &[&str]) {
         let at = self.flags.iter().position(|one| one == flag).unwrap();
         self.flags.splice(at..at + 2, by.iter().map(ToString::to_string));
@@ -230,7 +230,7 @@ impl Hello {
         self.world.monopile(arguments)
     }
 
-    /// Returns a command of several words, otherwise like [`Self::command`].
+    /// Like [`Self::command`], for a command of several words.
     pub(crate) fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
@@ -238,7 +238,7 @@ impl Hello {
         self.here(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
     }
 
-    /// Returns a command on the unchanged example, with the built-in CPI and no recorder before it.
+    /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let mut flags = self.flags.clone();
         if let Some(at) = flags.iter().position(|flag| flag == "record.yml") {
@@ -248,19 +248,19 @@ impl Hello {
         self.world.monopile(words.chain(flags).chain(more.iter().map(ToString::to_string)))
     }
 
-    /// Puts a proxy between program and agent that records their exchanges.
+    /// Puts a proxy between the program and the agent that records their exchanges.
     pub(crate) fn listen(&mut self) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start(listen, agent, tls)
     }
 
-    /// Puts a proxy between program and agent whose exchanges `hear` receives.
+    /// Puts a proxy between the program and the agent that passes their exchanges to `hear`.
     pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
         let (listen, agent, tls) = self.stand_between();
         Proxy::start_with(listen, agent, tls, hear)
     }
 
-    /// Replaces the agent by one that stalls at this point. The receiver gets a message when it stalls.
+    /// Replaces the agent with one that stalls at this point. The receiver gets a message when it stalls.
     pub(crate) fn stall_at(&mut self, point: Point) -> Receiver<()> {
         let (listen, _, tls) = self.stand_between();
         let id = self.state()["monopile"]["vm"]["agent_id"].as_str().unwrap().to_owned();
@@ -270,7 +270,7 @@ impl Hello {
     /// Changes the agent's address for the program. Returns that address, the agent's real one, and its TLS
     /// identity.
     fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
-        // The certificates must exist first, because the proxy presents the agent's.
+        // The certificates must be created first, because the proxy presents the agent's.
         let flags: Vec<&String> =
             self.flags.iter().filter(|flag| *flag != "--state" && !flag.ends_with("state.json")).collect();
         let command = ["interpolate", "hello/manifest.yml"].into_iter();
@@ -310,7 +310,8 @@ impl Hello {
         self.world.finish(self.command("delete-env", &flags))
     }
 
-    /// Requests the page of the service: the greeting and the counter, which goes up by one.
+    /// Requests the page of the service. Returns the greeting and the counter, which each request increases
+    /// by one.
     pub(crate) fn ask(&self) -> (String, u64) {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
@@ -337,7 +338,7 @@ impl Hello {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Returns the CPI answer of an error of this type.
+    /// Returns the answer of a CPI with an error of this type.
     pub(crate) fn error(kind: &str, message: &str) -> String {
         serde_json::json!({"result": null, "error": {"type": kind, "message": message, "ok_to_retry": false}})
             .to_string()
@@ -368,7 +369,7 @@ impl Hello {
         serde_json::from_slice(&run.stdout).unwrap()
     }
 
-    /// Kills the VM's processes. In the cloud it still exists.
+    /// Kills the VM's processes. In the cloud, the VM still exists.
     pub(crate) fn kill_vm(&self) {
         let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
         let begun = Instant::now();
@@ -398,15 +399,15 @@ impl Hello {
         serde_json::from_str(&self.world.read("state.json")).unwrap()
     }
 
-    /// Replaces what differs between environments in a text.
+    /// Replaces the parts of a text that differ between environments.
     pub(crate) fn normalise(&self, text: &str) -> String {
         let text = text.replace(&self.ip, "<ip>").replace(self.ip.strip_suffix(".2").unwrap(), "<subnet>");
         let version = regex::Regex::new(r"0\+dev\.[0-9a-f]+").unwrap();
         self.world.normalise(&version.replace_all(&text, "<version>"))
     }
 
-    /// Returns what is left of the environment: processes, mounts and cloud resources. Killed processes may
-    /// take a moment to vanish.
+    /// Returns the leftovers of the environment: processes, mounts and cloud resources. Waits a moment,
+    /// because killed processes may need time to end.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -482,7 +483,7 @@ pub(crate) fn release_tarball(hello: &Hello) -> ReleaseTarball {
     ReleaseTarball::new("hello", "1.10").job(job).package(counter).package(greeting)
 }
 
-/// Returns an ops file that takes release and stemcell from these tarballs.
+/// Returns an ops file that takes the release and the stemcell from these tarballs.
 pub(crate) fn tarball_ops(release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) -> String {
     format!(
         "- {{type: replace, path: /releases/name=hello/url, value: 'file://{release}'}}\n\

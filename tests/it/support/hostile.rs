@@ -1,6 +1,6 @@
 //! Archives that are malicious, and archives that are damaged.
 //!
-//! Shared by the unit tests of the reader and the tests that drive the program. Needs nothing of the library.
+//! The unit tests of the reader and the tests of the program share it. It does not use the library.
 
 #![allow(dead_code, reason = "shared by two test crates")]
 
@@ -24,11 +24,11 @@ pub(crate) struct Case {
     pub is_fine_verbatim: bool,
 }
 
-/// The name of files outside, relative to the parent of an archive's root.
+/// The name of files outside the root of an archive, relative to the parent of that root.
 pub(crate) const VICTIM: &str = "victim";
 
-/// Returns all cases. Each archive begins with the entries of `base`, so that it can be a stemcell, job or
-/// release as well.
+/// Returns all cases. Each archive begins with the entries of `base`, so it can also be a stemcell, a job or
+/// a release.
 pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
     let mut cases: Vec<Case> = names(base);
     cases.extend(extensions(base));
@@ -207,7 +207,7 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
         (
             "write through a link out",
             t().symlink("d", "..").file("d/victim", "x").tgz(),
-            "", // Either the link or the file is named.
+            "", // The error names either the link or the file.
             false,
         ),
         (
@@ -260,7 +260,7 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
 fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let archive = || t().file("a", "x".repeat(3000)).file("b", "y");
     let (plain, whole) = (archive().tar(), archive().tgz());
-    // The position of the file `a`.
+    // This is the position of the file `a`.
     let at = t().tar().len() - 1024;
     let changed = |at: usize| {
         let mut changed = plain.clone();
@@ -368,7 +368,7 @@ fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
     ]
 }
 
-/// Returns 300 MiB of zeros in about 300 KiB.
+/// Returns an archive of 300 MiB of zeros in about 300 KiB.
 pub(crate) fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
     let size = 300u64 << 20;
     let mut header = Header::new_gnu();
@@ -384,14 +384,14 @@ pub(crate) fn bomb(t: &dyn Fn() -> Tar) -> Vec<u8> {
     bomb
 }
 
-/// Returns `count` directories with different headers and names of this length.
+/// Returns an archive of `count` directories with different headers and names of this length.
 pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
     let mut archive = GzEncoder::new(Vec::new(), Compression::fast());
     let base = t().tar();
     archive.write_all(&base[..base.len() - 1024]).unwrap();
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Directory);
-    // An unusual mode, which the reader must remember until the end.
+    // The mode is unusual, and the reader must remember it until the end.
     header.set_mode(0o711);
     header.set_size(0);
     header.as_gnu_mut().unwrap().name[..2].copy_from_slice(b"d/");
@@ -405,7 +405,7 @@ pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
             let long = Tar::default().long_name(EntryType::GNULongName, name.as_bytes()).tar();
             archive.write_all(&long[..long.len() - 1024]).unwrap();
         }
-        // The link field, unused for directories, holds incompressible noise.
+        // The link field is unused for directories, so it holds incompressible noise.
         let mut noise = 0;
         for at in (160..200).step_by(8) {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,4 +1,4 @@
-//! HTTP servers and proxies on loopback that answer as a test says and record their requests.
+//! HTTP servers and proxies on loopback that give the answers of a test and record their requests.
 //!
 //! Unit and integration tests share them. Each stops on drop.
 
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     /// The request line, such as `GET /x HTTP/1.1`.
     pub line: String,
     headers: Vec<(String, String)>,
-    /// The body as far as `Content-Length` tells; only in servers.
+    /// The body, of the length in `Content-Length`; only in servers.
     pub body: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        // This connection makes the thread see the flag.
+        // This connection wakes the thread, which then sees the flag.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -106,7 +106,7 @@ impl Drop for Listening {
     }
 }
 
-/// A server whose answers come from a closure, which gets the request and the number of earlier ones.
+/// A server whose answers come from a closure. The closure gets the request and the number of earlier ones.
 pub(crate) struct Server {
     listening: Listening,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -125,8 +125,8 @@ impl Server {
         Server { listening, requests, scheme: "http" }
     }
 
-    /// Starts a server for HTTPS with a certificate for `localhost`. Also returns the certificate as PEM, for
-    /// clients to trust.
+    /// Starts a server for HTTPS with a certificate for `localhost`. Also returns the certificate as PEM, so
+    /// that clients can trust it.
     pub(crate) fn start_tls(
         answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> (Self, String) {
@@ -154,7 +154,7 @@ impl Server {
         (Server { listening, requests, scheme: "https" }, certificate.pem())
     }
 
-    /// Serves a file, also in ranges.
+    /// Serves a file, whole or in ranges.
     pub(crate) fn of_file(content: &[u8]) -> Self {
         let content = content.to_vec();
         Server::start(move |request, _| part(request, &content, "\"v1\""))
@@ -231,8 +231,8 @@ impl Proxy {
         Self::start(move |stream, targets| socks5(stream, credentials, targets))
     }
 
-    /// Starts an HTTP proxy for CONNECT and for requests with a whole URL. Its records begin with the method
-    /// and end with credentials, if there are any.
+    /// Starts an HTTP proxy for CONNECT and for requests with a complete URL. Its records begin with the
+    /// method and end with credentials, if any.
     pub(crate) fn http() -> Self {
         Self::start(http)
     }
@@ -306,7 +306,7 @@ fn socks5(
     let port = take(2)?;
     let port = u16::from_be_bytes([port[0], port[1]]);
     targets.lock().unwrap().push(format!("{host}:{port}"));
-    // Names resolve to this machine; addresses stay as they are.
+    // Names resolve to this machine. Addresses are not changed.
     let address = host.parse().unwrap_or(std::net::Ipv4Addr::LOCALHOST);
     let Ok(target) = TcpStream::connect((address, port)) else {
         return stream.write_all(&[5, 5, 0, 1, 0, 0, 0, 0, 0, 0]);

@@ -1,5 +1,5 @@
-//! A real Ironic on loopback with simulated machines (driver `fake-hardware`). Tests take turns with a few of
-//! them, which end with the test process.
+//! A real Ironic on loopback with simulated machines (driver `fake-hardware`). Tests take turns with a few
+//! Ironics, which end with the test process.
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::keystone::Keystone;
 use super::{World, free_port};
 
-/// The time allowed for its start: it imports much of OpenStack on a machine that may be compiling.
+/// The timeout of its start: it imports much of OpenStack on a machine that may be compiling.
 const START: Duration = PATIENCE;
 const VERSION: &str = "1.115";
 
@@ -48,8 +48,8 @@ pub(crate) struct Node {
     pub resource_class: String,
 }
 
-/// The most Ironics that tests share: they spend most of their time in waits for it, and starting one takes
-/// seconds of a processor.
+/// The maximum number of Ironics that tests share. Tests spend most of their time in waits for it, and
+/// starting one takes seconds of processor time.
 const MOST: usize = 4;
 
 /// The Ironics that tests share.
@@ -60,7 +60,7 @@ struct Pool {
 
 struct PoolState {
     free: Vec<&'static Ironic>,
-    /// The number of those that were started.
+    /// The number of Ironics that were started.
     started: usize,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the Ironic for a thread that ends before the exclusive use does.
+    /// Returns the Ironic for a thread that ends before the exclusive use ends.
     pub(crate) fn for_thread(&self) -> &'static Ironic {
         self.ironic
     }
@@ -136,7 +136,8 @@ pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Signals from the terminal must not reach the service: it notices the end of the test by itself.
+        // Signals from the terminal must not reach the service, because it notices the end of the test by
+        // itself.
         .process_group(0)
         .spawn()
         .unwrap()
@@ -262,8 +263,8 @@ impl Ironic {
         self.try_call("GET", path, None).expect("Ironic answers").0 == 200
     }
 
-    /// Creates an available machine that boots from iSCSI, with a network card, an initiator and a resource
-    /// class of its own.
+    /// Creates an available machine that boots from iSCSI, with a network card, an initiator and its own
+    /// resource class.
     pub(crate) fn node(&self) -> Node {
         let node = self.enrolled("iscsi_boot:true");
         let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
@@ -311,8 +312,8 @@ impl Ironic {
         }
     }
 
-    /// Runs a statement in Ironic's database and returns the first column of the first row. Used for what the
-    /// API hides and for stale locks.
+    /// Runs a statement in Ironic's database and returns the first column of the first row. Used for data
+    /// that the API hides, and for stale locks.
     pub(crate) fn sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\
             base = sqlite3.connect(sys.argv[1], timeout=30)\n\
@@ -336,7 +337,7 @@ impl Ironic {
         command
     }
 
-    /// Returns the output of OpenStack's own client.
+    /// Returns the output of the client of OpenStack.
     #[track_caller]
     pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
         let mut command = prepare(venv().join("bin/baremetal"));
@@ -345,18 +346,18 @@ impl Ironic {
         world.finish(command).success().stdout
     }
 
-    /// Returns the JSON output of OpenStack's own client.
+    /// Returns the JSON output of the client of OpenStack.
     #[track_caller]
     pub(crate) fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
-    /// Creates a file at a path where Ironic is going to create a directory.
+    /// Creates a file at a path at which Ironic will create a directory.
     pub(crate) fn obstruct(&self, relative: &str) {
         std::fs::write(self.directory.join(relative), "").unwrap();
     }
 
-    /// Reads a file of Ironic's, such as a boot script.
+    /// Reads a file that Ironic wrote, such as a boot script.
     pub(crate) fn file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -20,7 +20,7 @@ pub(crate) struct Island {
     subnet: String,
 }
 
-/// Runs a shell script. `what` describes it if it fails.
+/// Runs a shell script. `what` describes it in the message of a failure.
 #[track_caller]
 fn shell(what: &str, script: &str) {
     let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
@@ -33,8 +33,8 @@ fn shell(what: &str, script: &str) {
 }
 
 impl Island {
-    /// Creates a namespace. The VM's address will be `<subnet>.2` and this machine's `<subnet>.1`; files go
-    /// into the world.
+    /// Creates a namespace. The VM's address is `<subnet>.2` and this machine's is `<subnet>.1`. Files are
+    /// written to the world.
     pub(crate) fn new(world: &World, subnet: &str) -> Island {
         let holder = prepare("unshare")
             .args(["--net", "sleep", "infinity"])
@@ -92,7 +92,7 @@ impl Island {
         std::fs::copy(self.directory.join(format!("{name}.pub")), self.directory.join("authorized")).unwrap();
     }
 
-    /// Starts sshd inside on port 22, with more lines of configuration.
+    /// Starts sshd in the namespace on port 22, with additional lines of configuration.
     pub(crate) fn start_sshd(&mut self, more: &str) {
         let config = format!(
             "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
@@ -140,7 +140,7 @@ impl Island {
         std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
-    /// Returns true if a process inside can connect to this address.
+    /// Returns true if a process in the namespace can connect to this address.
     pub(crate) fn reaches(&self, host: &str, port: u16) -> bool {
         let script = format!("exec 3<>/dev/tcp/{host}/{port}");
         let mut command = prepare("timeout");

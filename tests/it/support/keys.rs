@@ -1,16 +1,16 @@
-//! Vars stores of test environments. Their keys are elliptic, because making RSA keys as the program does
-//! takes half a second of a processor each time.
+//! Vars stores of test environments. Their keys are elliptic, because each RSA key takes half a second of
+//! processor time.
 
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, IsCa, Issuer, KeyPair};
 use time::{Duration, OffsetDateTime};
 
 /// The certificate of the agent.
 pub(crate) struct Certificate<'t> {
-    /// The address that it is for.
+    /// The address for which it is valid.
     pub host: &'t str,
-    /// The first and the last day of its validity, counted from today.
+    /// The first and the last day of its validity, relative to today.
     pub days: (i64, i64),
-    /// True if the CA of the vars store signs it, false if another CA of the same name does.
+    /// True if the CA of the vars store signs it. Otherwise another CA of the same name signs it.
     pub trusted: bool,
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn vars_store(agent: &Certificate) -> String {
     .to_string()
 }
 
-/// Makes a CA. Returns its certificate and its key in PEM, and what signs with it.
+/// Creates a CA. Returns its certificate and its key in PEM, and the issuer that signs with it.
 fn authority() -> (String, String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // The subject is as that of a generated CA, so that a rotation finds the old one.
+    // The subject is that of a generated CA, so that a rotation finds the old one.
     params.distinguished_name = DistinguishedName::new();
     for (kind, text) in [
         (DnType::CountryName, "US"),

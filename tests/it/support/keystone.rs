@@ -92,7 +92,7 @@ impl Keystone {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Returns the ID of the only resource with this name.
+    /// Returns the id of the only resource with this name.
     fn id(&self, kind: &str, name: &str) -> String {
         let found = self.call("GET", &format!("{kind}?name={name}"), Value::Null);
         found[kind][0]["id"].as_str().unwrap().to_owned()
@@ -114,7 +114,7 @@ impl Keystone {
     pub(crate) fn revoke_tokens(&self, user: &User) {
         let same = json!({"user": {"password": user.password}});
         self.call("PATCH", &format!("users/{}", user.id), same);
-        // Keystone stores the time of revocation in whole seconds, and newer tokens are valid.
+        // Keystone stores the time of revocation in whole seconds, and tokens from a later second are valid.
         std::thread::sleep(Duration::from_millis(1100));
     }
 

@@ -1,5 +1,5 @@
-//! Finds what outlived the program by the test's directory, which every process, mount and file of a test
-//! mentions somewhere.
+//! Finds the leftovers of the program. They mention the test's directory somewhere, as every process, mount
+//! and file of a test does.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Events of a machine: processes die, VMs are switched off or rebooted, and all of that at once.
+//! Events of a machine: processes die, VMs are switched off or rebooted, or all of that happens at once.
 
 use super::process::{WaitForEnd, prepare};
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::hello::Hello;
 use super::scripted::until;
 
-/// A foreign process with the former PID of one of ours. It must not be signalled.
+/// A foreign process with the former PID of one of our processes. It must not get a signal.
 pub(crate) struct Bystander(Child);
 
 impl Bystander {
@@ -21,7 +21,7 @@ impl Bystander {
         Bystander(sleep.spawn().unwrap())
     }
 
-    /// Returns true if no signal has ended it.
+    /// Returns true if no signal has ended the process.
     pub(crate) fn is_well(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
@@ -45,7 +45,7 @@ fn kill(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-/// Kills the agent, which its VM starts again.
+/// Kills the agent. Its VM starts it again.
 pub(crate) fn kill_agent(hello: &Hello) {
     for init in inits(hello) {
         let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"));
@@ -64,14 +64,14 @@ pub(crate) fn reboot(hello: &Hello) {
     for vm in vms {
         let cid = vm.unwrap().file_name().into_string().unwrap();
         let answer = hello.answer_of("reboot_vm", json!([cid]));
-        // While the agent works on a message, the program may go on and delete the VM.
+        // While the agent works on a message, the program may continue and delete the VM.
         let failed = answer["error"]["type"].as_str();
         assert!(failed.is_none_or(|failed| failed == "Bosh::Clouds::VMNotFound"), "{answer}");
     }
 }
 
-/// Ends all processes of program, CPI and VM, and gives their recorded PIDs to other processes: in the same
-/// boot, or with `booted` in another one with equal start times.
+/// Ends all processes of the program, the CPI and the VM, and gives their recorded PIDs to other processes.
+/// This happens in the same boot, or with `booted` in another boot with equal start times.
 pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
     program.kill().unwrap();
     program.end();

@@ -80,8 +80,8 @@ pub(crate) fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
 }
 
-/// Returns a number below `limit` that no other test of this or a parallel run has: in its network namespace,
-/// a socket without a file stands for the number while this process lives.
+/// Returns a number below `limit` that no concurrent test uses. An abstract Unix socket reserves it while
+/// this process lives.
 fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
     use std::os::linux::net::SocketAddrExt;
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -98,15 +98,15 @@ fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
     }
 }
 
-/// Returns a port of loopback for a server that cannot choose its own. It is outside the range from which the
-/// kernel takes the ports of clients, so that it is still free when the server comes up.
+/// Returns a free loopback port for a server that cannot choose its own. It is outside the ephemeral range,
+/// so it is still free when the server starts.
 pub(crate) fn free_port() -> u16 {
     let port = |number: u32| u16::try_from(10_000 + number).unwrap();
     port(claim("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
 }
 
 impl World {
-    /// Creates an empty world. Its path is short, because sockets may be in it.
+    /// Creates an empty world. Its path is short, because it may contain sockets.
     pub(crate) fn new() -> World {
         let directory = directory();
         let root = directory.path().canonicalize().unwrap();
@@ -152,12 +152,12 @@ impl World {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Returns true if there is a file at this path below the working directory.
+    /// Returns true if a file exists at this path below the working directory.
     pub(crate) fn exists(&self, relative: impl AsRef<Path>) -> bool {
         self.path(relative).symlink_metadata().is_ok()
     }
 
-    /// Gives `command` this world's environment and working directory.
+    /// Gives `command` the environment and the working directory of this world.
     pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         process::clean(command);
         command
@@ -192,18 +192,18 @@ impl World {
         }
     }
 
-    /// Replaces what differs from run to run in `text`: this world's paths, IDs, times and ports.
+    /// Replaces the parts of `text` that differ from run to run: this world's paths, ids, times and ports.
     pub(crate) fn normalise(&self, text: &str) -> String {
         normalise::normalise(text, &self.root)
     }
 
-    /// Returns what outlived the program here: processes, mounts and scratch files.
+    /// Returns the leftovers of the program in this world: processes, mounts and scratch files.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         leftovers::leftovers(&self.root)
     }
 }
 
-/// Returns true if generated files are to be written again instead of compared.
+/// Returns true if generated files are written again instead of compared.
 pub(crate) fn updating() -> bool {
     std::env::var_os("MONOPILE_UPDATE").is_some()
 }

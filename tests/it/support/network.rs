@@ -1,5 +1,5 @@
-//! A network namespace with only a loopback interface, for tests of the examples. Their addresses are free in
-//! it even if the examples are deployed on this machine.
+//! A network namespace with only a loopback interface, for tests of the examples. The addresses of the
+//! examples are free in it even if the examples are deployed on this machine.
 
 use std::process::{Child, Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Replaces what differs from run to run in texts.
+//! Replaces the parts of texts that differ from run to run.
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,9 +1,9 @@
-//! Starts the programs of tests, and does all waiting of tests.
+//! Starts the programs of tests, and makes all waits of tests.
 //!
 //! A program starts with the environment, signal dispositions and umask of a normal login, whatever the test
 //! process inherited (`nohup`, background jobs, a locale, a proxy). Every wait has a deadline, and a test
 //! that misses it fails with a description of the wait. A test that runs longer than [`PATIENCE`] is reported
-//! with its current wait while it goes on.
+//! with its current wait while it continues.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// The longest single wait of a test.
+/// The maximum duration of a single wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(110);
 /// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
@@ -38,8 +38,8 @@ pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Copies a program. If this process did it, another thread might start a program meanwhile, which would have
-/// the copy open for writing for a moment, so that it could not be executed.
+/// Copies a program. A separate process copies it. Otherwise, a fork by another thread could briefly hold the
+/// copy open for writing (ETXTBSY).
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     let output = prepare("cp").args([from, to]).outcome();
     assert!(output.status.success(), "{output:?}");
@@ -52,13 +52,13 @@ pub(super) fn clean(command: &mut Command) {
     command.env("LANG", "C.UTF-8").env("TZ", "UTC");
 }
 
-/// Resets the inherited state that the test process passes on, once. The test process itself reacts to
-/// signals as before.
+/// Resets the inherited state that the test process passes on, once. The reaction of the test process itself
+/// to signals does not change.
 pub(super) fn settle() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Programs start with the default disposition of a signal that is handled, but not of one that is
-        // ignored.
+        // Programs start with the default disposition of a signal that this process handles, but not of one
+        // that it ignores.
         for signal in ignored_signals() {
             let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
         }
@@ -88,7 +88,7 @@ struct Watched {
 
 static WATCHED: Mutex<BTreeMap<u64, Watched>> = Mutex::new(BTreeMap::new());
 
-/// The number of this thread in [`WATCHED`], which is removed with the thread.
+/// The number of this thread in [`WATCHED`]. Its entry is removed with the thread.
 struct Watch(u64);
 
 impl Watch {
@@ -139,7 +139,7 @@ fn remind() {
     }
 }
 
-/// Names a wait until the result is dropped. Use it if other waits end it.
+/// Names a wait until the result is dropped. Use it for a wait that consists of other waits.
 #[track_caller]
 pub(crate) fn waiting(what: &str) -> Waiting {
     Waiting::new(what)
@@ -163,10 +163,10 @@ impl Drop for Waiting {
     }
 }
 
-/// Changes the waits of this thread.
+/// Changes the list of waits of this thread.
 fn change(how: impl FnOnce(&mut Vec<String>)) {
     watch();
-    // A thread that is ending has no watch any more.
+    // A thread that is ending no longer has a watch.
     let _ = WATCH.try_with(|watch| {
         if let Some(watched) =
             WATCHED.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
@@ -190,7 +190,7 @@ pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut(
     }
 }
 
-/// Polls like [`answer_within`], with the longest limit.
+/// Polls like [`answer_within`], with the maximum limit.
 #[track_caller]
 pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     answer_within(PATIENCE, what, ask)
@@ -209,7 +209,7 @@ pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
     thread.join().unwrap()
 }
 
-/// Waits for the next message; `None` if there are no more.
+/// Waits for the next message. Returns `None` if there are no more.
 #[track_caller]
 pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
@@ -238,7 +238,7 @@ fn sent<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Rec
     let (send, messages) = channel();
     std::thread::spawn(move || {
         for message in all {
-            // Reads to the end, so that the writer does not block.
+            // The output is read to its end, so that the writer does not block.
             let _ = send.send(message);
         }
     });
@@ -286,8 +286,8 @@ pub(crate) trait WaitForEnd {
     /// Closes its input, and waits for its end and the end of its output.
     fn end_with_output(self) -> Output;
 
-    /// Closes its input, waits for its end, and kills its group after the deadline. It does not panic, so
-    /// that `Drop` can use it.
+    /// Closes its input, waits for its end, and kills its group after the deadline. Does not panic, so that
+    /// `Drop` can use it.
     fn stop(&mut self);
 }
 
@@ -298,7 +298,7 @@ fn name_of(child: &Child) -> String {
     format!("process {} ends: {}", child.id(), words.trim_end())
 }
 
-/// Waits for a process to end. After the deadline it is killed, and the test fails with the text of `more`.
+/// Waits for a process to end. After the deadline, kills it and fails the test with the text of `more`.
 #[track_caller]
 fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
@@ -341,7 +341,7 @@ impl WaitForEnd for Child {
         while matches!(self.try_wait(), Ok(None)) {
             if begun.elapsed() > Duration::from_secs(30) {
                 let pid = Pid::from_child(self);
-                // A process without a group of its own is killed alone.
+                // A process without its own group is killed alone.
                 let _ = kill_process_group(pid, Signal::KILL).or_else(|_| kill_process(pid, Signal::KILL));
                 let _ = self.wait();
                 return;
@@ -391,13 +391,14 @@ fn started(command: &mut Command) -> Child {
         .unwrap_or_else(|error| panic!("'{}' does not start: {error}", command.get_program().display()))
 }
 
-/// Direct use of the standard library would start a program with inherited state, or wait without a deadline.
+/// Checks that tests start programs and wait only here. Direct use of the standard library would start a
+/// program with inherited state, or wait without a deadline.
 #[test]
 fn only_this_module_starts_programs_and_waits() {
     let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(tests).into_iter().flatten() {
-        // monopile starts the scripted CPI, which is a program of its own.
+        // monopile starts the scripted CPI, which is a separate program.
         let own = ["support/process.rs", "scripted/cpi.rs"].iter().any(|own| entry.path().ends_with(own));
         if own || entry.path().extension().is_none_or(|extension| extension != "rs") {
             continue;

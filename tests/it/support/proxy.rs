@@ -1,4 +1,4 @@
-//! A proxy between program and agent that forwards everything and records the exchanges.
+//! A proxy between the program and the agent that forwards all messages and records the exchanges.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -52,14 +52,14 @@ impl Exchange {
     }
 }
 
-/// Observes the exchanges. The proxy forwards nothing while a method of it runs.
+/// An observer of the exchanges. The proxy forwards nothing while one of its methods runs.
 pub(crate) trait Listener: Send + Sync {
-    /// Called before a request is forwarded. The returned number is passed on to [`Self::heard`].
+    /// Called before a request is forwarded. The returned number is passed to [`Self::heard`].
     fn asked(&self, _name: &str) -> usize {
         0
     }
 
-    /// Returns the answer to forward in place of the agent's.
+    /// Returns the answer to forward in place of the agent's answer, if any.
     fn replace(&self, _exchange: &Exchange) -> Option<Value> {
         None
     }
@@ -74,10 +74,10 @@ impl<F: Fn(Exchange) + Send + Sync> Listener for F {
     }
 }
 
-/// The path of a file; while it exists, its content replaces the agent's ID.
+/// The path of a file. While the file exists, its content replaces the agent's id.
 type Disguise = Arc<Mutex<Option<PathBuf>>>;
 
-/// The proxy. It ends on drop.
+/// The proxy. It stops on drop.
 pub(crate) struct Proxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
     disguise: Disguise,
@@ -86,7 +86,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at `listen` and forwards to the agent at `agent`.
+    /// Listens on `listen` and forwards to the agent at `agent`.
     pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let heard = exchanges.clone();
@@ -96,7 +96,7 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy whose exchanges `hear` receives.
+    /// Starts a proxy that passes its exchanges to `hear`.
     pub(crate) fn start_with(
         listen: SocketAddr,
         agent: SocketAddr,
@@ -118,7 +118,7 @@ impl Proxy {
                     };
                     let (tls, hear, disguise) = (tls.clone(), hear.clone(), disguise.clone());
                     std::thread::spawn(move || {
-                        // A client that disconnects only ends its connection.
+                        // If a client disconnects, only its connection ends.
                         let _ = serve(stream, tls, agent, &*hear, &disguise);
                     });
                 }
@@ -127,7 +127,7 @@ impl Proxy {
         Proxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
     }
 
-    /// Replaces the agent's ID by the content of this file, while it exists.
+    /// Replaces the agent's id with the content of this file, while the file exists.
     pub(crate) fn disguise(&self, file: PathBuf) {
         *self.disguise.lock().unwrap() = Some(file);
     }
@@ -168,7 +168,7 @@ fn serve(
         let asked = hear.asked(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
-            // Without an agent, the connection closes, as the agent's own port would.
+            // Without an agent, the connection is closed, as at the agent's own port.
             None => return Ok(()),
         };
         if !exchange.message.is_null() {
@@ -214,7 +214,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a request; `None` at the end of the connection.
+    /// Reads a request. Returns `None` at the end of the connection.
     pub(crate) fn read<S: Read + Write>(stream: &mut BufReader<S>) -> std::io::Result<Option<Request>> {
         let mut line = String::new();
         if stream.read_line(&mut line)? == 0 {

@@ -1,4 +1,4 @@
-//! Runs the program on a real pseudo-terminal, with an emulator that shows what a user would see.
+//! Runs the program on a real pseudo-terminal, with an emulator that shows the screen of an operator.
 //!
 //! Like most terminals, the emulator wraps long lines, and wraps all lines again when it is resized.
 
@@ -16,7 +16,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 /// The mark at the end of a row that the terminal wrapped.
 pub(crate) const WRAPPED: &str = "↵";
-/// A test that takes longer hangs.
+/// The timeout of a test on a terminal.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A program on a terminal.
@@ -43,7 +43,7 @@ impl Pty {
         let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let stdio = || Stdio::from(slave.try_clone().unwrap());
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
-        // The command holds copies of the slave. The terminal closes with the last of them.
+        // The command holds copies of the slave. The terminal closes with the last copy.
         drop((command, slave));
 
         let (columns, rows) = (usize::from(size.0.max(1)), usize::from(size.1.max(1)));
@@ -53,7 +53,7 @@ impl Pty {
         let (shown, kept) = (Arc::clone(&terminal), Arc::clone(&raw));
         std::thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4096], Vec::new());
-            // A terminal that no process has open answers EIO.
+            // A terminal that no process has open returns EIO.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 kept.lock().unwrap().extend(&buffer[..count]);
                 rest.extend(&buffer[..count]);
@@ -69,7 +69,7 @@ impl Pty {
         Pty { child, master, terminal, raw }
     }
 
-    /// Returns the screen without trailing blanks and empty lines. A row that the terminal wrapped ends with
+    /// Returns the screen without trailing spaces and empty lines. A row that the terminal wrapped ends with
     /// [`WRAPPED`].
     pub(crate) fn screen(&self) -> String {
         let terminal = self.terminal.lock().unwrap();
@@ -92,7 +92,7 @@ impl Pty {
             let mut texts: Vec<(String, avt::Pen)> = Vec::new();
             for cell in line.cells().iter().filter(|cell| cell.width() > 0) {
                 match texts.last_mut() {
-                    // A blank looks the same in every style.
+                    // A space looks the same in every style.
                     Some((text, pen)) if pen == cell.pen() || cell.char() == ' ' => text.push(cell.char()),
                     _ => texts.push((cell.char().to_string(), *cell.pen())),
                 }
@@ -148,7 +148,8 @@ impl Pty {
             assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
-        // Child processes may keep the terminal open. The output is complete once nothing more arrives.
+        // Child processes may keep the terminal open, so the output counts as complete once nothing more
+        // arrives.
         let mut length = usize::MAX;
         while length != self.raw().len() {
             length = self.raw().len();

@@ -22,7 +22,7 @@ pub(crate) enum Point {
     Continue,
     /// In the headers of its answer.
     Headers,
-    /// In its headers too, which it sends at one byte a second.
+    /// In the headers of its answer, which it sends at one byte a second.
     Drip,
     /// In the body of its answer.
     Body,
@@ -40,7 +40,7 @@ impl Point {
         [Point::Accepted, Point::Handshake, Point::Continue, Point::Headers, Point::Drip, Point::Body];
 }
 
-/// Serves an agent whose id is `id`. Returns where it says that it has reached its point.
+/// Serves an agent whose id is `id`. The receiver gets a message when the agent has reached its point.
 pub(crate) fn serve(listener: TcpListener, tls: Arc<ServerConfig>, id: &str, point: Point) -> Receiver<()> {
     let (reached, points) = channel();
     let id = id.to_owned();
@@ -48,7 +48,7 @@ pub(crate) fn serve(listener: TcpListener, tls: Arc<ServerConfig>, id: &str, poi
         for stream in listener.incoming().flatten() {
             let (tls, id, reached) = (Arc::clone(&tls), id.clone(), reached.clone());
             std::thread::spawn(move || {
-                // A client that goes away ends the connection.
+                // A client that disconnects ends the connection.
                 let _ = answer(stream, tls, &id, point, &reached);
             });
         }
@@ -56,7 +56,7 @@ pub(crate) fn serve(listener: TcpListener, tls: Arc<ServerConfig>, id: &str, poi
     points
 }
 
-/// Keeps a connection open and does nothing with it.
+/// Keeps a connection open without using it.
 fn stall(reached: &Sender<()>) {
     let _ = reached.send(());
     std::thread::sleep(Duration::from_secs(100));
@@ -73,7 +73,7 @@ fn answer(
         Point::Accepted => stall(reached),
         Point::Handshake => {
             tcp.read_exact(&mut [0; 64])?;
-            // The head of a ServerHello, and some of it.
+            // This is the head of a ServerHello, and a part of its content.
             tcp.write_all(&[0x16, 3, 3, 0, 122, 2, 0, 0, 118])?;
             stall(reached);
         }

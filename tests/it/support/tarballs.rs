@@ -1,8 +1,8 @@
-//! Builds stemcell and release tarballs for tests, valid ones and, on request, invalid ones.
+//! Builds stemcell and release tarballs for tests: valid ones and, on request, invalid ones.
 //!
 //! It does not use the library, so that the library's unit tests can share it.
 
-// Unit and integration tests each use a part of it.
+// Unit and integration tests each use only a part of it.
 #![allow(dead_code, reason = "shared by two test crates")]
 
 use std::fmt::Write as _;
@@ -137,13 +137,13 @@ pub(crate) struct StemcellTarball {
     pub name: String,
     /// `version` in stemcell.MF.
     pub version: String,
-    /// The image; `None` leaves it out.
+    /// The image; `None` omits it.
     pub image: Option<Vec<u8>>,
     /// The `sha1` of the image; `None` means the correct one.
     pub image_sha1: Option<String>,
-    /// `api_version` as written; `None` leaves it out.
+    /// `api_version` as written; `None` omits it.
     pub api_version: Option<String>,
-    /// Further lines of stemcell.MF.
+    /// Additional lines of stemcell.MF.
     pub extra: String,
     /// True if the tarball has a stemcell.MF.
     pub manifest: bool,
@@ -204,11 +204,11 @@ pub(crate) struct JobTarball {
     pub name: String,
     /// The spec without `name` and `templates`.
     pub spec: String,
-    /// Template, target and content of each template.
+    /// The template, target and content of each template.
     pub templates: Vec<(String, String, String)>,
     /// The monit file.
     pub monit: String,
-    /// The whole job.MF, in place of a generated one.
+    /// The complete job.MF, which replaces the generated one.
     pub manifest: Option<String>,
 }
 
@@ -252,7 +252,7 @@ pub(crate) struct PackageTarball {
     pub name: String,
     /// The names of its dependencies.
     pub dependencies: Vec<String>,
-    /// Name and content of its files, including `packaging`.
+    /// The name and content of its files, including `packaging`.
     pub files: Vec<(String, String)>,
     /// `os/version` of a compiled package.
     pub compiled_for: Option<String>,
@@ -296,7 +296,7 @@ pub(crate) struct ReleaseTarball {
     pub packages: Vec<PackageTarball>,
     /// Wrong `sha1` values by name (`job/hello`, `package/counter`).
     pub sha1: Vec<(String, String)>,
-    /// Paths of inner tarballs to leave out.
+    /// Paths of inner tarballs to omit.
     pub missing: Vec<String>,
     /// The function that writes inner digests.
     pub digest: fn(&[u8]) -> String,

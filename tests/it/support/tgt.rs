@@ -19,7 +19,7 @@ impl Tgtd {
     pub(crate) fn start(directory: &Path) -> Tgtd {
         let port = super::free_port();
         let portal = format!("127.0.0.1:{port}");
-        // Any small number works, because the socket is the test's own.
+        // Any small number works, because the test has its own socket.
         let control_port = port % 1000;
         let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/tgt/run");
         let child = prepare("sh")
@@ -70,7 +70,7 @@ impl Tgtd {
         lines.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
     }
 
-    /// Logs in as this initiator with these credentials, and returns the volume's identity.
+    /// Logs in as this initiator with these credentials. Returns the volume's identity.
     pub(crate) fn inquire(
         &self,
         initiator: &str,
@@ -81,7 +81,7 @@ impl Tgtd {
         self.inquire_at(&self.portal, initiator, iqn, user, password)
     }
 
-    /// Does the same through a given portal.
+    /// Like [`Self::inquire`], through a given portal.
     pub(crate) fn inquire_at(
         &self,
         portal: &str,

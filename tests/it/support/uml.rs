@@ -1,8 +1,8 @@
 //! A separate kernel as a process (user-mode Linux), for features that the machine's kernel may lack: LVM's
 //! device mapper and an iSCSI target.
 //!
-//! It sees the machine's files, reaches its loopback as 10.0.2.2, and has a volume group `vg` with a thin
-//! pool `pool`. It ends on drop, and with the test process.
+//! It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume group `vg` with
+//! a thin pool `pool`. It ends on drop, and with the test process.
 
 use super::process::{WaitForEnd, lines, next, prepare};
 use std::cell::Cell;
@@ -23,7 +23,7 @@ pub(crate) struct Uml {
 }
 
 impl Uml {
-    /// Boots a kernel. Its output goes into `directory`.
+    /// Boots a kernel. Its output is written to `directory`.
     pub(crate) fn start(directory: &Path) -> Uml {
         let disk = directory.join("uml.disk");
         std::fs::File::create(&disk).unwrap().set_len(256 << 20).unwrap();
@@ -58,7 +58,7 @@ impl Uml {
         uml
     }
 
-    /// Waits for a line with this beginning, and returns the rest of it.
+    /// Waits for a line that begins with `beginning`, and returns the rest of it.
     fn wait_for(&self, beginning: &str) -> String {
         let mut said = Vec::new();
         loop {

@@ -1,5 +1,5 @@
 //! Templates that need too much memory or time, rendered by the program itself within its documented limits.
-//! Unit tests of the crate `erb` have more of them, with smaller limits.
+//! The unit tests of the crate `erb` have more of them, with lower limits.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
@@ -10,26 +10,25 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::process::{answer, prepare, until};
 use crate::support::{World, peak_kib};
 
-/// The most memory that the program may use, in KiB.
+/// The maximum memory of the program, in KiB.
 const MEMORY: u64 = 512 << 10;
-/// The size of its data in KiB, with the 256 MiB that are reserved for the stack.
+/// The maximum size of its data in KiB, with the 256 MiB that are reserved for the stack.
 const DATA: u64 = MEMORY + (256 << 10);
-/// The time that the program may take. A debug build on a busy machine takes several times the documented
-/// one.
+/// The maximum time of the program. A debug build on a busy machine takes several times the documented time.
 const TIME: Duration = Duration::from_secs(60);
-/// The time within which a signal ends it.
+/// The time within which a signal must end the program.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 const ARGUMENTS: [&str; 6] =
     ["render-template", "--templates", "native", "--context", "context.json", "a.erb"];
 
-/// Templates that need too much.
+/// Templates that need too much memory or time.
 const HUNGRY: [&str; 9] = [
     "<% ('a' * 10**8).each_char {} %>",
     "<% a = []; a[2**63 - 1] = 1 %>",
     "<% [1].fill(2, 1, 2**62) %>",
     "<% s = 'a' * 10**7; (10**7).times { s.count('a') } %>",
-    // These fill the memory or the stack before they end.
+    // These templates fill the memory or the stack before they end.
     "<% ('a'..'zzzzzzzzzzzz').to_a %>",
     "<% IPAddr.new('::/0').to_range.to_a %>",
     "<% class A; def method_missing(name, *list) = self.foo(name, *list); end\nA.new.bar %>",
@@ -99,7 +98,7 @@ fn sigint_ends_a_template_at_once() {
         }
         let ended = answer(&format!("{shown} ends"), || child.try_wait().unwrap());
         assert!(begun.elapsed() < AT_ONCE, "{shown}: {:?}", begun.elapsed());
-        // The command leaves the signal to the system. Some of these templates end before it.
+        // The command leaves the signal to the operating system. Some of these templates end before it.
         let by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
         assert!(ended.signal() == Some(Signal::INT.as_raw()) || by_itself, "{shown}: {ended}");
     }

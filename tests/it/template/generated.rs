@@ -1,6 +1,6 @@
-//! Generated properties, used in the ways of templates, rendered natively and in one Ruby process.
+//! Generated properties, used as in templates, rendered natively and in one Ruby process.
 //!
-//! The default run has a few hundred fixed sets; `MONOPILE_SWEEP=full` uses many more with a new seed.
+//! The default run has a few hundred fixed sets. `MONOPILE_SWEEP=full` uses many more with a new seed.
 
 use std::collections::HashSet;
 
@@ -333,7 +333,7 @@ const EXPRESSIONS: &[&str] = &[
         then 'h' else 'b' end",
 ];
 
-/// The first line requires libraries that the director loads for upstream's templates.
+/// The first line loads the libraries that the director loads for templates.
 const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require \
                         'digest'; require 'erb'; require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', \
                         nil); w = p('w', nil) -%>\n";
@@ -389,7 +389,7 @@ fn generated_properties_render_the_same_as_in_ruby() {
             }
         }
     }
-    // The smallest set for each expression is the most useful one.
+    // For each expression, the smallest set is the most useful one.
     differences.sort();
     let mut seen = HashSet::new();
     let shown: Vec<&str> = differences

@@ -1,12 +1,12 @@
-//! Documents as people write them, with their meaning.
+//! Documents as operators write them, with their meaning.
 
 /// A document and its normal form.
 pub(super) struct Case {
-    /// The feature it shows.
+    /// The feature that the document shows.
     pub name: &'static str,
-    /// The text as written.
+    /// The text as the operator writes it.
     pub text: &'static str,
-    /// The text as printed.
+    /// The text as the program prints it.
     pub emitted: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! YAML in and out: the tables have the result of BOSH's library for each text.
+//! YAML input and output. The tables have the result of BOSH's library for each text.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ fn refused(text: &str) -> String {
     error.to_string()
 }
 
-/// Compares a whole table, so that one run shows every failing case.
+/// Compares a complete table, so that one run shows every failing case.
 fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
     let mut wrong = String::new();
     for (name, actual, expected) in cases {
@@ -154,7 +154,7 @@ fn aliases_have_a_limit() {
         .map(|level| format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}], k{level}: 1}}\n", level - 1))
         .collect();
     assert!(refused(&format!("a0: &a0 {{k: 1}}\n{merges}")).contains("aliases repeat too much"));
-    // Many aliases of small nodes are no attack.
+    // Many aliases of small nodes are not an attack.
     let many = format!("a: &a {{b: c}}\nd: [{}]\n", "*a, ".repeat(20_000));
     assert_eq!(load(&many).get("d").unwrap().as_seq().unwrap().len(), 20_000);
 }
@@ -210,7 +210,7 @@ fn scalar() -> impl Strategy<Value = Node> {
         any::<bool>().prop_map(Data::Bool),
         any::<i64>().prop_map(Data::Int),
         (1u64 << 63..).prop_map(Data::UInt),
-        // A float without a fraction is written as an integer, as upstream does.
+        // A float without a fraction is written as an integer, as by the bosh CLI.
         any::<f64>()
             .prop_filter("a fraction", |float| !float.is_nan()
                 && (float.fract() != 0.0 || float.abs() > 1e21))
@@ -222,7 +222,7 @@ fn scalar() -> impl Strategy<Value = Node> {
 
 fn tree() -> impl Strategy<Value = Node> {
     scalar().prop_recursive(4, 40, 6, |inner| {
-        // Upstream writes that key as a plain `<<`, which is read back as a merge.
+        // The bosh CLI writes that key as a plain `<<`, which is read back as a merge.
         let key = scalar().prop_filter("no merge key", |key| key.as_str() != Some("<<"));
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..6).prop_map(Data::Seq),

@@ -1,6 +1,7 @@
-//! Types of plain scalars, and their output.
+//! The types of plain scalars, and their output.
 
-/// Source text, and its output. Quotes in the output mean a string that would otherwise read as another type.
+/// The source text and its output. Quotes in the output mark a string that would otherwise be read as another
+/// type.
 pub(super) const PLAIN: &[(&str, &str)] = &[
     ("y", "true"),
     ("Y", "true"),

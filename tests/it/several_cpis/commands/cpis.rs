@@ -1,4 +1,4 @@
-//! `cpis`.
+//! `cpis`: lists the CPIs with their answers to `info`.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn list_shows_info_or_error_of_every_cpi() {
     );
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
 
-    // Unknown formats are no problem; a failing CPI is.
+    // Unknown formats are not a problem. A failing CPI is.
     clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
     assert!(run.stdout.contains("foreign\tanything\t1\tunknown\t"), "{}", run.stdout);

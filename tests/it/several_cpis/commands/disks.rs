@@ -1,10 +1,10 @@
-//! `disks`, `attach-disk`, `delete-disk`.
+//! `disks`, `attach-disk` and `delete-disk` with several CPIs.
 
 use serde_json::json;
 
 use super::super::{Clouds, assert_said};
 
-/// Returns CID and status of each disk that `disks` lists.
+/// Returns the CID and status of each disk that `disks` lists.
 fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     clouds.list("disks").iter().map(|disk| (text(&disk["cid"]), text(&disk["status"]))).collect()
@@ -51,7 +51,7 @@ fn attach_disk_swaps_disks_and_back() {
     assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
 
-    // The disk is attached again, with its data.
+    // The disk is attached again with its data.
     clouds.on("attach-disk", &[&first]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 2);

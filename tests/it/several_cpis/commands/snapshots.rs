@@ -1,4 +1,4 @@
-//! `take-snapshot`, `snapshots`, `delete-snapshot`.
+//! `take-snapshot`, `snapshots` and `delete-snapshot` with several CPIs.
 
 use serde_json::json;
 

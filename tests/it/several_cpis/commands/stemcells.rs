@@ -1,4 +1,4 @@
-//! `upload-stemcell`, `stemcells`, `delete-stemcell`.
+//! `upload-stemcell`, `stemcells` and `delete-stemcell` with several CPIs.
 
 use crate::support::process::WaitForEnd;
 use std::process::Stdio;
@@ -37,7 +37,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
                "in_use": false, "kept": true, "undeleted": null})
     );
 
-    // Repeating the command does nothing. `--fix` uploads again and deletes the old one.
+    // Repeating the command does nothing. `--fix` uploads the stemcell again and deletes the old upload.
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_said(&run, "is uploaded already");
     let known = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
@@ -47,7 +47,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert_ne!(clouds.only("east", "stemcells"), east);
     assert_eq!(clouds.list("stemcells").len(), 3);
 
-    // A CPI that rejects the stemcell is no obstacle if others accept it.
+    // A CPI that rejects the stemcell does not matter if others accept it.
     clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
     clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
@@ -85,7 +85,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     }
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
-    // One is named by CID, the others by name and version.
+    // One is named by its CID, the others by name and version.
     let west = clouds.only("west", "stemcells");
     assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).failure(3), "is on record");
     assert_said(&clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).failure(3), "--cpi names CPI 'eats'");
@@ -101,7 +101,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
 #[test]
 fn uploads_run_in_parallel_and_fail_independently() {
     let clouds = Clouds::new();
-    // The held call comes first.
+    // The call that is held comes first.
     clouds.config(|text| {
         let (others, foreign) = text.split_once("- name: foreign").unwrap();
         format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())

@@ -1,4 +1,4 @@
-//! `delete-vm`.
+//! `delete-vm` with several CPIs.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     clouds.hello.script(Script::speaking(Dialect::Local).fail("info", 9, "Down", false));
     clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
 
-    // A VM that cannot be deleted is on record from now on.
+    // A VM that could not be deleted is on record from now on.
     clouds.hello.script(Script::speaking(Dialect::Local).fail("delete_vm", 1, "Busy", false));
     assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();

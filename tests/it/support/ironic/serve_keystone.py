@@ -8,7 +8,7 @@ import os
 import sys
 
 directory, port, user, password = sys.argv[1:]
-# Keystone reads them, too. Without a directory of its own, it reads the machine's below /etc.
+# Keystone also reads these arguments. Without its own directory, it reads the configuration of the machine below /etc.
 sys.argv[1:] = ["--config-dir", f"{directory}/conf.d"]
 
 from cheroot.wsgi import Server
@@ -35,12 +35,12 @@ def fill():
     bootstrapper.service_name = "keystone"
     bootstrapper.region_id = "one"
     bootstrapper.public_url = f"http://127.0.0.1:{port}"
-    # Where Ironic looks for it.
+    # The URL at which Ironic looks for Keystone.
     bootstrapper.internal_url = bootstrapper.public_url
     bootstrapper.bootstrap()
 
 
-# A process that fills it cannot serve it any more, but importing it twice would take twice as long.
+# A process that has filled the database cannot serve it. Forking avoids importing Keystone twice.
 child = os.fork()
 if child == 0:
     fill()

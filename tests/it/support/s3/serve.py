@@ -30,7 +30,7 @@ class Generations:
     def __call__(self, environ, start_response):
         method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         wanted = environ.pop("HTTP_X_GOOG_IF_GENERATION_MATCH", None)
-        # Google's clients escape more than S3's do, and moto looks at what was escaped.
+        # Google's clients escape more characters than S3's clients, and moto reads the escaped path.
         environ["RAW_URI"] = environ["REQUEST_URI"] = quote(name) + "?" + environ["QUERY_STRING"]
         # Authorisation is not tested.
         environ["HTTP_AUTHORIZATION"] = "AWS tests:unsigned"

@@ -28,12 +28,12 @@ fn cpi() {
     run_if_called();
 }
 
-/// Serves the call and exits, if this process was started as the scripted CPI.
+/// If this process was started as the scripted CPI, serves the call and exits.
 pub(crate) fn run_if_called() {
     if let Some(directory) = std::env::var_os("SCRIPTED_CPI") {
-        // SAFETY: the wrapper opened the descriptor for this purpose only, and no other code owns it.
+        // SAFETY: the wrapper opened the descriptor only for this purpose, and no other code owns it.
         let output = unsafe { File::from_raw_fd(3) };
-        // Processes that the call starts must not inherit it.
+        // Processes that the call starts must not inherit the descriptor.
         fcntl_setfd(&output, FdFlags::CLOEXEC).unwrap();
         serve(&PathBuf::from(directory), output);
         std::process::exit(0);
@@ -61,7 +61,7 @@ fn serve(directory: &Path, mut output: File) {
     let caller = getppid().unwrap();
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).unwrap();
-    // An invalid request is left to the local CPI.
+    // The local CPI handles an invalid request.
     let text = String::from_utf8_lossy(&text).into_owned();
     let request: Value = serde_json::from_str(&text).unwrap_or_default();
     let method = request["method"].as_str().unwrap_or_default().to_owned();
@@ -156,7 +156,7 @@ impl Call<'_> {
     /// Waits for the file `go`.
     fn hold(&self) {
         std::fs::write(self.directory.join("held"), "").unwrap();
-        // A failed test removes its files.
+        // A failed test removes its files, which ends the wait.
         while !self.directory.join("go").exists() && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -176,7 +176,7 @@ impl Call<'_> {
         }
     }
 
-    /// Makes the call in the dialect of the local CPI under the contract in force, and answers like a CPI of
+    /// Makes the call in the dialect of the local CPI under the current contract, and answers like a CPI of
     /// the script's version.
     fn translated(&self, speaks: Dialect, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
@@ -194,7 +194,7 @@ impl Call<'_> {
             return answer;
         }
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
-        // With an old stemcell, the local CPI answers as in version 1; other CPIs do not.
+        // With an old stemcell, the local CPI answers as in version 1. Other CPIs do not.
         let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
         let arguments = &self.request["arguments"];
         match self.method.as_str() {
@@ -221,7 +221,7 @@ impl Call<'_> {
     fn local(&self, request: &str, point: Option<Interruption>) -> String {
         let mut request = request.to_owned();
         if self.script.config != CONFIG && !self.request.is_null() {
-            // A property of the manifest would outweigh the configuration.
+            // A property of the manifest would take precedence over the configuration.
             let mut elsewhere: Value = serde_json::from_str(&request).unwrap();
             elsewhere["context"].as_object_mut().unwrap().remove("root");
             request = elsewhere.to_string();

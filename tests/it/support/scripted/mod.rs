@@ -1,13 +1,13 @@
-//! The scripted CPI: it wraps the built-in `local` CPI, speaks the dialect that a test sets, records every
-//! request, and does to chosen calls what the test's script says. Its cloud is the local CPI's directory,
-//! whose resources tests can count.
+//! The scripted CPI wraps the built-in `local` CPI. It speaks the dialect that a test sets, records every
+//! request, and treats chosen calls as the test's script says. Its cloud is the local CPI's directory, whose
+//! resources tests can count.
 //!
-//! It runs as a process of its own: this test binary, started with one otherwise ignored test, see [`cpi`]. A
-//! benchmark calls [`cpi::run_if_called`] before anything else.
+//! It runs as a separate process: this test binary, started with one test that is otherwise ignored, see
+//! [`cpi`]. A benchmark calls [`cpi::run_if_called`] before anything else.
 //!
 //! ```ignore
 //! let hello = Hello::new();
-//! let script = Script::speaking(Speaks::Version(1));
+//! let script = Script::speaking(Dialect::Version(1));
 //! hello.script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
 //! hello.create(&[]).success();
 //! assert_eq!(hello.cloud(), hello.recorded());
@@ -29,7 +29,7 @@ use super::hello::Hello;
 
 /// The configuration of the local CPI.
 const CONFIG: &str = "local.json";
-/// With this variable, a call follows no script and counts as none. Commands of a [`Reaction`] use it to make
+/// With this variable, a call follows no script and is not counted. Commands of a [`Reaction`] use it to make
 /// the call later.
 pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
 
@@ -54,7 +54,7 @@ pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
 ];
 
 impl Dialect {
-    /// Returns the `api_version` that it stands for.
+    /// Returns the `api_version` that callers use with this CPI.
     pub(crate) fn version(self) -> u32 {
         match self {
             Dialect::Local => 2,
@@ -67,29 +67,30 @@ impl Dialect {
 /// The moment at which the caller is killed, or another interruption of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Interruption {
-    /// Kills the caller before the call has an effect; the call goes on.
+    /// Kills the caller before the call has an effect. The call continues.
     Before,
-    /// Like `Before`, but the call takes a second longer, so that the next run meets it.
+    /// Like `Before`, but the call takes a second longer, so the next run finds it running.
     Slow,
-    /// Kills the caller while the call is at work.
+    /// Kills the caller while the call is working.
     During,
-    /// Kills the caller when the answer is written and cannot be recorded yet.
+    /// Kills the caller when the answer is written but cannot be recorded yet.
     After,
     /// Kills the caller and the call, without an effect and without an answer.
     Lost,
-    /// Kills nothing; the call waits until the file `go` exists.
+    /// Kills nothing. The call waits until the file `go` exists.
     Hold,
-    /// Kills nothing; the call waits for `go` after its effect, before its answer.
+    /// Kills nothing. The call waits for `go` after its effect, before its answer.
     HoldDone,
     /// Kills only the CPI's process, before the call has an effect.
     DieBefore,
-    /// Kills only the CPI's process, while the call is at work.
+    /// Kills only the CPI's process, while the call is working.
     DieDuring,
     /// Kills only the CPI's process, after the effect and before the answer.
     DieAfter,
 }
 
-/// The script's action on a call. Commands run in bash; their output and exit code are those of the CPI.
+/// The script's reaction to a call. Commands run in bash, and their output and exit code are those of the
+/// CPI.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Reaction {
     /// Makes the call, and passes its answer to this command.
@@ -123,7 +124,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Creates a script without actions in this dialect.
+    /// Creates a script without reactions in this dialect.
     pub(crate) fn speaking(speaks: Dialect) -> Script {
         Script { speaks, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
     }
@@ -138,7 +139,7 @@ impl Script {
         Script { point: Some((number, when)), ..self }
     }
 
-    /// Makes the calls with this configuration of the local CPI, for another place.
+    /// Makes the calls with this configuration of the local CPI, and thus in another place.
     pub(crate) fn configured(self, config: &str) -> Script {
         Script { config: config.to_owned(), ..self }
     }
@@ -148,12 +149,12 @@ impl Script {
         Script { speaks, ..self }
     }
 
-    /// Applies the action to the first `count` calls of a method.
+    /// Applies the reaction to the first `count` calls of a method.
     pub(crate) fn first(self, method: &str, count: usize, deed: Reaction) -> Script {
         self.on(method, (1, count), deed)
     }
 
-    /// Applies the action to the calls of a method with these numbers, from 1.
+    /// Applies the reaction to the calls of a method with these numbers, from 1.
     pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Reaction) -> Script {
         self.acts.push(ScriptEntry { method: method.to_owned(), calls, deed });
         self
@@ -227,7 +228,7 @@ impl Hello {
         cpi::counts(&self.world.path("")).get(method).copied().unwrap_or_default()
     }
 
-    /// Waits until no CPI process is at work.
+    /// Waits until no CPI process is working.
     pub(crate) fn wait_until_idle(&self) {
         until("the CPI ends", || {
             let mut at_work = self.world.leftovers();
@@ -316,7 +317,7 @@ impl Hello {
         }
     }
 
-    /// Returns the state without what differs between environments.
+    /// Returns the state without the parts that differ between environments.
     pub(crate) fn normalised_state(&self) -> Value {
         self.look();
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
@@ -336,14 +337,14 @@ impl Hello {
         state
     }
 
-    /// Returns the CIDs that calls created, each with the request ID of its call.
+    /// Returns the CIDs that calls created, each with the request id of its call.
     pub(crate) fn makers(&self) -> Vec<(String, String)> {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let made = ledger.lines().filter_map(|line| line.strip_prefix("made ")?.split_once(' '));
         made.map(|(cid, request)| (cid.to_owned(), request.to_owned())).collect()
     }
 
-    /// Returns the CIDs that calls created and those that they deleted, whatever the calls answered.
+    /// Returns the CIDs that calls created, and those that they deleted, regardless of their answers.
     pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let of = |deed: &str| {
