@@ -1,4 +1,4 @@
-//! The hello environment for a `bosh` binary: releases as tarballs, and a CPI from a release.
+//! The hello environment for a `bosh` binary, with releases as tarballs and a CPI from a release.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
-/// Changes an environment so that `bosh` can deploy it: one idle job, and this program as the CPI.
+/// Changes an environment so that `bosh` can deploy it, with one idle job and this program as the CPI.
 pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
     let mut idle = JobTarball::new("idle")
         .template("config.erb", "config/file", "<%= spec.ip %>\n")

@@ -13,7 +13,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Formats a value for people.
+    /// Formats a value for the report.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Milliseconds if value >= 10_000.0 => format!("{:.1} s", value / 1000.0),
@@ -56,7 +56,7 @@ impl Sample {
 /// One measurement at one size.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// The name of the measurement: `monopile`, `gzip -dc | tar x`.
+    /// The name of the measurement, such as `monopile` or `gzip -dc | tar x`.
     pub what: String,
     /// The multiple of the smallest size: 1, 4, 16.
     pub scale: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Builds the figure of these runs.
+    /// Builds the figure from these runs.
     pub(crate) fn new(what: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
         assert!(!samples.is_empty(), "{what} was not measured");
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
@@ -124,7 +124,7 @@ pub(crate) struct Check {
 pub(crate) struct Findings {
     pub figures: Vec<Figure>,
     pub checks: Vec<Check>,
-    /// Further remarks: where the time went, what was not measured and why.
+    /// Additional remarks: where the time was spent, and what was not measured and why.
     pub notes: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ impl Findings {
         self.figures.len() - 1
     }
 
-    /// Returns the figure of this name and scale.
+    /// Returns the figure with this name and scale.
     pub(crate) fn find(&self, what: &str, scale: u32) -> Option<(usize, &Figure)> {
         self.figures.iter().enumerate().find(|(_, figure)| figure.what == what && figure.scale == scale)
     }
@@ -153,7 +153,7 @@ impl Findings {
         self.checks.push(check);
     }
 
-    /// Adds a check with a result of the caller's.
+    /// Adds a check whose result the caller determined.
     pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, pass: bool) {
         self.checks.push(Check { must: must.to_owned(), figure, ratio, pass });
     }
@@ -171,7 +171,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Runs all contenders in turn, `rounds` times (A B A B), after one warm-up turn each.
+/// Runs all contenders in turn (A B A B), `rounds` times, after one warm-up turn each.
 pub(crate) fn interleaved(
     contenders: &mut [Contender<'_>],
     rounds: usize,

@@ -1,4 +1,4 @@
-//! Fixtures: stemcells, releases and environments of any size, always built by the same rules.
+//! Fixtures: stemcells, releases and environments of any size, which are always built by the same rules.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -19,7 +19,7 @@ pub(crate) struct Hashed {
     pub sha1: String,
 }
 
-/// The bytes after which the image's content alternates.
+/// The number of bytes after which the image's content alternates.
 const STRETCH: u64 = 1 << 20;
 
 /// Returns an empty directory below the results.
@@ -31,7 +31,7 @@ pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
 }
 
 /// Returns a stemcell with an image of `bytes` bytes: one gzip member with `stemcell.MF` and `image`. Three
-/// quarters of the image are incompressible, as in most disk images. It is built once.
+/// quarters of the image are incompressible, as in most disk images. The stemcell is built once.
 pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     let directory = suite.out.join("fixtures");
     fs::create_dir_all(&directory).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     Hashed { path, sha1 }
 }
 
-/// Writes a sparse tar archive of these files and of one with `padding` zeros.
+/// Writes a sparse tar archive of these files and of a file with `padding` zeros.
 pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     let mut file = File::create(path).unwrap();
     let mut length = 0;
@@ -81,7 +81,7 @@ pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     file.set_len(length + 512 + padding.next_multiple_of(512) + 1024).unwrap();
 }
 
-/// Replaces a file by its gzip form.
+/// Replaces a file with its gzip form.
 pub(crate) fn compress(path: &Path) {
     let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
     let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
@@ -190,7 +190,7 @@ impl Timings {
     pub(crate) fn of(events: &[Value]) -> Timings {
         let last = events.last().expect("there is always a last event");
         match &last["timings"] {
-            // Without CPI and agent calls, all time was own work.
+            // Without CPI and agent calls, the complete time was own work.
             Value::Null => {
                 Timings(serde_json::json!({"total_ms": last["elapsed_ms"], "own_ms": last["elapsed_ms"]}))
             }
@@ -203,7 +203,7 @@ impl Timings {
         self.0[name].as_f64().unwrap_or_default()
     }
 
-    /// Returns own work and waiting.
+    /// Returns the sum of own work and waiting.
     pub(crate) fn overhead(&self) -> f64 {
         self.get("own_ms") + self.get("waiting_ms")
     }

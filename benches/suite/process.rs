@@ -1,4 +1,4 @@
-//! Runs a process and measures time and peak memory of it and its children.
+//! Runs a process, and measures the time and peak memory of it and its children.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Took {
     /// The time from start to end.
     pub wall: Duration,
-    /// The highest resident memory in KiB of the process or of a child that it waited for. It is at least the
-    /// memory of this program at the start of the process.
+    /// The peak resident memory in KiB of the process or of a child that it waited for. It is at least the
+    /// memory of this program when the process started.
     pub peak_kib: u64,
     /// The exit code; -1 after a signal.
     pub code: i32,
@@ -22,14 +22,14 @@ pub(crate) fn run(command: &mut Command) -> Took {
     took
 }
 
-/// Runs a command, whatever its exit code.
+/// Runs a command. Any exit code is accepted.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
 pub(crate) fn attempt(command: &mut Command) -> Took {
     let begun = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;
-    // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. Nothing else waits for the
-    // child: `Child` does so only when asked.
+    // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. No other code waits for
+    // the child, because `Child` does so only on request.
     let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let pid = child.id().cast_signed();
@@ -46,7 +46,7 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// Counts the instructions of a command without its children; `None` without valgrind.
+/// Counts the instructions of a command without its children. Returns `None` without valgrind.
 pub(crate) fn instructions(command: &Command) -> Option<u64> {
     let valgrind = find("valgrind")?;
     let profile = tempfile::NamedTempFile::new().ok()?;

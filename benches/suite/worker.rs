@@ -1,5 +1,5 @@
-//! Work in a separate process, so that its memory is measured alone: this program, started with the name of
-//! the work.
+//! Work in a separate process, so that its memory is measured alone. The process is this program, started
+//! with the name of the work.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub(crate) fn command(work: &str) -> Command {
     command
 }
 
-/// Does the work, if this process was started for it.
+/// Does the work if this process was started for it.
 pub(crate) fn run_if_called() -> Option<ExitCode> {
     let work = std::env::var(VARIABLE).ok()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Plots cost by size as SVG, with logarithmic axes. Linear growth is a line parallel to the dashed one.
+//! Plots cost by size as SVG, with logarithmic axes. Linear growth is parallel to the dashed line.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const BOTTOM: f64 = 50.0;
 const COLOURS: [&str; 8] =
     ["#0b6e4f", "#c1440e", "#2a5caa", "#8e44ad", "#b8860b", "#16858b", "#7f3b3b", "#555555"];
 
-/// Plots everything measured at several sizes with the same unit; `None` if there is nothing.
+/// Plots all figures measured at several sizes with the same unit. Returns `None` if there are none.
 pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.what.as_str()).collect();
     let mut seen = std::collections::HashSet::new();
@@ -88,7 +88,8 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     Some(svg)
 }
 
-/// Returns round values between two others: 1, 2, 5, 10, 20, …, or only powers of ten if those are too many.
+/// Returns round values between two others: 1, 2, 5, 10, 20, …, or only powers of ten if there would be too
+/// many.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let steps: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;

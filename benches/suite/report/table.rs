@@ -8,7 +8,7 @@ use crate::findings::{Check, Figure, Findings};
 use crate::process;
 use crate::rows::Row;
 
-/// Returns the whole report.
+/// Returns the complete report.
 pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
     let mut text = format!("# What monopile costs\n\nMeasured on {}.\n", machine());
     if suite.quick {
@@ -94,7 +94,7 @@ fn instructions(count: Option<u64>) -> String {
     count.map_or("–".to_owned(), |count| format!("{:.1} M instr.", count as f64 / 1e6))
 }
 
-/// Escapes the text of a cell: a bar would end it.
+/// Escapes the text of a cell, because a bar would end the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! Measures a new VM for the hello environment with a full cache: the time outside CPI and agent.
+//! Measures a new VM for the hello environment with a full cache: the time outside the CPI and the agent.
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
@@ -45,7 +45,7 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-/// Adds jobs that are rendered and sent but run nothing.
+/// Adds jobs that are rendered and sent but run no process.
 pub(super) fn more_jobs(hello: &mut Hello, count: usize) {
     if count == 0 {
         return;

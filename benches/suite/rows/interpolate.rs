@@ -1,4 +1,4 @@
-//! Measures `interpolate` of manifests as large as a director's, and larger.
+//! Measures `interpolate` on manifests as large as a director's, and larger ones.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn measure(suite: &Suite) -> Findings {
 }
 
 /// Returns true if both programs print the same document. A separate process compares them, because the
-/// memory of this one counts for all processes that it starts.
+/// memory of this process counts for all processes that it starts.
 fn outputs_agree(bosh: &Path, inputs: &Inputs) -> bool {
     let files = [Path::new(MONOPILE), bosh].map(|program| {
         let file = tempfile::NamedTempFile::new().unwrap();

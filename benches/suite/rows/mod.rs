@@ -1,4 +1,4 @@
-//! The rows of the suite, each in a file of its own.
+//! The rows of the suite, each in its own file.
 
 mod blobs;
 mod cpi_calls;

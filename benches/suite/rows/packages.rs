@@ -16,12 +16,12 @@ use crate::worker;
 pub(crate) const ROW: Row =
     Row { name: "packages", work: "200 packages in a deep graph, 60 jobs with 300 templates", measure };
 
-/// Scale, number of packages, and levels of the graph.
+/// The scale, the number of packages, and the levels of the graph.
 const GRAPHS: [(u32, usize, usize); 3] = [(1, 50, 10), (4, 200, 20), (16, 800, 40)];
 /// The scale at which the limits apply.
 const JUDGED: u32 = 4;
 const TEMPLATES_OF_A_JOB: usize = 5;
-/// The bytes of noise in a package's source, beside its script.
+/// The number of bytes of noise in a package's source, in addition to its script.
 const CONTENT: usize = 32 << 10;
 /// The cheapest packaging script, so that only the work around it is measured.
 const PACKAGING: &str = "cp data \"$BOSH_INSTALL_TARGET/\"\n";
@@ -121,8 +121,8 @@ fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timing
     }
 }
 
-/// Returns start and end of the stages whose names begin with `name`, in milliseconds since the run's first
-/// event.
+/// Returns the start and end of the stages whose names begin with `name`, in milliseconds since the first
+/// event of the run.
 fn stretches(events: &[Value], name: &str) -> Vec<(i64, i64)> {
     let time = |event: &Value| {
         let text = event["time"].as_str().unwrap();
@@ -144,7 +144,8 @@ fn stretches(events: &[Value], name: &str) -> Vec<(i64, i64)> {
 fn environment(packages: usize, levels: usize, jobs: usize) -> Hello {
     let mut hello = Hello::new();
     let path = hello.world.path("release.tgz");
-    // A separate process builds it, because the memory of this one counts for all processes that it starts.
+    // A separate process builds it, because the memory of this process counts for all processes that it
+    // starts.
     let sizes = [packages, levels, jobs].map(|size| size.to_string());
     process::run(worker::command("release-of-packages").arg(&path).args(sizes));
     let mut group = String::new();

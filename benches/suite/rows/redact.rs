@@ -18,7 +18,7 @@ const LINE: &str = "DEBUG request POST https://example.com/v1/instances \
 /// The number of lines in one run.
 const LINES: u32 = 2_000;
 
-/// Returns a password of 20 characters; every tenth secret is a private key of 25 lines.
+/// Returns a password of 20 characters. Every tenth secret is a private key of 25 lines.
 fn secret(number: u64) -> String {
     let mut random = number.wrapping_add(1);
     let mut word = |length: usize| -> String {

@@ -1,4 +1,4 @@
-//! Measures start time and size of the program.
+//! Measures the start time and the size of the program.
 
 use std::process::Command;
 

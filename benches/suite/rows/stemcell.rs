@@ -1,5 +1,5 @@
-//! Measures verifying and unpacking a stemcell as the user sees it: from the start of `create-env` until the
-//! CPI receives the image.
+//! Measures verifying and unpacking a stemcell as the operator sees it: from the start of `create-env` until
+//! the CPI receives the image.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -113,7 +113,7 @@ fn write(suite: &Suite, how: &str, bytes: u64) -> Sample {
     Sample { peak_kib: None, ..Sample::of(&took) }
 }
 
-/// The hello environment with this stemcell and a CPI that records when it gets the image, and creates no VM.
+/// The hello environment with this stemcell, and a CPI that records when it gets the image and creates no VM.
 struct Environment<'s> {
     hello: Hello,
     suite: &'s Suite,

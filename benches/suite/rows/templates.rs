@@ -1,10 +1,10 @@
 //! Measures rendering of job templates: natively, through one Ruby process, and through one Ruby process per
-//! template as upstream does.
+//! template like the bosh CLI.
 //!
-//! `--templates` names a directory with templates (all `.erb` files at any depth) and the `context.json` to
-//! render them in. Without it, templates are built from the corpus of the differential test. If there are too
+//! `--templates` names a directory with templates (all `.erb` files at any depth) and the `context.json` for
+//! rendering them. Without it, templates are built from the corpus of the differential test. If there are too
 //! few, they are reused with small differences, so that no renderer has seen them before. Templates that fail
-//! in the context are left out, and both renderers must give the same text for the rest.
+//! in the context are left out, and both renderers must return the same text for the rest.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn measure(suite: &Suite) -> Findings {
     };
     let (pieces, left_out) = usable(pieces, &context);
     for scale in [1, 4, 16] {
-        // Pieces that work alone can fail together: one may assign what the next calls.
+        // Pieces that work alone can fail together, because one may assign a name that the next one calls.
         let wanted = TEMPLATES * scale;
         let size = if suite.templates.is_some() { 0 } else { SIZE };
         let (templates, unfit) = usable(fill(&pieces, wanted, size), &context);
@@ -106,7 +106,7 @@ fn usable(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
     (usable, left_out)
 }
 
-/// Builds `count` templates, each from as many pieces as it takes to reach `size` bytes.
+/// Builds `count` templates. Each has as many pieces as are needed to reach `size` bytes.
 fn fill(pieces: &[String], count: usize, size: usize) -> Vec<String> {
     let mut next = pieces.iter().cycle();
     (0..count)

@@ -35,8 +35,8 @@ fn measure(suite: &Suite) -> Findings {
         let hello = environment(bytes);
         let command = || hello.builtin_command(&["create-env"], &["-n"]);
         process::run(&mut command());
-        // A second run follows after a pause, because files that were read right after they were written are
-        // read again.
+        // A second run follows after a pause, because a run reads files again that were written shortly
+        // before the last reading.
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
@@ -46,7 +46,7 @@ fn measure(suite: &Suite) -> Findings {
                 Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
             }));
         }
-        // `bosh` needs few rounds, because it reads everything and is slow.
+        // `bosh` gets fewer rounds, because it reads all files and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
         for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
             let counted = (figure.what == OURS).then(|| process::instructions(&command())).flatten();
@@ -140,13 +140,13 @@ fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
     hello
 }
 
-/// Sets the modification time of the stemcell to a past one.
+/// Sets the modification time of the stemcell to a time in the past.
 fn touch(hello: &Hello, age: u64) {
     let file = File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
 }
 
-/// Counts the bytes that a command reads of the three files, from the kernel's view.
+/// Counts the bytes that a command reads from the three files, as the kernel sees it.
 fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
     let mut traced = Command::new(process::find("strace")?);
     let trace = hello.world.path("trace");
