@@ -58,8 +58,13 @@ fn every_cpi_works_with_every_stemcell() {
     for cpi in CPIS {
         for stemcell in STEMCELLS {
             // After its answer to `info`, a CPI of another version is treated like one of version 1 or 3. The
-            // default run tries it with an old and a new stemcell.
-            if full || matches!(cpi, Dialect::Version(1..=3)) || matches!(stemcell, None | Some(3)) {
+            // default run tries it with one stemcell, and version 1 with the oldest and the newest.
+            let is_tried = match cpi {
+                Dialect::Version(2..=3) => true,
+                Dialect::Version(1) => matches!(stemcell, None | Some(3)),
+                _ => stemcell == Some(3),
+            };
+            if full || is_tried {
                 cells.push(Expected { cpi, stemcell, cap: None });
             }
         }

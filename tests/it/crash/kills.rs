@@ -67,7 +67,7 @@ fn kill_at_a_durable_write_loses_no_resource() {
 #[test]
 fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
-    let samples = [(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)];
+    let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)];
     for (contract, sample) in chosen(samples) {
         let instants = if contract == Contract::V2 { 40 } else { 10 };
         let reference = reference(contract);

@@ -6,7 +6,7 @@ use crate::support::scripted::Interruption;
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
-    for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 1)]) {
+    for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 0)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [
@@ -47,7 +47,8 @@ fn another_machine_resumes_after_a_kill_at_any_instant() {
         let places = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
         places.map(|place| Disturbance::At(place, MachineAction::Kill)).collect()
     });
-    sweep.add(Contract::Shared, 1, |stage| {
+    // The default run has random instants on one machine only.
+    sweep.add(Contract::Shared, 0, |stage| {
         let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
         let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
         (0..20).map(|number| Disturbance::After(at(number))).collect()
