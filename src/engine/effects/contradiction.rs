@@ -62,8 +62,8 @@ impl Contradiction {
     }
 }
 
-/// Describes the probable cause if a CPI denies a resource. `changed` are the CPI's properties that are not as
-/// they were when the resource was created.
+/// Describes the probable cause if a CPI denies a resource. `changed` are the CPI's properties that have
+/// changed since the resource was created.
 pub(super) fn probable_cause(changed: &[String], kind: ResourceKind) -> String {
     const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
     match changed {

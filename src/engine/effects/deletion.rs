@@ -5,8 +5,8 @@
 //! record, which stays. If a later run gets the CPI's own "not found" error type as well, the record is
 //! dropped. A resource that could not be deleted stays on record, and the next run tries again.
 //!
-//! If the CPI denies the resource, and its properties have changed since, it probably looks in another account
-//! or region, where `delete_disk` of an unknown disk may succeed. The record stays.
+//! If the CPI denies the resource, and its properties have changed since, it probably looks in another
+//! account or region, where `delete_disk` of an unknown disk may succeed. The record stays.
 //!
 //! With several CPIs, if the CPI on record does not find a disk, a snapshot or an orphaned VM, every other
 //! CPI is asked in turn.
@@ -62,8 +62,8 @@ pub(crate) fn delete(
         Ok(_) => {
             if what == ResourceKind::Stemcell && !changed.is_empty() {
                 stage.reporter().warn(format!(
-                    "these properties of {} have changed since {resource} was uploaded: {}. If the CPI looks in \
-                     another account or region now, look in the IaaS for the stemcell in the old one",
+                    "these properties of {} have changed since {resource} was uploaded: {}. If the CPI looks \
+                     in another account or region now, look in the IaaS for the stemcell in the old one",
                     cpi_label(resource.cpi()),
                     changed.join(", ")
                 ));

@@ -131,12 +131,13 @@ impl Life {
 
     /// Deletes in the IaaS the resources that a message names, unless their CIDs are on record.
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
-        let known = self.hello.known();
+        // An unusable answer in the journal may also contain the CID.
+        let records = self.hello.records();
         let unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut found = false;
         for cid in self.inventory.present(&self.hello) {
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
-            if !known.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
+            if !records.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
                 found = true;
             }

@@ -1,7 +1,7 @@
 //! Values from outside cannot control the terminal: hostile text in every file that a command shows.
 //!
-//! One text goes to every command. Random texts go to random commands: a few of a fixed seed in the default run;
-//! with `MONOPILE_FUZZ_SECONDS`, which `tests/run --fuzz` sets, texts of a new seed for that long.
+//! One text goes to every command. Random texts go to random commands: a few of a fixed seed in the default
+//! run; with `MONOPILE_FUZZ_SECONDS`, which `tests/run --fuzz` sets, texts of a new seed for that long.
 //! `MONOPILE_FUZZ_SEED` repeats a seed.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -386,7 +386,8 @@ fn no_command_prints_random_hostile_text() {
                 let passes = sequences.into_iter().find(|sequence| text.contains(sequence));
                 assert!(
                     found.is_none() && passes.is_none() && !text.contains("panicked"),
-                    "MONOPILE_FUZZ_SEED={seed}: {args:?} with {hostile:?} printed {found:?} {passes:?}: {text:?}"
+                    "MONOPILE_FUZZ_SEED={seed}: {args:?} with {hostile:?} printed {found:?} {passes:?}: \
+                     {text:?}"
                 );
             }
             std::fs::write(world.path("bosh-state.json"), &seal).unwrap();

@@ -266,9 +266,8 @@ impl Hello {
         cids
     }
 
-    /// Returns the text of the state, of announced calls and of their answers. The CPI's messages in the
-    /// state, other files of the journal, logs and the registry do not count as records.
-    pub(crate) fn known(&self) -> String {
+    /// Returns the text of the state without the CPI's messages in it, which may name other resources.
+    pub(crate) fn records(&self) -> String {
         fn remove_messages(value: &mut Value) {
             match value {
                 Value::Object(fields) => {
@@ -279,12 +278,17 @@ impl Hello {
                 _ => {}
             }
         }
+        let text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
+        let Ok(mut state) = serde_json::from_str(&text) else { return text };
+        remove_messages(&mut state);
+        state.to_string()
+    }
+
+    /// Returns the records of the state, announced calls and their answers. Other files of the journal, the
+    /// logs and the registry do not count as records.
+    pub(crate) fn known(&self) -> String {
         self.look();
-        let mut text = std::fs::read_to_string(self.world.path("state.json")).unwrap_or_default();
-        if let Ok(mut state) = serde_json::from_str(&text) {
-            remove_messages(&mut state);
-            text = state.to_string();
-        }
+        let mut text = self.records();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
         for path in entries.flatten().map(|entry| entry.path()) {
             if path.extension().is_some_and(|kind| kind == "intent" || kind == "answer") {
