@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A CPI whose cloud is a directory. VMs, disks and stemcells are JSON files in $CPI_DIR, by default ./cloud.
 
-  monopile cpi check --path examples/cpi/cpi.py --stemcell examples/hello/stemcell
+  monopile cpi check --path cpi/cpi.py --stemcell hello/stemcell
 """
 import json, os, sys, uuid
 from pathlib import Path

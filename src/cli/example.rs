@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use base::{Error, Result};
 pub(super) struct ExampleArgs {
     /// Example to write [default: list all examples]
     #[arg(value_name = "NAME",
-          value_parser = PossibleValuesParser::new(EXAMPLES.map(|example| example.name)))]
+          value_parser = PossibleValuesParser::new(EXAMPLES.map(described)))]
     name: Option<String>,
 
     /// Write the folder of the example into this directory
@@ -101,8 +101,8 @@ const EXAMPLES: [Example; 6] = [
         name: "bare-metal",
         description: "A jumpbox on bare metal, through a standalone Ironic",
         uses: None,
-        next: "interpolate bare-metal/jumpbox.yml",
-        files: files!("bare-metal": "jumpbox.yml"),
+        next: "interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml",
+        files: files!("bare-metal": "jumpbox.yml", "versions.yml"),
     },
     Example {
         name: "pipelines",
@@ -144,6 +144,11 @@ impl ExampleArgs {
         };
         Ok(CommandResult::Summary(format!("wrote example '{name}'; next{place}: monopile {}", example.next)))
     }
+}
+
+/// Describes an example for the help.
+fn described(example: Example) -> PossibleValue {
+    PossibleValue::new(example.name).help(example.description)
 }
 
 fn list(session: &Session) -> Result<CommandResult> {

@@ -50,7 +50,6 @@ fn director_example_interpolates_with_its_env_file() {
 #[test]
 fn bare_metal_example_interpolates_with_its_flags() {
     let world = world("bare-metal");
-    world.write("versions.yml", "os_conf: {version: 1, sha1: a}\nstemcell: {version: 1, sha1: b}\n");
     let text = world.read("jumpbox.yml");
     // The flags come from the example's own comment.
     let flags: Vec<&str> = text
