@@ -27,8 +27,8 @@ enum CacheCommand {
     /// downloads or compiles it again. State, vars store and history are not in the cache. Refuses while
     /// another run uses the cache.
     Prune {
-        /// Delete entries unused for this time
-        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
+        /// Delete entries unused for this time, such as 14d
+        #[arg(long, value_name = "AGE", default_value = "30d", value_parser = duration::parse_age)]
         unused: Duration,
 
         /// Delete all entries

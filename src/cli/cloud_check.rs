@@ -23,10 +23,9 @@ pub(super) struct CloudCheckArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
 
-    /// Repair without asking, but forget no missing disk
+    /// Make all repairs without asking, except delete_disk_reference
     ///
-    /// Does every repair except delete_disk_reference. It may replace the VM: data outside its persistent
-    /// disk is then lost.
+    /// It may replace the VM: all data outside its persistent disk is then lost.
     #[arg(short = 'a', long, conflicts_with_all = ["report", "resolution"])]
     auto: bool,
 

@@ -6,14 +6,22 @@ use super::complete;
 use super::finish::CommandResult;
 use base::Result;
 
-/// The commands that install the script, one line for each shell.
+/// The commands that install the script, for each shell.
 const INSTALL: &str = "\
-Install it with one of these lines:\n
-  bash        monopile completion bash > ~/.local/share/bash-completion/completions/monopile
-  zsh         monopile completion zsh > \"${fpath[1]}/_monopile\"
-  fish        monopile completion fish > ~/.config/fish/completions/monopile.fish
-  elvish      monopile completion elvish >> ~/.config/elvish/rc.elv
-  PowerShell  monopile completion powershell >> $PROFILE";
+Install it in one of these shells, and start a new shell:\n
+  # bash
+  mkdir -p ~/.local/share/bash-completion/completions
+  monopile completion bash \\
+      > ~/.local/share/bash-completion/completions/monopile\n
+  # zsh
+  monopile completion zsh > \"${fpath[1]}/_monopile\"\n
+  # fish
+  mkdir -p ~/.config/fish/completions
+  monopile completion fish > ~/.config/fish/completions/monopile.fish\n
+  # elvish
+  monopile completion elvish >> ~/.config/elvish/rc.elv\n
+  # PowerShell
+  monopile completion powershell >> $PROFILE";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = INSTALL)]

@@ -18,6 +18,9 @@ pub(super) struct Globals {
     pub non_interactive: bool,
 
     /// Print JSON, and do not ask questions
+    ///
+    /// `bosh` works with create-env, delete-env, stop-env, start-env, interpolate, inspect-local-release and
+    /// inspect-local-stemcell.
     #[arg(long, global = true, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true,
           default_missing_value = "lines")]
     pub json: Option<JsonForm>,
@@ -65,7 +68,7 @@ pub(super) struct Globals {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME", value_hint = ValueHint::Other)]
     pub redact: Vec<String>,
 
-    /// Print logs of CPI and scripts; twice: debug messages; three times: everything
+    /// Print the logs of CPI and scripts; twice, also debug messages; three times, everything
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
@@ -79,7 +82,7 @@ pub(super) struct Globals {
 pub(super) enum JsonForm {
     /// Events as one object per line, results as one document
     Lines,
-    /// Tables, blocks and lines in one document, as bosh prints them; for commands that bosh has
+    /// One document, as `bosh --json` prints it; only for seven commands that bosh has as well
     Bosh,
 }
 

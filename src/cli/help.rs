@@ -3,31 +3,33 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::Command;
 use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
+use clap::{Arg, Command};
 
+use super::env_file;
 use super::reference::{self, ExitCodes};
+use crate::ui;
 use base::exit_code;
 
 /// The commands in the order and groups of `--help`.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
-    ("Deploy", &["stop-env", "start-env", "restart", "recreate", "attach-disk"]),
-    ("Look", &["history", "ssh", "scp"]),
+    ("Deploy", &["stop-env", "start-env", "restart", "recreate"]),
+    ("Inspect", &["history", "ssh", "scp"]),
+    ("Repair", &["cloud-check", "state", "delete-vm"]),
     (
-        "Repair",
+        "Disks and stemcells",
         &[
-            "cloud-check",
-            "state",
-            "take-snapshot",
-            "delete-vm",
+            "attach-disk",
             "delete-disk",
+            "take-snapshot",
             "delete-snapshot",
+            "upload-stemcell",
             "delete-stemcell",
         ],
     ),
-    ("Manifests", &["interpolate", "vars", "render", "render-template", "trust", "example"]),
+    ("Manifests", &["interpolate", "vars", "render", "render-template"]),
     (
         "Artifacts",
         &[
@@ -36,14 +38,15 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "repack-stemcell",
             "sha1ify-release",
             "sha2ify-release",
-            "upload-stemcell",
             "cache",
         ],
     ),
-    ("CPI", &["cpi"]),
-    ("Bare metal", &["baremetal"]),
-    ("Shell", &["completion"]),
+    ("CPI and bare metal", &["cpi", "baremetal"]),
+    (SETUP, &["example", "trust", "completion"]),
 ];
+
+/// The group that also lists `help`.
+const SETUP: &str = "Setup";
 
 /// The column in which descriptions of commands begin.
 const INDENT: usize = 26;
@@ -193,8 +196,15 @@ const EXAMPLES: [(&str, Examples); 61] = [
     ("completion", &["completion bash"]),
 ];
 
-/// The arguments that have no effect on a command. They are accepted, but hidden.
-const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
+/// The argument CID of commands that share their arguments.
+const CIDS: [(&str, &str); 3] = [
+    ("delete-vm", "CID of the VM"),
+    ("delete-disk", "CID of the disk"),
+    ("delete-snapshot", "CID of the snapshot"),
+];
+
+/// The arguments that have no effect on a command. They are accepted, and hidden.
+const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
     (
         "plan",
         &[
@@ -213,6 +223,7 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
     ("scp", LOCK),
     ("state show", LOCK),
     ("cpi list", LOCK),
+    ("baremetal volume connector unset", &["properties"]),
 ];
 
 /// The argument of commands that take the lock of the state.
@@ -234,9 +245,10 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "no_env_file",
             "cpi_config",
             "cloud_config",
+            "templates",
         ],
     ),
-    ("State", &["state", "wait_for_lock"]),
+    ("State", &["state", "wait_for_lock", "forget_open_calls"]),
     ("CPI", &["package_dir", "cpi_api_version", "cpi_timeout"]),
     ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
     (
@@ -275,8 +287,8 @@ pub(super) fn template(grammar: &Command) -> String {
             };
             line(&mut text, command.get_name(), &about);
         }
-        if title == "Shell" {
-            line(&mut text, "help", "Print the help of a command");
+        if title == SETUP {
+            line(&mut text, "help", "Print the help of a command, or this help");
         }
     }
     let _ = write!(text, "\n{heading}Options:{heading:#}\n{{options}}{{after-help}}");
@@ -295,7 +307,7 @@ pub(super) fn first_steps() -> String {
             "monopile delete-env hello/manifest.yml",
         ]
         .map(str::to_owned),
-    ) + "\n\nRun `monopile help COMMAND` for options, examples and exit codes of a command."
+    ) + "\n\n`monopile help COMMAND` explains a command; `monopile help` lists exit codes."
 }
 
 /// Returns the end of `monopile --help`.
@@ -303,8 +315,12 @@ pub(super) fn overview() -> String {
     format!("{}\n\n{}\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
 }
 
-/// The format of durations, for the help of commands that take one.
-pub const DURATIONS: &str = "A DURATION is a number with a unit, such as 500ms, 90s, 10m, 1h30m, 2d or 1w.";
+/// The units of durations, for the help of commands that take one.
+pub const DURATIONS: &str = "A DURATION is a number with a unit, such as 500ms, 90s or 1h30m; a plain number is \
+                             seconds.";
+
+/// The end of the exit codes of a command.
+const ALL_EXIT_CODES: &str = "`monopile help` lists all exit codes.";
 
 /// Formats indented lines below a heading.
 fn section(title: &str, lines: &[String]) -> String {
@@ -335,11 +351,12 @@ impl HelpNotes {
         [self.remarks.clone(), self.shown_examples()].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Returns the text for `--help`.
-    fn long(&self, durations: bool) -> String {
+    /// Returns the text for `--help`. `runs` is true for a command, and false for a group of commands.
+    fn long(&self, durations: bool, runs: bool) -> String {
         let durations = durations.then(|| DURATIONS.to_owned());
         let exit_codes = Some(self.exit_codes).filter(|codes| !codes.is_empty()).map(exit_codes);
-        let parts = [self.remarks.clone(), durations, exit_codes, self.shown_examples()];
+        let all_exit_codes = runs.then(|| ALL_EXIT_CODES.to_owned());
+        let parts = [self.remarks.clone(), durations, exit_codes, all_exit_codes, self.shown_examples()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
@@ -369,11 +386,14 @@ fn folded(line: &str) -> String {
     folded
 }
 
-/// Lists exit codes, one per line.
+/// Lists exit codes in lines. A long meaning continues below its beginning.
 fn exit_codes(codes: &[(&str, &str)]) -> String {
+    const WIDTH: usize = 76;
     let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
+    let gap = format!("\n{:1$}", "", width + 4);
+    let shown = |meaning: &str| ui::fit(meaning, WIDTH - width).join(&gap);
     let lines: Vec<String> =
-        codes.iter().map(|(code, meaning)| format!("{code:width$}  {meaning}")).collect();
+        codes.iter().map(|(code, meaning)| format!("{code:width$}  {}", shown(meaning))).collect();
     section("Exit codes", &lines)
 }
 
@@ -389,18 +409,62 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     let takes_duration = command
         .get_arguments()
         .any(|arg| !arg.is_hide_set() && arg.get_value_names().unwrap_or_default().iter().any(is_duration));
-    let command = match notes.long(takes_duration) {
+    let command = match notes.long(takes_duration, !command.has_subcommands()) {
         text if text.is_empty() => command,
         text => command.after_help(notes.short()).after_long_help(text).add(notes),
     };
-    command.mut_subcommands(|command| {
+    let command = command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
         with_notes(command, &path)
-    })
+    });
+    match path {
+        "baremetal" => with_connection_at_leaves(command),
+        _ => with_optional_arguments(command, path),
+    }
 }
 
-/// Groups options and hides those without effect. Names the kind of volume record that a command is about,
-/// because connectors and targets share their commands.
+/// Shows that an env file can name the manifest or the vars store of a command, or that it cannot.
+fn with_optional_arguments(command: Command, path: &str) -> Command {
+    let can_supply = env_file::can_supply(&command);
+    let note = match can_supply {
+        true => "An env file can name it.",
+        false => "Required even with an env file, because another argument follows.",
+    };
+    let mut names = Vec::new();
+    let command = command.mut_args(|arg| {
+        if !env_file::REQUIRED.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
+            return arg;
+        }
+        names.extend(arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string));
+        let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let gap = if text.contains("\n\n") { " " } else { "\n\n" };
+        arg.long_help(format!("{text}{gap}{note}"))
+    });
+    if names.is_empty() || !can_supply {
+        return command;
+    }
+    let usage = command.clone().bin_name(format!("monopile {path}")).render_usage().ansi().to_string();
+    // The title comes first, and clap adds it again.
+    let usage = usage.split_once(' ').map_or("", |(_, usage)| usage).to_owned();
+    let usage =
+        names.iter().fold(usage, |usage, name| usage.replace(&format!("<{name}>"), &format!("[{name}]")));
+    command.override_usage(usage)
+}
+
+/// Shows the options for the connection to Ironic with each command, but not with groups of commands.
+fn with_connection_at_leaves(command: Command) -> Command {
+    fn add(command: Command, options: &[Arg]) -> Command {
+        match command.has_subcommands() {
+            true => command.mut_subcommands(|below| add(below, options)),
+            false => command.args(options),
+        }
+    }
+    let options: Vec<Arg> = command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    add(command, &options).mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
+}
+
+/// Groups options, hides those without effect, and names the kind of resource or volume record that a command
+/// is about: several commands share their arguments.
 fn named(command: Command, path: &str) -> Command {
     // clap's attribute for the heading of a flattened group would also apply to the arguments after the
     // group.
@@ -411,6 +475,10 @@ fn named(command: Command, path: &str) -> Command {
             _ => arg,
         }
     });
+    let command = match CIDS.iter().find(|(name, _)| *name == path) {
+        Some((_, text)) => command.mut_args(|arg| if arg.get_id() == "cid" { arg.help(*text) } else { arg }),
+        None => command,
+    };
     let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
     let command = hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     let Some(kind) = ["connector", "target"].into_iter().find(|kind| {
@@ -464,7 +532,9 @@ mod tests {
         assert_eq!(grouped, known);
         for command in grammar.get_subcommands() {
             let about = command.get_about().unwrap().to_string();
-            assert!(INDENT + about.len() <= 80, "{about}");
+            let aliases = command.get_visible_aliases().collect::<Vec<_>>().join(", ");
+            let shown = if aliases.is_empty() { about } else { format!("{about} [{aliases}]") };
+            assert!(INDENT + shown.len() <= 80, "{shown}");
         }
     }
 

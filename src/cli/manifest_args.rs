@@ -13,8 +13,7 @@ use manifest::Inputs;
 pub struct ManifestArgs {
     /// Manifest of the environment
     ///
-    /// `-` reads it from standard input; commands that use the state then need --state. An env file can name
-    /// the manifest, unless the command takes further arguments.
+    /// `-` reads it from standard input; commands that use the state then need --state.
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     pub manifest: PathBuf,
 
@@ -27,8 +26,8 @@ pub struct ManifestArgs {
 pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML (repeatable)
     ///
-    /// Not for secrets: other users of this machine can see the command line. --var overrides --var-file,
-    /// then come --vars-file and --vars-env; of one kind, the last one counts.
+    /// Not for secrets: other users of this machine can see the command line. Order of precedence: --var,
+    /// --var-file, --vars-file, --vars-env. Within one kind, the last one takes precedence.
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
 

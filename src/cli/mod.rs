@@ -99,7 +99,8 @@ pub use stopping_args::StoppingArgs;
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
 ///
 /// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
-/// a state file that records VM, disks and stemcells. Keep vars store and state: every command needs them.
+/// a state file that records VM, disks and stemcells. Keep both: without them, an environment can be neither
+/// changed nor deleted.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -151,14 +152,14 @@ enum Command {
     /// without a terminal, goes ahead without asking.
     ///
     /// Replacing the VM deletes all data outside its persistent disk; the new VM gets that disk. Disks and
-    /// stemcells that are not in use any more are deleted, a replaced disk after its data was copied. The
-    /// exception: with --recreate-persistent-disks, a move to another CPI or availability zone deletes the
-    /// disk with its data.
+    /// stemcells that are no longer in use are deleted, a replaced disk only after its data was copied. One
+    /// exception: with --recreate-persistent-disks, a move to another CPI or availability zone copies no
+    /// data, and the old disk is deleted with its data.
     CreateEnv(LazyArgs<create_env::CreateEnvArgs>),
     /// Show what create-env would do, and why
     ///
-    /// Accepts all options of create-env, and validates all inputs. Makes no CPI call, and changes neither
-    /// state nor vars store. Works while another run holds the state.
+    /// Accepts the options of create-env, except --dry-run and --plan, and validates all inputs. Makes no CPI
+    /// call, and changes neither state nor vars store. Works while another run holds the state.
     Plan(LazyArgs<plan::PlanArgs>),
     /// Delete an environment: VM, disks, stemcells and state
     ///
@@ -194,8 +195,8 @@ enum Command {
     Recreate(LazyArgs<recreate::RecreateArgs>),
     /// Show VM, agent, jobs, disks, certificates, last runs
     ///
-    /// Asks the agent for its state, and the CPI whether VM and disks exist. Changes nothing, and works while
-    /// another run holds the state.
+    /// Asks the agent how the VM and its jobs are, and the CPI whether VM and disks exist. Changes nothing,
+    /// and works while another run holds the state.
     Status(LazyArgs<status::StatusArgs>),
     /// List the runs on this machine with their results
     ///
@@ -219,11 +220,11 @@ enum Command {
     /// Copy files to or from the VM
     ///
     /// A path on the VM begins with a colon, such as `:/var/vcap/sys/log`. The name of the instance, such as
-    /// `bosh/0`, may precede the colon. Write a local path with a colon in its first name as `./a:b`.
+    /// `bosh/0`, may precede the colon. Write a local path whose first component contains a colon as `./a:b`.
     ///
     /// Runs the `scp` of this machine, which replaces existing files without asking.
     Scp(LazyArgs<scp::ScpArgs>),
-    /// Compare the record with CPI and agent, and repair
+    /// Compare the record with the cloud, and repair
     ///
     /// Finds VMs, disks and agents that differ from the record, and asks before each repair. With -n or
     /// --json, or without a terminal, repairs only what --auto or --resolution allows. To look without
@@ -232,9 +233,9 @@ enum Command {
     /// `recreate_vm` deletes the VM with all data outside its persistent disk. `delete_disk_reference`
     /// forgets a disk that the CPI does not find: the next create-env makes an empty one. `monopile state
     /// backup --restore` brings back a record, but no data.
-    #[command(visible_aliases = ["cck", "cloudcheck"])]
+    #[command(visible_alias = "cck", alias = "cloudcheck")]
     CloudCheck(LazyArgs<cloud_check::CloudCheckArgs>),
-    /// Print a manifest with ops files and variables applied
+    /// Print a manifest with ops files and variables
     ///
     /// Leaves variables without a value as they are; with --var-errs, fails. With --vars-store, generates
     /// missing variables that the manifest declares, and saves them there.
@@ -252,7 +253,9 @@ enum Command {
     /// Redacts secrets, unless --show-secrets is given. Generates missing variables for the output, and does
     /// not save them.
     Render(LazyArgs<render::RenderArgs>),
-    /// Render a template with an evaluation context
+    /// Render one ERB template with values from a JSON file
+    ///
+    /// Needs no manifest. Prints secrets in plain text.
     RenderTemplate(LazyArgs<render_template::RenderTemplateArgs>),
     /// Show the jobs and packages of a release
     InspectLocalRelease(LazyArgs<inspect_local_release::InspectLocalReleaseArgs>),
@@ -336,11 +339,11 @@ enum Command {
     ///
     /// For authors of CPIs, and to see what a CPI answers. These commands need no deployed environment.
     Cpi(LazyArgs<cpi::CpiCommandArgs>),
-    /// Allow the env file that is found here
+    /// Trust the env file of this directory
     ///
     /// An env file chooses the CPI, the variables and the hosts that they are sent to. monopile uses one that
-    /// it finds only after you have allowed it. Prints what the file runs, reads and contacts. A changed file
-    /// must be allowed again; `--env-file FILE` needs no trust.
+    /// it finds, here or in a directory above, only after you have trusted it. Prints what the file runs,
+    /// reads and contacts. A changed file must be trusted again; `--env-file FILE` needs no trust.
     Trust(LazyArgs<trust::TrustArgs>),
     /// List and prune the cache
     ///

@@ -5,7 +5,7 @@ use clap::Args;
 /// Open calls of an interrupted run.
 #[derive(Debug, Clone, Args)]
 pub(super) struct OpenCallsArgs {
-    /// Forget open calls of an interrupted run with unknown outcome
+    /// Forget calls of an interrupted run whose outcome is unknown
     ///
     /// Look in the IaaS first for what the error message names, and delete it there: a VM or disk that such a
     /// call created is not on record, and no command finds or deletes it. This cannot be undone.

@@ -16,13 +16,19 @@ pub type ExitCodes = &'static [(&'static str, &'static str)];
 const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
     (
         &["plan"],
-        &[("0", "the plan is made"), ("7", "the plan is made and has changes (--detailed-exitcode)")],
+        &[
+            ("0", "the plan is made"),
+            ("1", "create-env would fail: an untracked VM answers, for example"),
+            ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
+            ("7", "the plan is made and has changes (--detailed-exitcode)"),
+        ],
     ),
     (
         &["status"],
         &[
             ("0", "no problem found"),
             ("1", "the jobs do not run, or no VM is on record"),
+            ("3", "there is no state, or an input is invalid"),
             ("5", "the agent does not answer, or the agent of another VM answers"),
             (
                 "6",

@@ -28,7 +28,7 @@ pub(super) struct RenderArgs {
 
     /// Use this state [default: bosh-state.json next to bosh.yml]
     ///
-    /// It is only read. A vars store that is not named is next to it.
+    /// The state is only read. Without --vars-store, the vars store next to it is read.
     #[arg(long, value_name = "FILE|URL",
           value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,

@@ -11,13 +11,24 @@ use base::{Error, Result};
 use engine::templates;
 use erb::Renderer;
 
+/// An example of values.
+const SAMPLE: &str = "\
+With this context.json, the template `port=<%= p(\"port\") %>` prints `port=80`:\n
+  {
+    \"index\": 0,
+    \"job\": {\"name\": \"web\"},
+    \"job_properties\": {\"port\": 80},
+    \"default_properties\": {\"port\": 8080}
+  }";
+
 #[derive(Debug, Clone, Args)]
+#[command(after_help = SAMPLE)]
 pub(super) struct RenderTemplateArgs {
     /// Template to render (ERB)
     #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]
     template: PathBuf,
 
-    /// Take the evaluation context from this JSON file
+    /// Take the values from this JSON file
     ///
     /// Its keys are those that a director passes to a template: index, job, networks, job_properties,
     /// default_properties, …

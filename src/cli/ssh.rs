@@ -14,7 +14,7 @@ pub(super) struct SshArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Run this command instead of a login shell (repeatable, for its words)
+    /// Run this command instead of a login shell (repeatable; the parts are joined by spaces)
     #[arg(short = 'c', long, value_name = "COMMAND", allow_hyphen_values = true,
           value_hint = ValueHint::Other)]
     command: Vec<String>,

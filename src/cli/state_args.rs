@@ -19,7 +19,7 @@ pub struct StateArgs {
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     state: Option<PathBuf>,
 
-    /// Wait for another run that holds the state at most this long
+    /// If another run holds the state, wait for it up to this long
     ///
     /// With 0, fail at once with exit code 4.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse)]

@@ -11,7 +11,7 @@ use base::{Result, text};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct TrustArgs {
-    /// Env file to allow [default: .monopile.yml, here or in a directory above]
+    /// Env file to trust [default: .monopile.yml, here or in a directory above]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 

@@ -46,8 +46,8 @@ enum VarsCommand {
         store: StoreArgs,
         #[command(flatten)]
         declared: DeclaredArgs,
-        /// Report certificates that expire within this time
-        #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse_age)]
+        /// Report certificates that expire within this time, such as 60d
+        #[arg(long, value_name = "AGE", default_value = "30d", value_parser = duration::parse_age)]
         within: Duration,
     },
     /// Generate a new value; for a CA also for its certificates

@@ -45,8 +45,17 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
     let (commands, _) = help.split_once("Exit codes:").unwrap();
     let headings: Vec<&str> =
         commands.lines().filter(|line| !line.starts_with(' ') && line.ends_with(':')).collect();
-    let groups =
-        ["Everyday", "Deploy", "Look", "Repair", "Manifests", "Artifacts", "CPI", "Bare metal", "Shell"];
+    let groups = [
+        "Everyday",
+        "Deploy",
+        "Inspect",
+        "Repair",
+        "Disks and stemcells",
+        "Manifests",
+        "Artifacts",
+        "CPI and bare metal",
+        "Setup",
+    ];
     let expected: Vec<String> = groups.iter().chain(&["Options"]).map(|group| format!("{group}:")).collect();
     assert_eq!(headings, expected, "{help}");
     let (_, everyday) = help.split_once("Everyday:\n").unwrap();
@@ -59,7 +68,7 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
 fn command_help_has_an_example_and_no_manifest_default() {
     let help = World::new().run(["help", "create-env"]).success().stdout;
     assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
-    assert!(help.contains("Usage: monopile create-env [OPTIONS] <MANIFEST>"), "{help}");
+    assert!(help.contains("Usage: monopile create-env [OPTIONS] [MANIFEST]"), "{help}");
     assert!(help.contains("Examples:\n  monopile create-env ") && !help.contains("[default: -]"), "{help}");
     // The options of the command itself come first.
     let (own, shared) = help.split_once("Manifest and variables:\n").unwrap();

@@ -20,7 +20,7 @@ pub(super) struct Connection {
           value_hint = ValueHint::Url)]
     os_endpoint: Option<String>,
 
-    /// Log in by none, http_basic or password (Keystone) [default: by the other options]
+    /// Kind of login: none, http_basic or password (Keystone) [default: from the other options]
     #[arg(long, global = true, value_name = "TYPE", env = "OS_AUTH_TYPE", hide_env_values = true)]
     os_auth_type: Option<String>,
 
@@ -152,7 +152,7 @@ impl Connection {
         let access = settings.access(&session.redactor).map_err(|error| {
             error.with_hint(
                 "each setting is a flag and a variable: `endpoint` is --os-endpoint or \
-                    OS_ENDPOINT; see monopile baremetal --help",
+                    OS_ENDPOINT; see monopile baremetal node list --help",
             )
         })?;
         Ok(Client::connect(access)?)

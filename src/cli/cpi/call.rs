@@ -16,9 +16,9 @@ use engine::cpi::Method;
 
 /// Call a method of a CPI and show request and answer
 ///
-/// An ARG is JSON or a plain word. Sends the call as it is: without a question, a lock or a record.
-/// `delete_vm`, `delete_disk` and `delete_snapshot` delete at once, and cannot be undone. What a call creates
-/// is not in the state: delete it yourself.
+/// An ARG is JSON or a plain word. Sends the call as it is: it does not ask, does not lock the state, and
+/// records nothing. `delete_vm`, `delete_disk` and `delete_snapshot` delete at once, and cannot be undone.
+/// Resources that a call creates are not in the state: delete them yourself.
 #[derive(Debug, Clone, Args)]
 #[command(override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
                       monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...")]

@@ -19,7 +19,7 @@ use base::{Error, Result};
 use engine::cpis;
 use engine::protocol::Contract;
 
-/// Check that a CPI conforms to the protocol
+/// Check that a CPI follows the CPI contract
 ///
 /// Creates real stemcells, VMs, disks and snapshots, which may cost money, and deletes them at the end, also
 /// after a failure or Ctrl-C. Lists those that it cannot delete; the next check of the same CPI deletes them.

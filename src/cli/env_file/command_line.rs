@@ -219,12 +219,12 @@ fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
 }
 
 /// The required arguments that an env file may supply.
-const REQUIRED: [&str; 2] = ["manifest", "store"];
+pub(in crate::cli) const REQUIRED: [&str; 2] = ["manifest", "store"];
 
 /// Makes the arguments optional that an env file may supply.
 fn lenient(command: Command) -> Command {
     let command = command.mut_subcommands(lenient);
-    if takes_more_words(&command) {
+    if !can_supply(&command) {
         return command;
     }
     command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
@@ -234,11 +234,12 @@ fn lenient(command: Command) -> Command {
     })
 }
 
-/// Returns true if the manifest must be followed by another word (`delete-disk PATH CID`). The manifest is
-/// then required, because a single word would be ambiguous.
-fn takes_more_words(command: &Command) -> bool {
+/// Returns true if an env file may supply the required arguments. It may not if another word must follow the
+/// manifest (`delete-disk PATH CID`), because a single word would be ambiguous.
+pub(in crate::cli) fn can_supply(command: &Command) -> bool {
     let mut words = command.get_positionals();
-    words.next().is_some_and(|first| first.get_id() == "manifest") && words.any(Arg::is_required_set)
+    let follows_manifest = words.next().is_some_and(|first| first.get_id() == "manifest");
+    !(follows_manifest && words.any(Arg::is_required_set))
 }
 
 /// Changes the arguments of all commands.
@@ -271,7 +272,7 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
                     others.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
                 })
             };
-            let stays = id == "manifest" && takes_more_words(&command);
+            let stays = id == "manifest" && !can_supply(&command);
             if let (Some(path), false) = (path, stays || conflicts(&command)) {
                 let value = path.clone().into_os_string();
                 command = change_argument(command, id, move |arg| arg.required(false).default_value(value));

@@ -25,7 +25,7 @@ use find::{OpenedEnvFile, SearchResult};
 use manifest::{EnvFileVariables, Inputs};
 
 pub(super) use command_line::{
-    CommandLine, Remark, everywhere, parse_command_line, parse_partial_command_line,
+    CommandLine, REQUIRED, Remark, can_supply, everywhere, parse_command_line, parse_partial_command_line,
 };
 pub(super) use find::FILE_NAME;
 

@@ -16,12 +16,12 @@ use engine::state::{self, Version};
 
 /// List, keep or restore versions of a state
 ///
-/// Keeps the versions before each of the last 10 runs that changed the state and, of a state file, `bak`: the
-/// version before the last write. Without --keep and --restore, lists them.
+/// Each run that changes the state keeps the version before it; the last 10 are kept. A state file also has
+/// the version `bak`, from before the last write. Without --keep and --restore, lists the versions.
 ///
-/// --restore replaces the current state, and keeps it as a version: restore that one to undo. It names the
-/// VMs and disks that the restored version does not know, and asks; without a terminal it needs --yes. No
-/// command finds or deletes these any more. Nothing changes in the cloud: check with `monopile cloud-check
+/// --restore replaces the current state, and keeps it as a version: restore that one to undo. It lists the
+/// VMs and disks that the restored version does not know, which no command then finds or deletes, and asks;
+/// without a terminal it needs --yes. Nothing changes in the cloud: compare with `monopile cloud-check
 /// --report`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {

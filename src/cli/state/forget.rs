@@ -15,8 +15,8 @@ use engine::records::{self, Forgettable};
 
 /// Drop a record; nothing is deleted in the cloud
 ///
-/// For what no longer exists, or what another tool manages from now on. If it exists, no command finds or
-/// deletes it any more. A new VM gets an empty disk in place of a forgotten one.
+/// Use it for a resource that no longer exists, or that another tool will manage. After this, no command
+/// finds or deletes the resource. A new VM gets an empty disk in place of a forgotten one.
 ///
 /// Asks first; without a terminal, or with -n, needs --yes. To undo it, restore the version before with
 /// `monopile state backup --restore`. Only a forgotten open call cannot be restored.

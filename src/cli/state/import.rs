@@ -12,15 +12,15 @@ use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::records::{self, ImportedStemcell};
 
-/// Create a state from CIDs, after its loss
+/// Recreate a lost state from CIDs
 ///
-/// CPI and agent must confirm what you name. Without --disk, the disk that the agent has mounted is recorded.
-/// Refuses if there is a state already, so nothing is overwritten. Look for a lost state first:
+/// CPI and agent must confirm the CIDs that you name. Without --disk, records the disk that the agent has
+/// mounted. Refuses if there is a state already, so nothing is overwritten. Look for a lost state first:
 /// bosh-state.json.bak, bosh-state.json.versions, or the machine that deployed last.
 ///
-/// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; it deletes all
-/// stemcells but the first. If the agent does not answer, name the disk: otherwise that create-env makes an
-/// empty one.
+/// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; that create-env
+/// deletes all stemcells but the first. If the agent does not answer, name the disk: otherwise that create-env
+/// creates an empty one.
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true))]
@@ -36,7 +36,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
-    /// Import this stemcell (repeatable); name first that of the VM
+    /// Import this stemcell (repeatable); give the VM's stemcell first
     #[arg(long = "stemcell", value_name = "CID=NAME/VERSION")]
     stemcells: Vec<ImportedStemcell>,
 

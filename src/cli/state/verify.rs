@@ -1,4 +1,4 @@
-//! The hidden command `monopile state verify`: `cloud-check --report` under its old name.
+//! The hidden command `monopile state verify`, which is the same as `cloud-check --report`.
 
 use clap::Args;
 
@@ -11,9 +11,8 @@ use crate::cli::session::Session;
 use base::Result;
 use engine::inspection::CheckRequest;
 
-/// Report whether everything on record exists
+/// List everything on record with its actual status; the same as `cloud-check --report`
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "The same as `cloud-check --report`.")]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     on: EnvironmentArgs,

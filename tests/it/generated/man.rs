@@ -26,9 +26,33 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
     let mut text = Vec::new();
-    man.render(&mut text).unwrap();
+    man.render_title(&mut text).unwrap();
+    man.render_name_section(&mut text).unwrap();
+    text.extend(synopsis(command).to_roff().bytes());
+    man.render_description_section(&mut text).unwrap();
+    man.render_options_section(&mut text).unwrap();
+    if !below.is_empty() {
+        man.render_subcommands_section(&mut text).unwrap();
+    }
+    if command.get_version().is_some() {
+        man.render_version_section(&mut text).unwrap();
+    }
     let text = String::from_utf8(text).unwrap() + &sections(command).to_roff();
     pages.push((man.get_filename(), text));
+}
+
+/// Returns the usage of a command as `--help` shows it. That of clap_mangen lists every option.
+fn synopsis(command: &Command) -> Roff {
+    let mut page = Roff::new();
+    let usage = command.clone().render_usage().to_string();
+    page.control("SH", ["SYNOPSIS"]);
+    for (index, line) in usage.trim_start_matches("Usage: ").trim_end().lines().enumerate() {
+        if index > 0 {
+            page.control("br", []);
+        }
+        page.text([roman(line.trim())]);
+    }
+    page
 }
 
 fn sections(command: &Command) -> Roff {
@@ -85,6 +109,9 @@ fn paragraphs(page: &mut Roff, text: &str) {
     for line in text.lines() {
         match line.trim() {
             "" => page.control("PP", []),
+            _ if line.starts_with("  ") => {
+                page.control("br", []).text([roman(line.trim_start_matches("  "))])
+            }
             line => page.text([roman(line)]),
         };
     }

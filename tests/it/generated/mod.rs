@@ -58,18 +58,30 @@ fn man_pages_are_up_to_date() {
 #[test]
 fn reference_is_up_to_date() {
     let mut grammar = monopile::cli::command();
-    let mut text = String::from(
-        "# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n## Everywhere\n\n",
+    grammar.build();
+    let commands = commands(&grammar);
+    let mut text =
+        String::from("# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n");
+    let links = commands.iter().map(|command| {
+        let name = name(command);
+        format!("[{}](#{})", name.trim_start_matches("monopile "), anchor(name))
+    });
+    writeln!(text, "{}", links.collect::<Vec<_>>().join(",\n")).unwrap();
+    text.push_str(
+        "\n## Global options\n\n`monopile --version`, or `-v` without a command, shows the version. ",
     );
-    options(&mut text, grammar.get_arguments().filter(|arg| !arg.is_hide_set()));
+    text.push_str("All commands take these options:\n\n");
+    let global = grammar.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_global_set());
+    table(&mut text, "option", global.map(row));
     writeln!(text, "\n{DURATIONS}").unwrap();
+    let common = CommonOptions::of(&commands);
+    common.describe(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, meaning) in base::exit_code::TABLE {
         writeln!(text, "| {code} | {meaning} |").unwrap();
     }
     variables_and_files(&mut text, &grammar);
-    grammar.build();
-    describe(&mut text, &grammar);
+    commands.iter().for_each(|command| describe(&mut text, command, &common));
     let path = docs().join("reference.md");
     if updating() {
         std::fs::write(&path, &text).unwrap();
@@ -84,7 +96,7 @@ fn variables_and_files(text: &mut String, grammar: &Command) {
     flag_variables(grammar, &mut rows);
     rows.extend(reference::variables().map(|one| (one.name.to_owned(), escaped(one.meaning))));
     text.push_str("\n## Environment variables\n\nA flag overrides its variable. ");
-    text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | |\n|---|---|\n");
+    text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
     text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
     text.push_str("[its objects](shared-state.md#objects).\n\n| path | content |\n|---|---|\n");
@@ -104,34 +116,116 @@ fn flag_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
     command.get_subcommands().for_each(|command| flag_variables(command, rows));
 }
 
-fn describe(text: &mut String, command: &Command) {
-    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        if command.get_subcommands().next().is_some() {
-            describe(text, command);
-            continue;
+/// Returns the commands without those that only group others.
+fn commands(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    below.flat_map(|below| if below.has_subcommands() { commands(below) } else { vec![below] }).collect()
+}
+
+fn name(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or_else(|| command.get_name())
+}
+
+/// Returns the anchor of a heading.
+fn anchor(heading: &str) -> String {
+    heading.to_lowercase().replace(' ', "-")
+}
+
+/// Returns the arguments of a command itself. Those of the program are listed once.
+fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    let of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some("Global options");
+    command
+        .get_arguments()
+        .filter(move |arg| !arg.is_hide_set() && !of_program(arg) && arg.get_id() != "help")
+}
+
+/// The options that several commands share, by heading and name.
+struct CommonOptions(BTreeMap<String, BTreeMap<String, String>>);
+
+impl CommonOptions {
+    /// An option is common if so many commands describe it in the same words.
+    const COMMANDS: usize = 3;
+
+    fn of(commands: &[&Command]) -> Self {
+        let mut rows: BTreeMap<(String, String), BTreeMap<String, usize>> = BTreeMap::new();
+        for arg in commands.iter().flat_map(|command| arguments(command)) {
+            if let (Some(heading), Some(name)) = (arg.get_help_heading(), arg.get_long()) {
+                let place = rows.entry((heading.to_owned(), name.to_owned())).or_default();
+                *place.entry(row(arg)).or_default() += 1;
+            }
         }
-        let usage = command.clone().render_usage().to_string();
-        let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-        writeln!(text, "\n## {name}\n").unwrap();
-        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
-        let about = about.unwrap_or_default();
-        let (first, details) = about.split_once("\n\n").unwrap_or((&about, ""));
-        writeln!(text, "{}.", first.trim_end_matches('.')).unwrap();
-        writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
-        if !details.is_empty() {
-            writeln!(text, "{details}\n").unwrap();
+        let mut common = BTreeMap::<String, BTreeMap<String, String>>::new();
+        for ((heading, name), rows) in rows {
+            let (row, count) = rows.into_iter().max_by_key(|(_, count)| *count).unwrap();
+            if count >= Self::COMMANDS {
+                common.entry(heading).or_default().insert(name, row);
+            }
         }
-        options(text, command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set()));
-        if let Some(notes) = command.get::<HelpNotes>() {
-            after(text, notes);
+        CommonOptions(common)
+    }
+
+    /// Returns true if the section of common options describes this argument as its command does.
+    fn describes(&self, arg: &Arg) -> bool {
+        let rows = arg.get_help_heading().and_then(|heading| self.0.get(heading));
+        let common = rows.zip(arg.get_long()).and_then(|(rows, name)| rows.get(name));
+        common.is_some_and(|common| *common == row(arg))
+    }
+
+    /// Adds a section for each heading.
+    fn describe(&self, text: &mut String) {
+        text.push_str(
+            "\n## Common options\n\nMany commands take some of these options. The section of a command ",
+        );
+        text.push_str("links to them.\n");
+        for (heading, rows) in &self.0 {
+            writeln!(text, "\n### {heading}\n").unwrap();
+            table(text, "option", rows.values().cloned());
         }
+    }
+
+    /// Adds links to the common options of a command.
+    fn link(&self, text: &mut String, command: &Command) {
+        let mut begun = false;
+        for heading in self.0.keys() {
+            let shared = arguments(command).filter(|arg| arg.get_help_heading() == Some(heading));
+            let names = shared.filter(|arg| self.describes(arg)).filter_map(Arg::get_long);
+            let names: Vec<String> = names.map(|name| format!("`--{name}`")).collect();
+            if !names.is_empty() {
+                text.push_str(if begun { "" } else { "\nCommon options:\n\n" });
+                begun = true;
+                writeln!(text, "- [{heading}](#{}): {}", anchor(heading), names.join(", ")).unwrap();
+            }
+        }
+    }
+}
+
+fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
+    let usage = command.clone().render_usage().to_string();
+    writeln!(text, "\n## {}\n", name(command)).unwrap();
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+    let about = about.unwrap_or_default();
+    let (first, details) = about.split_once("\n\n").unwrap_or((&about, ""));
+    writeln!(text, "{}.", first.trim_end_matches('.')).unwrap();
+    writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
+    if !details.is_empty() {
+        writeln!(text, "{details}\n").unwrap();
+    }
+    table(text, "argument", arguments(command).filter(|arg| !common.describes(arg)).map(row));
+    common.link(text, command);
+    if let Some(notes) = command.get::<HelpNotes>() {
+        after(text, notes);
     }
 }
 
 /// Adds remarks, exit codes and examples.
 fn after(text: &mut String, notes: &HelpNotes) {
     if let Some(remarks) = &notes.remarks {
-        writeln!(text, "\n{remarks}").unwrap();
+        // Indented lines are code.
+        let (remark, code) = remarks.split_once("\n\n  ").unwrap_or((remarks, ""));
+        writeln!(text, "\n{remark}").unwrap();
+        if !code.is_empty() {
+            writeln!(text, "\n```text\n{}\n```", code.replace("\n  ", "\n")).unwrap();
+        }
     }
     if !notes.exit_codes.is_empty() {
         text.push_str("\nExit codes:\n\n");
@@ -144,10 +238,11 @@ fn after(text: &mut String, notes: &HelpNotes) {
     }
 }
 
-fn options<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
-    let mut rows = arguments.filter(|arg| arg.get_id() != "help").map(row).peekable();
+/// Adds a table of arguments, unless there is none.
+fn table(text: &mut String, title: &str, rows: impl Iterator<Item = String>) {
+    let mut rows = rows.peekable();
     if rows.peek().is_some() {
-        text.push_str("| argument | |\n|---|---|\n");
+        writeln!(text, "| {title} | meaning |\n|---|---|").unwrap();
     }
     rows.for_each(|row| text.push_str(&row));
 }
