@@ -316,8 +316,8 @@ pub(super) fn overview() -> String {
 }
 
 /// The units of durations, for the help of commands that take one.
-pub const DURATIONS: &str = "A DURATION is a number with a unit, such as 500ms, 90s or 1h30m; a plain number is \
-                             seconds.";
+pub const DURATIONS: &str =
+    "A DURATION is a number with a unit, such as 500ms, 90s or 1h30m; a plain number is seconds.";
 
 /// The end of the exit codes of a command.
 const ALL_EXIT_CODES: &str = "`monopile help` lists all exit codes.";

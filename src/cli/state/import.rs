@@ -18,9 +18,9 @@ use engine::records::{self, ImportedStemcell};
 /// mounted. Refuses if there is a state already, so nothing is overwritten. Look for a lost state first:
 /// bosh-state.json.bak, bosh-state.json.versions, or the machine that deployed last.
 ///
-/// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; that create-env
-/// deletes all stemcells but the first. If the agent does not answer, name the disk: otherwise that create-env
-/// creates an empty one.
+/// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; that
+/// create-env deletes all stemcells but the first. If the agent does not answer, name the disk: otherwise
+/// that create-env creates an empty one.
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true))]
