@@ -1,5 +1,5 @@
-//! The error type of all crates: a kind, which decides the exit code, a message, a chain of causes, and
-//! hints.
+//! The error type of all crates: a kind, which decides the exit code, a message, a chain of causes, notes
+//! and hints.
 //!
 //! A module whose callers must distinguish cases has an enum of its own, and converts it to this type.
 
@@ -48,7 +48,7 @@ impl ErrorKind {
     }
 }
 
-/// A failure with its message, its causes, and hints for the operator.
+/// A failure with its message, its causes, and notes and hints for the operator.
 pub struct Error {
     inner: Box<Inner>,
 }
@@ -57,13 +57,22 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    notes: Vec<String>,
     hints: Vec<String>,
 }
 
 impl Error {
     /// Creates an error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { inner: Box::new(Inner { kind, message: message.into(), source: None, hints: Vec::new() }) }
+        Error {
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                source: None,
+                notes: Vec::new(),
+                hints: Vec::new(),
+            }),
+        }
     }
 
     /// Creates an [`ErrorKind::Environment`] error (exit code 1).
@@ -84,25 +93,33 @@ impl Error {
     /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
     ///
     /// The kind is [`ErrorKind::Environment`] (exit code 1). If the I/O error contains an error of this type,
-    /// the kind and hints of that error are used.
+    /// kind, notes and hints are taken from there.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Environment, Error::kind);
         Self::new(kind, format!("{what} failed")).with_source(source)
     }
 
     /// Sets the cause, which is shown below the message. If it is an I/O error that contains an error of this
-    /// type, the hints of that error are added.
+    /// type, the notes and hints of that error are added.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
         if let Some(error) = source.downcast_ref().and_then(error_inside) {
+            self.inner.notes.extend_from_slice(error.notes());
             self.inner.hints.extend_from_slice(error.hints());
         }
         self.inner.source = Some(source);
         self
     }
 
-    /// Adds a hint for the operator, which is shown after the causes.
+    /// Adds a fact, such as "nothing was changed", which is shown after the causes.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.inner.notes.push(note.into());
+        self
+    }
+
+    /// Adds a hint, which tells the operator what to do. It is shown after the notes.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hints.push(hint.into());
@@ -131,7 +148,7 @@ impl Error {
         ))
     }
 
-    /// Adds a hint with the nearest of the `known` names, or else the hint that `otherwise` returns. See
+    /// Adds a hint with the nearest of the `known` names, or else the note that `otherwise` returns. See
     /// [`nearest`].
     #[must_use]
     pub fn with_nearest<'a>(
@@ -140,25 +157,40 @@ impl Error {
         known: impl IntoIterator<Item = &'a str>,
         otherwise: impl FnOnce() -> Option<String>,
     ) -> Self {
-        match nearest(name, known).map(|near| format!("did you mean '{near}'?")).or_else(otherwise) {
-            Some(hint) => self.with_hint(hint),
-            None => self,
+        match nearest(name, known) {
+            Some(near) => self.with_hint(format!("did you mean '{near}'?")),
+            None => match otherwise() {
+                Some(note) => self.with_note(note),
+                None => self,
+            },
         }
     }
 
-    /// Wraps this error in an outer message. Keeps the kind and the hints.
+    /// Wraps this error in an outer message. Kind, notes and hints stay.
     #[must_use]
     pub fn context(mut self, message: impl Into<String>) -> Self {
+        let notes = std::mem::take(&mut self.inner.notes);
         let hints = std::mem::take(&mut self.inner.hints);
         let kind = self.inner.kind;
         Error {
-            inner: Box::new(Inner { kind, message: message.into(), source: Some(Box::new(self)), hints }),
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                source: Some(Box::new(self)),
+                notes,
+                hints,
+            }),
         }
     }
 
     /// Returns the kind, which decides the exit code.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
+    }
+
+    /// Returns the notes in the order in which they were added.
+    pub fn notes(&self) -> &[String] {
+        &self.inner.notes
     }
 
     /// Returns the hints in the order in which they were added.
@@ -252,9 +284,11 @@ mod tests {
 
     #[test]
     fn error_inside_an_io_error_keeps_kind_and_hints() {
-        let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_hint("look");
+        let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_note("kept");
+        let lost = lost.with_hint("look");
         let failed = Error::io("writing 'x'", io::Error::other(lost)).with_hint("then run it again");
         assert_eq!(failed.kind(), ErrorKind::Locked);
+        assert_eq!(failed.notes(), ["kept"]);
         assert_eq!(failed.hints(), ["look", "then run it again"]);
         assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
     }

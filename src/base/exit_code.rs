@@ -30,7 +30,7 @@ pub const TABLE: [(&str, &str); 9] = [
     ("5", "the agent cannot be reached"),
     ("6", "drift: the cloud is not as the state says (status, cloud-check)"),
     ("7", "changes are pending (plan --detailed-exitcode)"),
-    ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to go on"),
+    ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];
 
 #[cfg(test)]

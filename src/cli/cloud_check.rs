@@ -89,10 +89,9 @@ impl CloudCheckArgs {
         if !session.interactive() {
             return Ok(None);
         }
-        let description = session.redactor.show(&problem.description);
+        session.reporter.warn(&problem.description);
         for repair in left {
-            let question = format!("{description}. {}", repair.question(problem));
-            if ui::prompt::confirm_or(&question, interrupted)? {
+            if ui::prompt::confirm_or(&repair.question(problem), interrupted)? {
                 return Ok(Some(*repair));
             }
         }
@@ -129,7 +128,7 @@ pub(super) fn report(
 }
 
 fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
-    let mut table = Table::new(["Kind", "CID", "Status", "Details", "Repairs"]);
+    let mut table = Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]);
     for finding in &checked.findings {
         let status = match finding.status {
             FindingStatus::There => "as recorded",
@@ -149,7 +148,7 @@ fn problems_table(checked: &CloudCheckResult, layout: &Layout) -> String {
     if checked.problems.is_empty() {
         return "No problem found with VM, agent and disks.\n".to_owned();
     }
-    let mut table = Table::new(["Problem", "Repairs", "Result"]);
+    let mut table = Table::new(["Problem", "Possible repairs", "Result"]);
     for treated in &checked.problems {
         let (problem, repairs) = (&treated.problem, names(&treated.problem.repairs));
         table.row([problem.description.clone(), repairs, result(treated)]);

@@ -8,8 +8,7 @@ use super::DeployArgs;
 use super::finish::CommandResult;
 use super::plan;
 use super::session::Session;
-use base::files::input;
-use base::{Error, Result};
+use base::Result;
 use engine::deploy;
 
 #[derive(Debug, Clone, Args)]
@@ -38,8 +37,7 @@ impl CreateEnvArgs {
                 .and_then(|plan_report| plan::show(&plan_report, session));
         }
         let plan = self.plan.as_deref().map(|path| {
-            let text = input::read_text(path, input::FILE_LIMIT)
-                .map_err(|error| Error::io(format!("reading the plan '{}'", path.display()), error))?;
+            let text = manifest::read_text(path, "plan")?;
             deploy::PlanReport::parse(&text, &path.display().to_string())
         });
         let plan = plan.transpose()?;

@@ -12,8 +12,7 @@ use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
-use engine::deploy;
-use engine::state::Storage;
+use engine::deploy::{self, Deletions};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeleteEnvArgs {
@@ -43,31 +42,43 @@ pub(super) struct DeleteEnvArgs {
 }
 
 impl DeleteEnvArgs {
-    /// Returns the question, preceded by a list of the resources that will be deleted.
-    fn question(&self, storage: &Storage) -> Result<String> {
-        let mut lines: Vec<String> = deploy::deletions(storage)
-            .unwrap_or_default()
-            .iter()
-            .map(|line| format!("  {}", base::text::clean_line(line)))
-            .collect();
+    /// Returns the question, after a list of what will be deleted.
+    fn question(&self, deletions: &Deletions) -> Result<String> {
+        let mut lines: Vec<String> =
+            deletions.resources.iter().map(|line| format!("  {}", base::text::clean_line(line))).collect();
         if !lines.is_empty() {
             lines.insert(0, "This will be deleted:".to_owned());
         }
-        let state = self.on.state()?;
-        lines.push(format!(
-            "Delete the environment recorded in {}, including its persistent disks?",
-            state.display()
-        ));
+        let environment = match self.on.deployment_name() {
+            Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
+            None => format!("the environment recorded in '{}'", self.on.state()?.display()),
+        };
+        lines.push(match deletions.has_disks {
+            true => format!("Delete {environment} and its persistent disks with all their data?"),
+            false => format!("Delete {environment}?"),
+        });
         Ok(lines.join("\n"))
     }
 
-    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        // The run itself asks about failed calls, and reports a state that cannot be read.
+    /// Asks on a terminal. Returns false if the run must not delete resources.
+    fn confirm(&self, session: &Session) -> Result<bool> {
+        // The run asks about failed calls itself. A state that cannot be read is an error of the run.
         let storage = session.storage(&self.on.state()?)?;
-        let confirmed = !deploy::records_only_failed_calls(&storage).unwrap_or_default();
-        if confirmed && session.interactive() && !ui::prompt::confirm(&self.question(&storage)?)? {
-            return Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted"));
+        if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
+            return Ok(false);
         }
+        if !session.interactive() {
+            return Ok(true);
+        }
+        let Ok(Some(deletions)) = deploy::deletions(&storage, self.on.manifest()) else { return Ok(false) };
+        match ui::prompt::confirm(&self.question(&deletions)?)? {
+            true => Ok(true),
+            false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted")),
+        }
+    }
+
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        let confirmed = self.confirm(session)?;
         session.name_manifest(self.on.manifest());
         session.keep_log("delete-env");
         let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;

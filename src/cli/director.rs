@@ -1,6 +1,5 @@
 //! Commands of the bosh CLI that monopile does not have.
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands and aliases that need a director.
@@ -108,18 +107,23 @@ const RELEASE: [&str; 14] = [
     "fr",
 ];
 
-/// Explains an unknown command that the bosh CLI has. Returns other errors unchanged.
-pub(super) fn explain_director_command(error: clap::Error, mut grammar: Command) -> clap::Error {
+/// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
+pub(super) fn explain_director_command(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR.contains(&name) {
-        format!("'{name}' is a director's command: use bosh -e ENVIRONMENT {name}")
+        let own = match name {
+            "start" | "stop" => format!(", or `monopile {name}-env` for an environment of create-env"),
+            _ => String::new(),
+        };
+        format!("'{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`{own}")
     } else if RELEASE.contains(&name) {
-        format!("'{name}' is a command for developing releases: use bosh {name}")
+        format!("'{name}' is a command for developing releases: use `bosh {name}`")
     } else {
         return error;
     };
-    grammar.error(ErrorKind::InvalidSubcommand, message)
+    // Without a grammar there is no usage below the message.
+    clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{message}\n"))
 }
 
 #[cfg(test)]
@@ -129,20 +133,19 @@ mod tests {
 
     fn refused(line: &str) -> String {
         let error = grammar::whole().try_get_matches_from(line.split(' ')).unwrap_err();
-        explain_director_command(error, grammar::whole()).to_string()
+        explain_director_command(error).to_string()
     }
 
     #[test]
     fn director_commands_get_an_explanation() {
         for name in DIRECTOR {
             let text = refused(&format!("monopile {name} -n"));
-            let expected =
-                format!("error: '{name}' is a director's command: use bosh -e ENVIRONMENT {name}\n");
+            let expected = format!("error: '{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`");
             assert!(text.starts_with(&expected), "{text}");
             assert!(!text.contains("similar"), "{text}");
         }
         for name in RELEASE {
-            assert!(refused(&format!("monopile {name}")).contains(&format!("use bosh {name}\n")));
+            assert!(refused(&format!("monopile {name}")).contains(&format!("use `bosh {name}`\n")));
         }
         assert!(refused("monopile creat-env").contains("similar"));
     }

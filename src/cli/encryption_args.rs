@@ -65,6 +65,15 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
 fn read(path: &Path, content: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, LIMIT).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            return Error::invalid(match content.starts_with("recipients") {
+                true => format!(
+                    "--encrypt-to '{}' is neither an age recipient (age1…) nor a file",
+                    path.display()
+                ),
+                false => format!("{content} '{}' does not exist", path.display()),
+            });
+        }
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })
 }

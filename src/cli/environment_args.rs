@@ -40,6 +40,14 @@ impl EnvironmentArgs {
         &self.manifest.manifest
     }
 
+    /// Returns the name of the deployment, if the manifest has one that needs no variable.
+    pub(super) fn deployment_name(&self) -> Option<String> {
+        let inputs = self.configs.beside(self.manifest.inputs_beside(&self.state().ok()?));
+        let root = manifest::outline(&inputs).ok()?;
+        let name = root.get("name")?.as_str()?;
+        (!name.contains("((")).then(|| name.to_owned())
+    }
+
     /// Returns the path of the state file.
     pub(super) fn state(&self) -> Result<PathBuf> {
         self.state.path(&self.manifest.manifest)

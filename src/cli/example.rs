@@ -34,7 +34,7 @@ struct Example {
     /// Another example that this one refers to by `../NAME`.
     #[serde(skip)]
     uses: Option<&'static str>,
-    /// The command to type after the files are written, without `monopile`.
+    /// What to do after the files are written.
     #[serde(skip)]
     next: &'static str,
     /// Paths below the folder, and contents.
@@ -56,7 +56,7 @@ const EXAMPLES: [Example; 6] = [
         name: "hello",
         description: "An HTTP service with a counter on a persistent disk, on this machine",
         uses: None,
-        next: "create-env hello/manifest.yml",
+        next: "monopile create-env hello/manifest.yml",
         files: files!("hello":
             "elsewhere.yml",
             "manifest.yml",
@@ -86,7 +86,7 @@ const EXAMPLES: [Example; 6] = [
         name: "two-clouds",
         description: "The same service in one of two clouds, chosen by availability zone",
         uses: Some("hello"),
-        next: "create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" \
+        next: "monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" \
             -v az=north",
         files: files!("two-clouds": "cpis.yml", "manifest.yml"),
     },
@@ -94,28 +94,28 @@ const EXAMPLES: [Example; 6] = [
         name: "director",
         description: "A BOSH director on AWS, with versions, site and credentials in an env file",
         uses: None,
-        next: "interpolate director/director.yml -l director/site.yml -l director/versions.yml",
+        next: "cd director && monopile interpolate --var-errs",
         files: files!("director": ".monopile.yml", "director.yml", "site.yml", "tunnel.yml", "versions.yml"),
     },
     Example {
         name: "bare-metal",
         description: "A jumpbox on bare metal, through a standalone Ironic",
         uses: None,
-        next: "interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml",
+        next: "monopile interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml",
         files: files!("bare-metal": "jumpbox.yml", "versions.yml"),
     },
     Example {
         name: "pipelines",
         description: "Pipelines for Concourse and GitHub Actions that keep the state safe",
         uses: None,
-        next: "create-env --help",
+        next: "read pipelines/concourse.yml",
         files: files!("pipelines": "concourse.yml", "github-actions.yml"),
     },
     Example {
         name: "cpi",
         description: "A CPI in sixty lines of Python",
         uses: None,
-        next: "cpi check --path cpi/cpi.py --help",
+        next: "monopile cpi info --path cpi/cpi.py",
         files: files!("cpi": "cpi.py"),
     },
 ];
@@ -142,7 +142,7 @@ impl ExampleArgs {
         } else {
             format!(" in '{}'", directory.display())
         };
-        Ok(CommandResult::Summary(format!("wrote example '{name}'; next{place}: monopile {}", example.next)))
+        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext{place}: {}", example.next)))
     }
 }
 
@@ -172,6 +172,11 @@ fn write(example: &Example, folder: &Path) -> Result<()> {
         }
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
         let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
+        if path.exists() {
+            return Err(Error::invalid(format!("'{}' exists with other content", path.display()))
+                .with_note("it was not overwritten")
+                .with_hint("write the example into another directory, or move that file away"));
+        }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
         file.and_then(|mut file| file.write_all(content)).map_err(failed)?;
     }

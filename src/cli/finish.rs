@@ -83,6 +83,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
                 summary,
                 elapsed,
                 errors: Vec::new(),
+                notes: Vec::new(),
                 hints: Vec::new(),
                 exit_code: 0,
                 timings,
@@ -94,20 +95,23 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
         Err(error) => {
             let exit_code = error.kind().exit_code();
             let declined = error.kind() == ErrorKind::Declined;
+            let report = report(!matches!(error.kind(), ErrorKind::Interrupted(_)));
+            let is_invalid =
+                matches!(error.kind(), ErrorKind::Usage | ErrorKind::Declined | ErrorKind::InvalidInput);
+            // The log adds nothing to an error of the command line or the input.
+            let log_path = log_path.filter(|_| !is_invalid || session.has_started_a_step());
             session.end_record(exit_code, elapsed, &error.chain().join(": "), declined);
-            let mut hints = error.hints().to_vec();
-            let log_hint = log_path.as_ref().filter(|_| !declined);
-            hints.extend(log_hint.map(|path| format!("the log of this run is '{path}'")));
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),
                 elapsed,
                 errors: error.chain(),
-                hints,
+                notes: error.notes().to_vec(),
+                hints: error.hints().to_vec(),
                 exit_code,
                 timings,
                 log: log_path,
-                report: report(!matches!(error.kind(), ErrorKind::Interrupted(_))),
+                report,
             });
             ExitCode::from(exit_code)
         }
@@ -153,6 +157,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             summary: message.clone(),
             elapsed: Duration::ZERO,
             errors: vec![message],
+            notes: Vec::new(),
             hints: paragraphs.collect(),
             exit_code,
             timings: None,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use super::env_file;
@@ -499,9 +500,26 @@ fn named(command: Command, path: &str) -> Command {
 pub(super) fn expand_help_command(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.remove(1);
+        // `help help` is about the whole program.
+        words.retain(|word| word != "help");
         words.push("--help".into());
     }
     words
+}
+
+/// Removes tips that do not help: how to pass a flag as a value, and all similar commands but the nearest.
+pub(super) fn with_few_tips(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
+    if let (Some(ContextValue::String(wrong)), Some(ContextValue::Strings(similar))) =
+        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
+        && let Some(near) = base::error::nearest(wrong, similar.iter().map(String::as_str))
+    {
+        let near = ContextValue::Strings(vec![near.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, near);
+    }
+    error
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
 use super::{StateLocationArgs, paths, reference};
+use crate::ui;
 use base::Result;
 use engine::history::{self, RecordedPlan, RecordedRun, RunOutcome};
 
@@ -18,8 +19,8 @@ pub(super) struct HistoryArgs {
     place: StateLocationArgs,
 
     /// List at most the newest N runs
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "20", value_parser = limit)]
+    limit: std::num::NonZeroUsize,
 
     /// Show the planned steps of each run, and how long its stages took
     #[arg(long)]
@@ -34,7 +35,7 @@ impl HistoryArgs {
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;
-        runs.truncate(self.limit);
+        runs.truncate(self.limit.get());
         match session.globals.json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
@@ -42,13 +43,21 @@ impl HistoryArgs {
             }
             false => {
                 let text = match self.steps {
-                    true => with_steps(&runs, state.is_none()),
+                    true => {
+                        let text = with_steps(&runs, state.is_none());
+                        session.columns().map(|columns| ui::wrap(&text, columns)).unwrap_or(text)
+                    }
                     false => runs_table(&runs, state.is_none(), true, &session.layout()),
                 };
                 Ok(CommandResult::Output(text.into_bytes()))
             }
         }
     }
+}
+
+/// Parses `--limit`.
+fn limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number from 1".to_owned())
 }
 
 fn no_runs_text(state: Option<&Path>) -> String {
@@ -92,11 +101,12 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
             lines
                 .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
         }
-        lines.extend(outcome(run).map(|line| format!("  {line}")));
         lines.extend(record.end.iter().flat_map(|end| &end.steps).map(|step| {
             let ending = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
-            format!("    {} ({}{ending})", base::text::clean(&step.name), duration(step.elapsed_ms))
+            let (indent, name) = ("  ".repeat(step.depth + 2), base::text::clean(&step.name));
+            format!("{indent}{name} ({}{ending})", duration(step.elapsed_ms))
         }));
+        lines.extend(outcome(run).map(|line| format!("  {line}")));
         let log = record.log.as_ref().filter(|log| log.exists());
         lines.extend(log.map(|log| format!("  Log: {}", log.display())));
         lines.push(String::new());

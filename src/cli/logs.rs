@@ -12,6 +12,7 @@ use super::finish::CommandResult;
 use super::paths;
 use super::session::Session;
 use super::vm_args::VmArgs;
+use base::files::durable::{check_directory, parent};
 use base::{Error, Result};
 use engine::inspection::{self, LogKind, LogsRequest};
 
@@ -137,9 +138,11 @@ impl LogsArgs {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         if let Some(path) = &self.out {
+            check_directory(parent(path))?;
             return absolute(path).map(Some);
         }
         let Some(directory) = &self.dir else { return Ok(None) };
+        check_directory(directory)?;
         let now = OffsetDateTime::now_utc()
             .format(format_description!("[year][month][day]-[hour][minute][second]-[subsecond digits:9]"))
             .unwrap_or_default();

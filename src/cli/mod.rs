@@ -29,6 +29,7 @@ mod gateway_args;
 mod globals;
 mod grammar;
 mod help;
+mod hint_commands;
 mod history;
 mod inspect_local_release;
 mod inspect_local_stemcell;
@@ -83,6 +84,7 @@ use env_file::CommandLine;
 use finish::CommandResult;
 use globals::{Globals, JsonForm};
 use grammar::LazyArgs;
+use hint_commands::EnvironmentWords;
 use resources::ListView;
 use session::{OutputMode, Session};
 
@@ -546,11 +548,11 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut grammar = grammar::for_words(&args).args(globals::ignored());
-    let (cli, remarks) = match env_file::parse_command_line(&grammar, &args) {
-        CommandLine::Understood(cli, remarks) => (cli, Ok(remarks)),
-        CommandLine::Unusable(cli, error) => (cli, Err(error)),
+    let (cli, words, remarks) = match env_file::parse_command_line(&grammar, &args) {
+        CommandLine::Understood(cli, words, remarks) => (cli, words, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
         CommandLine::Refused(error) => {
-            let error = director::explain_director_command(error, grammar);
+            let error = help::with_few_tips(director::explain_director_command(error));
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::usage(&error, json);
         }
@@ -558,7 +560,7 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(&mut grammar) {
         return finish::usage(&error, false);
     }
-    let session = Session::begin(&cli.globals, &cli.command.output_mode());
+    let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
         encryption_args::establish(&cli.globals)?;

@@ -9,7 +9,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
 use base::exit_code;
-use base::files::durable::write_atomically;
+use base::files::durable::{check_directory, parent, write_atomically};
 use base::{Error, Result};
 use engine::deploy::{self, Action, PlanReport};
 
@@ -36,11 +36,20 @@ impl PlanArgs {
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
                 .map_err(|error| Error::environment("encoding the plan as JSON failed").with_source(error))?;
+            check_directory(parent(path))?;
             write_atomically(path, format!("{text}\n").as_bytes())
                 .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;
-            session.reporter.note(format!("The plan is saved: '{}'", path.display()));
         }
-        let finished = show(&plan_report, session)?;
+        let mut finished = show(&plan_report, session)?;
+        if let Some(path) = &self.out {
+            let saved = format!("saved the plan to '{}'", path.display());
+            match &mut finished {
+                CommandResult::Output(text) if !session.globals.json() => {
+                    text.extend_from_slice(base::text::clean(&format!("{saved}\n")).as_bytes());
+                }
+                _ => session.reporter.note(saved),
+            }
+        }
         let changes = self.detailed_exitcode && plan_report.action != Action::Nothing;
         Ok(if changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
     }
@@ -58,11 +67,7 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Comman
     if session.globals.json() {
         return CommandResult::json(plan_report);
     }
-    let mut text = format!("Plan for '{}':\n", plan_report.deployment);
-    for line in plan_report.summary() {
-        text.push_str(&format!("  {line}\n"));
-    }
-    let mut text = session.redactor.show(&text);
+    let mut text = session.redactor.show(&format!("{}\n", plan_report.text().join("\n")));
     if let Some(columns) = session.columns() {
         text = ui::wrap(&text, columns);
     }

@@ -155,13 +155,17 @@ impl Sink for LoggingSink {
             Event::StepBegun { number, count, what, reason, .. } => {
                 self.log.line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
             }
+            // `Planned` has the steps.
+            Event::PlanShown { .. } => {}
+            Event::State { path } => self.log.line("INFO", &format!("state: {path}")),
             Event::Note { text } => self.log.line("INFO", text),
             Event::Warning { text } => self.log.line("WARN", text),
             Event::RunFinished { success: true, summary, .. } => self.log.line("INFO", summary),
-            Event::RunFinished { errors, hints, exit_code, .. } => {
+            Event::RunFinished { errors, notes, hints, exit_code, .. } => {
                 let errors = errors.join("\n  cause: ");
+                let notes: String = notes.iter().map(|note| format!("\n  note: {note}")).collect();
                 let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
-                self.log.line("ERROR", &format!("{errors}{hints}\n  exit code: {exit_code}"));
+                self.log.line("ERROR", &format!("{errors}{notes}{hints}\n  exit code: {exit_code}"));
             }
             // Log lines of the CPI reach this log through `tracing`.
             Event::StageLog { .. } | Event::StageProgress { .. } => {}

@@ -85,6 +85,7 @@ impl RunRecord {
         let Some(running) = running.as_ref() else { return Ok(()) };
         let steps = self.ended().into_iter().map(|stage| RecordedStep {
             name: self.hide(&stage.name),
+            depth: stage.depth,
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
         });
@@ -115,6 +116,11 @@ impl RunRecord {
         }
         let steps_left = recorded.planned.saturating_sub(steps.len());
         Some(RunReport { steps, steps_left, stages, state })
+    }
+
+    /// Returns true if the run has started a step of its plan.
+    pub(super) fn has_started_a_step(&self) -> bool {
+        !self.stages().steps.is_empty()
     }
 
     fn hide(&self, text: &str) -> String {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::env_file::Remark;
 use super::globals::{Globals, JsonForm};
+use super::hint_commands::{CompletingSink, EnvironmentWords};
 use super::reference::{self, Variable};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_record::{RecordingSink, RunRecord};
@@ -72,8 +73,8 @@ impl Drop for RunContext {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging.
-    pub(super) fn begin(globals: &Globals, output_mode: &OutputMode) -> Session {
+    /// Chooses the renderer and sets up logging. `words` complete the commands in hints.
+    pub(super) fn begin(globals: &Globals, output_mode: &OutputMode, words: EnvironmentWords) -> Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
         let terminal = std::io::stdout().is_terminal();
@@ -102,7 +103,8 @@ impl Session {
             None => renderer.sink(),
         };
         let record = RunRecord::new(redactor.clone());
-        let sink = Arc::new(RecordingSink { record: record.clone(), next: shown });
+        let recording = Arc::new(RecordingSink { record: record.clone(), next: shown });
+        let sink = Arc::new(CompletingSink { words, next: recording });
         Session {
             globals: globals.clone(),
             reporter: Reporter::new(sink),
@@ -184,7 +186,12 @@ impl Session {
         Some(report)
     }
 
-    /// Returns the log of this run, if it has begun.
+    /// Returns true if the run has started a step of its plan.
+    pub(super) fn has_started_a_step(&self) -> bool {
+        self.record.has_started_a_step()
+    }
+
+    /// Returns the log of this run, if it was begun.
     pub(super) fn log(&self) -> Option<&RunLog> {
         self.log.as_ref().filter(|log| log.path().is_some())
     }

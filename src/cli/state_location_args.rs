@@ -1,19 +1,22 @@
 //! The state of an environment, for commands that do not read the manifest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::StateArgs;
 use super::env_file::EnvFileArgs;
 use super::session::{RunContext, Session};
+use super::status::is_state;
+use super::{StateArgs, paths};
 use base::{Error, Result};
 
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
 pub struct StateLocationArgs {
-    /// Manifest of the environment; only its name is used, to find the state
-    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
+    /// Manifest of the environment, or its state file
+    ///
+    /// Of a manifest, only the name is used, to find the state.
+    #[arg(value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
 
     #[command(flatten)]
@@ -30,7 +33,12 @@ impl StateLocationArgs {
         if self.manifest.is_none() && !self.state.is_named() {
             return Ok(None);
         }
-        // With a named state, no manifest is needed.
+        if let Some(file) = self.manifest.as_ref().filter(|_| !self.state.is_named())
+            && is_state(&paths::expand(file, paths::home().as_deref()))
+        {
+            return paths::state(Some(file), Path::new("")).map(Some);
+        }
+        // A named state needs no manifest.
         self.state.place(&self.manifest.clone().unwrap_or_default()).map(Some)
     }
 

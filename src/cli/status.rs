@@ -137,7 +137,7 @@ impl StatusArgs {
 }
 
 /// Returns true if a file is a state and not a manifest.
-fn is_state(path: &Path) -> bool {
+pub(super) fn is_state(path: &Path) -> bool {
     let storage = Storage::from(path);
     path.extension().is_some_and(|extension| extension == "json")
         && matches!(State::read(&storage), Ok(Some(_)))
@@ -159,6 +159,8 @@ fn text(session: &Session, status: &Status) -> String {
     if let Some(state) = &status.job_state {
         let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
         let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
+        let none_runs_wrong = state == "running" && status.processes.iter().all(|one| one.state == "running");
+        let state = if none_runs_wrong && status.jobs.len() > 1 { "all running" } else { state };
         facts.push(("Jobs", format!("{state}: {jobs}{}", by.unwrap_or_default())));
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
@@ -172,18 +174,20 @@ fn text(session: &Session, status: &Status) -> String {
     }
     facts.push(("State", record.state.clone()));
     for call in &record.open_calls {
-        facts.push(("Open call", format!("`{}`, {}", call.method, call.why)));
+        facts.push(("Open call", super::state::open_call(call)));
     }
     for one in &record.undeleted {
         facts.push(("To be deleted", format!("{}: {}", one.resource, one.said)));
     }
     let mut sections = vec![layout.facts(&facts)];
-    let tables = [processes(status), disks(status), networks(status), certificates(status)];
+    let with_hints = session.globals.verbose > 0;
+    let tables = [processes(status), disks(status, with_hints), networks(status), certificates(status)];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
         sections.push(history::runs_table(&status.runs, false, false, layout));
     }
-    sections.join("\n")
+    // Breaks were possible only at blanks.
+    sections.join("\n").replace('\u{a0}', " ")
 }
 
 fn vm(status: &Status) -> String {
@@ -209,11 +213,12 @@ fn of(cpi: Option<&str>) -> String {
 
 fn agent(status: &Status) -> String {
     let agent = &status.agent;
-    let id = agent.id.as_ref().map(|id| format!("  {id}")).unwrap_or_default();
+    let id = agent.id.as_ref().map(|id| format!("  id\u{a0}{id}")).unwrap_or_default();
     let at = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
         AgentAnswers::Yes => format!("answers{at}{id}"),
+        AgentAnswers::No if agent.silent => format!("NO ANSWER: {problem}"),
         AgentAnswers::No => format!("NOT USABLE: {problem}"),
         AgentAnswers::Stranger => format!("NOT USABLE{at}: {problem}"),
         AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),
@@ -235,7 +240,8 @@ fn load(vitals: &Value) -> String {
     for (name, at) in [("memory", "/mem"), ("swap", "/swap")] {
         let kb: Option<u64> = text(&format!("{at}/kb")).and_then(|kb| kb.parse().ok());
         if let (Some(percent), Some(kb)) = (text(&format!("{at}/percent")), kb) {
-            parts.push(format!("{name} {percent}% ({})", base::text::bytes(kb.saturating_mul(1024))));
+            let size = base::text::bytes(kb.saturating_mul(1024)).replace(' ', "\u{a0}");
+            parts.push(format!("{name} {percent}%\u{a0}({size})"));
         }
     }
     for disk in ["system", "ephemeral"] {
@@ -262,8 +268,11 @@ fn processes(status: &Status) -> Option<Table> {
     (!status.processes.is_empty()).then_some(table)
 }
 
-fn disks(status: &Status) -> Option<Table> {
-    let mut table = Table::new(["Disk", "Size", "Used by the VM", "State", "Full", "Hint"]);
+fn disks(status: &Status, with_hints: bool) -> Option<Table> {
+    let mut table = Table::new(match with_hints {
+        true => vec!["Disk", "Size", "Used by the VM", "State", "Used", "Hint"],
+        false => vec!["Disk", "Size", "Used by the VM", "State", "Used"],
+    });
     for disk in &status.disks {
         let state = match (disk.exists, disk.mounted) {
             (PresenceStatus::No, _) => "DOES NOT EXIST",
@@ -278,11 +287,14 @@ fn disks(status: &Status) -> Option<Table> {
         let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
         let size = format!("{} MiB", disk.size);
         let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
-        table.row([cid, size, yes.to_owned(), state.to_owned(), full, hint]);
+        let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), full];
+        row.extend(with_hints.then_some(hint));
+        table.row(row);
     }
     for cid in &status.untracked_disks {
-        let cells = [cid.as_str(), "", "no", "NOT ON RECORD", "", ""];
-        table.row(cells.map(str::to_owned));
+        let mut row = [cid.as_str(), "", "no", "NOT ON RECORD", ""].map(str::to_owned).to_vec();
+        row.extend(with_hints.then(String::new));
+        table.row(row);
     }
     (!status.disks.is_empty() || !status.untracked_disks.is_empty()).then_some(table)
 }
@@ -303,7 +315,7 @@ fn networks(status: &Status) -> Option<Table> {
 }
 
 fn certificates(status: &Status) -> Option<Table> {
-    let mut table = Table::new(["Certificate", "Expires", "Left"]);
+    let mut table = Table::new(["Certificate", "Expires", "Expires in"]);
     for certificate in &status.certificates {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use super::env_file;
 use super::finish::CommandResult;
 use super::session::Session;
+use crate::ui;
 use base::{Result, text};
 
 #[derive(Debug, Clone, Args)]
@@ -31,7 +32,7 @@ impl TrustArgs {
             (path, false, text)
         } else {
             let (path, description) = env_file::allow(self.file.as_deref())?;
-            let text = format!("'{}' is trusted;\n{description}\n", path.display());
+            let text = format!("The env file '{}' is trusted.\n{description}\n", path.display());
             (path, true, text)
         };
         if session.globals.json() {
@@ -40,6 +41,9 @@ impl TrustArgs {
                 "trusted": trusted,
             }));
         }
-        Ok(CommandResult::Output(text::clean(&text).into_owned().into_bytes()))
+        let text = text::clean(&text);
+        let text =
+            session.columns().map_or_else(|| text.clone().into_owned(), |width| ui::wrap(&text, width));
+        Ok(CommandResult::Output(text.into_bytes()))
     }
 }

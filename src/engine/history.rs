@@ -82,6 +82,9 @@ pub struct RunEnd {
 pub struct RecordedStep {
     /// Its description, such as `Creating VM …`.
     pub name: String,
+    /// Number of enclosing stages.
+    #[serde(default)]
+    pub depth: usize,
     /// `done`, `skipped` or `failed`.
     pub outcome: String,
     /// Its duration in milliseconds.
@@ -276,7 +279,12 @@ mod tests {
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.planned(plan.clone()).unwrap();
         assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");
-        let steps = vec![RecordedStep { name: "Creating VM".into(), outcome: "done".into(), elapsed_ms: 5 }];
+        let steps = vec![RecordedStep {
+            name: "Creating VM".into(),
+            depth: 0,
+            outcome: "done".into(),
+            elapsed_ms: 5,
+        }];
         let summary = "Deployed".to_owned();
         run.finish(RunEnd { elapsed_ms: 1500, summary, steps: steps.clone(), ..ended(0) }).unwrap();
         drop(run);

@@ -59,8 +59,7 @@ fn not_started(error: StartError) -> Error {
 }
 
 fn interrupted(signal: u8, text: String) -> Error {
-    Error::new(ErrorKind::Interrupted(signal), text)
-        .with_hint("run the same command again to go on from here")
+    Error::new(ErrorKind::Interrupted(signal), text).with_hint("run the same command again to continue")
 }
 
 /// Returns the error for a template that could not be rendered with `context`.

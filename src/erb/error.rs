@@ -10,7 +10,7 @@ pub enum RenderError {
     Template(Box<TemplateError>),
     /// The template uses Ruby that the native renderer does not support.
     /// [`RubyRenderer`](crate::ruby::RubyRenderer) may render it.
-    #[error("template '{template}' line {line}: {construct} is not supported by the native renderer")]
+    #[error("template '{template}' line {line}: {construct} is not supported by the built-in renderer")]
     Unsupported {
         /// The template's name.
         template: String,

@@ -175,7 +175,7 @@ mod tests {
         for (mode, path) in [(Mode::Auto, "/nowhere"), (Mode::Native, path.as_str())] {
             let error = render(mode, path, UNSUPPORTED).unwrap_err().to_string();
             assert!(error.contains("template 'a.erb' line 2: "), "{error}");
-            assert!(error.contains("not supported by the native renderer"), "{error}");
+            assert!(error.contains("not supported by the built-in renderer"), "{error}");
         }
         assert!(render(Mode::Ruby, "/nowhere", "<%= 1 %>").is_err());
     }

@@ -211,9 +211,7 @@ impl IronicError {
                 }
                 Refusal::UuidTaken => "leave `--uuid` out to let Ironic choose one",
                 Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes that exist",
-                Refusal::NoSuchKey => {
-                    "nothing was changed; `show` of the same connector or target lists the keys it has"
-                }
+                Refusal::NoSuchKey => "`show` of the same connector or target lists the keys it has",
                 Refusal::Forbidden => {
                     "the user has no role for this request in the chosen project or system scope; Ironic's \
                         log names the rule"

@@ -295,7 +295,7 @@ impl PartialInputs {
         }
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
         if let Some(path) = created.filter(|path| path.exists()) {
-            self.notes.push(format!("generated values are kept in '{}'", path.display()));
+            self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }
         Ok(())
     }

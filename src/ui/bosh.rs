@@ -120,13 +120,16 @@ impl Sink for Document {
                 self.line("Succeeded");
                 self.print();
             }
-            Event::RunFinished { success: false, errors, hints, exit_code, .. } => {
+            Event::RunFinished { success: false, errors, notes, hints, exit_code, .. } => {
                 self.line(format_causes(errors));
+                notes.iter().for_each(|note| self.line(format!("Note: {note}")));
                 hints.iter().for_each(|hint| self.line(format!("Hint: {hint}")));
                 self.line(format!("Exit code {exit_code}"));
                 self.print();
             }
             _ if self.has_output => {}
+            Event::PlanShown { lines } => self.line(format!("{}\n", lines.join("\n"))),
+            Event::State { path } => self.line(format!("Deployment state: '{path}'\n")),
             Event::Note { text } => self.line(format!("{text}\n")),
             Event::StageStarted { id, parent, name, .. } => self.stage_started(*id, *parent, name),
             Event::StageFinished { id, outcome, elapsed } => self.stage_finished(*id, outcome, *elapsed),

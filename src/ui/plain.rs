@@ -1,13 +1,16 @@
 //! Text for logs: a timestamped line for the start and end of each stage, and for the result. A long stage
 //! prints a line every minute, because CI systems kill silent jobs.
 
+use std::io::IsTerminal as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::canvas;
 use super::renderer::{Options, Screen};
 use super::stage_tree::StageTree;
+use super::styled::Styled;
 use super::summary;
 use super::text::{self, Color, Lines, paint};
 use base::events::{Event, Outcome, RunReport, Sink};
@@ -35,8 +38,6 @@ struct State {
     tree: StageTree,
     watched: bool,
     over: bool,
-    /// True if the latest plan has no step.
-    plan_is_empty: bool,
 }
 
 impl Plain {
@@ -115,9 +116,16 @@ impl Inner {
                     self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
                 }
             }
-            // The engine prints the plan as notes, and the stages show each step.
-            Event::Planned { steps, .. } => state.plan_is_empty = steps.is_empty(),
-            Event::StepBegun { .. } => {}
+            // The stages show each step.
+            Event::Planned { .. } | Event::StepBegun { .. } => {}
+            Event::PlanShown { lines } => {
+                for line in lines {
+                    self.lines.print_out(&format!("{}{}", self.time(), base::text::clean_line(line)));
+                }
+            }
+            Event::State { path } => {
+                self.lines.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
+            }
             Event::Note { text } => {
                 self.lines.print_out(&format!("{}note: {}", self.time(), base::text::clean(text)));
             }
@@ -126,7 +134,7 @@ impl Inner {
                 self.lines.print_err(&format!("{}{label} {}", self.time(), base::text::clean(text)));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
+                self.report(report.as_deref(), *exit_code, *elapsed);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
                 self.lines.print_out(&format!(
@@ -134,19 +142,32 @@ impl Inner {
                     self.time(),
                     base::text::duration(*elapsed)
                 ));
+                if let Some(log) = log {
+                    self.lines.print_out(&format!("{}log: {}", self.time(), base::text::clean_line(log)));
+                }
             }
-            Event::RunFinished { errors, hints, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), log.as_deref(), *exit_code, state.plan_is_empty);
-                let lines: Vec<String> =
-                    text::failure(errors, hints).iter().map(|line| line.whole(color)).collect();
+            Event::RunFinished { errors, notes, hints, elapsed, exit_code, report, log, .. } => {
+                self.report(report.as_deref(), *exit_code, *elapsed);
+                let lines = text::failure(errors, notes, hints, log.as_deref());
+                let lines: Vec<String> = lines.iter().flat_map(|line| self.fitted(line)).collect();
                 self.lines.print_err(&format!("{}{}", self.time(), lines.join("\n")));
             }
         }
     }
 
-    /// Prints the summary before the result, which is the last line.
-    fn report(&self, report: Option<&RunReport>, log: Option<&str>, exit_code: u8, plan_is_empty: bool) {
-        let lines = report.map(|report| summary::lines(report, log, exit_code, plan_is_empty));
+    /// Breaks a line of an error to fit a terminal. Lines for logs stay whole.
+    fn fitted(&self, line: &Styled) -> Vec<String> {
+        let color = self.options.color;
+        match self.lines.stdout_reserved && std::io::stderr().is_terminal() {
+            true => line.wrapped(canvas::size().0.into(), 4, color),
+            false => vec![line.whole(color)],
+        }
+    }
+
+    /// Prints the summary before the result.
+    fn report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
+        let in_full = self.options.verbose || elapsed >= summary::LONG_RUN;
+        let lines = report.map(|report| summary::lines(report, exit_code, in_full));
         for (line, _) in lines.unwrap_or_default() {
             self.lines.print_out(&line.whole(self.options.color));
         }
@@ -230,6 +251,7 @@ mod tests {
             summary: "it failed".to_owned(),
             elapsed: Duration::from_secs(3),
             errors: vec!["it failed".to_owned(), "because".to_owned()],
+            notes: vec!["nothing was changed".to_owned()],
             hints: vec!["look".to_owned()],
             exit_code: 1,
             timings: None,
@@ -241,6 +263,7 @@ mod tests {
             summary: "it runs".to_owned(),
             elapsed: Duration::from_secs(75),
             errors: Vec::new(),
+            notes: Vec::new(),
             hints: Vec::new(),
             exit_code: 0,
             timings: None,
@@ -266,6 +289,7 @@ mod tests {
         out T deploying: failed after N s
         err T error: it failed
           cause: because
+          note: nothing was changed
           hint: look
         out T Succeeded in 1 min 15 s: it runs
         ");
@@ -284,6 +308,7 @@ mod tests {
         err warning: expires soon
         err error: it failed
           cause: because
+          note: nothing was changed
           hint: look
         err Succeeded in 1 min 15 s: it runs
         ");

@@ -40,9 +40,7 @@ pub(super) struct Progress {
 struct State {
     tree: StageTree,
     step: Option<CurrentStep>,
-    /// True if the latest plan has no step.
-    plan_is_empty: bool,
-    /// The stage of the last heading. Lines of other stages also name their parent.
+    /// The stage of the last heading. Lines of other stages name their parent.
     heading: Option<StageId>,
 }
 
@@ -174,34 +172,53 @@ impl Progress {
     }
 
     fn finish_run(&self, event: &Event) {
-        let Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, log, report, .. } =
-            event
+        let Event::RunFinished {
+            success,
+            summary,
+            elapsed,
+            errors,
+            notes,
+            hints,
+            exit_code,
+            log,
+            report,
+            ..
+        } = event
         else {
             return;
         };
-        // Drop stages that did not end, because nothing is drawn after this.
-        let plan_is_empty = std::mem::take(&mut *self.state.lock()).plan_is_empty;
+        // Drop stages that did not end; nothing is drawn after this.
+        drop(std::mem::take(&mut *self.state.lock()));
         self.bar.finish_and_clear();
-        let report = report
-            .as_deref()
-            .map(|report| summary::lines(report, log.as_deref(), *exit_code, plan_is_empty))
-            .unwrap_or_default();
+        let in_full = self.options.verbose || *elapsed >= summary::LONG_RUN;
+        let report = report.as_deref().map(|report| summary::lines(report, *exit_code, in_full));
+        let report = report.unwrap_or_default();
         self.keep(&report, false);
         if *success {
-            let line = Styled::default().colored(Color::Green, "Succeeded").and(format!(
-                " in {}: {}",
-                base::text::duration(*elapsed),
-                base::text::clean_line(summary)
-            ));
-            self.keep(&vec![(line, 2)], false);
+            let summary = base::text::clean(summary);
+            let (first, others) = summary.split_once('\n').unwrap_or((&summary, ""));
+            let done = Styled::default().colored(Color::Green, "Succeeded");
+            let done = done.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
+            let others = others.lines().map(Styled::plain);
+            let log = log.as_ref().map(|log| Styled::plain(format!("log: {}", base::text::clean_line(log))));
+            self.keep(&[done].into_iter().chain(others).chain(log).map(|line| (line, 2)).collect(), false);
         } else {
-            let lines = text::failure(errors, hints).into_iter().map(|line| (line, 4)).collect();
+            let lines = text::failure(errors, notes, hints, log.as_deref());
+            let lines = lines.into_iter().map(|line| (line, 4)).collect();
             self.keep(&lines, true);
         }
     }
 }
 
-/// Returns the indentation of the continuation lines of a line.
+/// Puts a label before the first of some lines.
+fn labelled(color: Color, label: &str, mut lines: KeptLines) -> KeptLines {
+    if let Some((first, _)) = lines.first_mut() {
+        *first = Styled::default().colored(color, label).and(" ").joined(first.clone());
+    }
+    lines
+}
+
+/// Returns the indentation of the continuations of a line.
 fn continuation_indent(line: &str) -> usize {
     line.len() - line.trim_start().len() + 2
 }
@@ -238,19 +255,14 @@ impl Sink for Progress {
                     Some(CurrentStep { number: *number, count: *count, what: base::text::clean_line(what) });
                 KeptLines::new()
             }
-            Event::Planned { steps, .. } => {
-                state.plan_is_empty = steps.is_empty();
-                KeptLines::new()
-            }
-            Event::Note { text } => self.text(text),
+            // The stages show each step.
+            Event::Planned { .. } => KeptLines::new(),
+            Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text(line)).collect(),
+            Event::State { path } => self.text(&format!("state: {path}")),
+            Event::Note { text } => labelled(Color::Bold, "note:", self.text(text)),
             Event::Warning { text } => {
                 drop(state);
-                let mut lines = self.text(text);
-                if let Some((first, _)) = lines.first_mut() {
-                    *first =
-                        Styled::default().colored(Color::Yellow, "warning:").and(" ").joined(first.clone());
-                }
-                return self.keep(&lines, true);
+                return self.keep(&labelled(Color::Yellow, "warning:", self.text(text)), true);
             }
             Event::RunFinished { .. } => {
                 drop(state);
@@ -305,6 +317,7 @@ mod tests {
             summary: "it runs".to_owned(),
             elapsed: Duration::from_secs(3),
             errors: Vec::new(),
+            notes: Vec::new(),
             hints: Vec::new(),
             exit_code: 0,
             timings: None,

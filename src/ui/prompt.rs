@@ -39,7 +39,7 @@ fn ask<T>(
     answer
 }
 
-/// Asks a yes-or-no question on standard error. The default is no. Ctrl-C returns
+/// Asks a yes-or-no question on standard error; Enter ends the answer, and the default is no. Ctrl-C is
 /// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     confirm_or(question, NOTHING_DONE)
@@ -54,7 +54,8 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
         if !before.is_empty() {
             let _ = writeln!(std::io::stderr(), "{before}");
         }
-        dialoguer::Confirm::new().with_prompt(last).default(false).interact()
+        // A line break that is left over would answer the next question.
+        dialoguer::Confirm::new().with_prompt(last).default(false).wait_for_newline(true).interact()
     })
 }
 

@@ -122,21 +122,33 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         Event::StepBegun { number, count, step, what, reason } => {
             Event::StepBegun { number: *number, count: *count, step, what: hide(what), reason: hide(reason) }
         }
+        Event::PlanShown { lines } => Event::PlanShown { lines: hide_all(lines) },
+        Event::State { path } => Event::State { path: path.clone() },
         Event::Note { text } => Event::Note { text: hide(text) },
         Event::Warning { text } => Event::Warning { text: hide(text) },
-        Event::RunFinished { success, summary, elapsed, errors, hints, exit_code, timings, log, report } => {
-            Event::RunFinished {
-                success: *success,
-                summary: hide(summary),
-                elapsed: *elapsed,
-                errors: hide_all(errors),
-                hints: hide_all(hints),
-                exit_code: *exit_code,
-                timings: timings.clone(),
-                log: log.clone(),
-                report: report.as_deref().map(|report| Box::new(hidden(report, &hide))),
-            }
-        }
+        Event::RunFinished {
+            success,
+            summary,
+            elapsed,
+            errors,
+            notes,
+            hints,
+            exit_code,
+            timings,
+            log,
+            report,
+        } => Event::RunFinished {
+            success: *success,
+            summary: hide(summary),
+            elapsed: *elapsed,
+            errors: hide_all(errors),
+            notes: hide_all(notes),
+            hints: hide_all(hints),
+            exit_code: *exit_code,
+            timings: timings.clone(),
+            log: log.clone(),
+            report: report.as_deref().map(|report| Box::new(hidden(report, &hide))),
+        },
         Event::StageProgress { .. } => event.clone(),
     }
 }
@@ -181,6 +193,7 @@ mod tests {
                 steps: vec![AnnouncedStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
             Event::StepBegun { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
+            Event::PlanShown { lines: vec![secret()] },
             Event::Note { text: secret() },
             Event::Warning { text: secret() },
             Event::RunFinished {
@@ -188,6 +201,7 @@ mod tests {
                 summary: secret(),
                 elapsed: Duration::ZERO,
                 errors: vec![secret(), secret()],
+                notes: vec![secret()],
                 hints: vec![secret()],
                 exit_code: 1,
                 timings: None,

@@ -1,13 +1,15 @@
-//! The summary of a run: its steps, the durations of its stages, and the paths of the state and the log.
+//! The summary of a run: its steps, and the durations of its stages.
 
 use std::time::Duration;
 
 use super::styled::{NO_BREAK_SPACE, Styled};
 use super::text::Color;
 use base::ErrorKind;
-use base::events::{FinishedStage, RunReport};
+use base::events::{FinishedStage, RunReport, StartedStep};
 
-/// The maximum number of stages to list. The longest ones are listed.
+/// The shortest run with a whole summary.
+pub(super) const LONG_RUN: Duration = Duration::from_secs(60);
+/// The most stages to list: the longest ones.
 const STAGES: usize = 12;
 /// The minimum duration of a listed stage.
 const SHORT: Duration = Duration::from_millis(100);
@@ -17,33 +19,21 @@ const TIME: usize = 13;
 /// A line with the indentation of its continuation lines.
 type Line = (Styled, usize);
 
-/// Returns the lines for a run that ended with this exit code. Returns no lines if, as far as is known, the
-/// run changed nothing.
-pub(super) fn lines(report: &RunReport, log: Option<&str>, exit_code: u8, plan_is_empty: bool) -> Vec<Line> {
-    let nothing_done = report.steps.is_empty();
-    if nothing_done && (exit_code != 0 || plan_is_empty || report.stages.is_empty()) {
-        return Vec::new();
-    }
+/// Returns the lines for a run that ended with this exit code. Unless `in_full`, only the steps of a failed
+/// run are listed.
+pub(super) fn lines(report: &RunReport, exit_code: u8, in_full: bool) -> Vec<Line> {
+    let failed = exit_code != 0;
     let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
     let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
-    if !report.steps.is_empty() {
+    if !report.steps.is_empty() && (failed || in_full) {
         lines.push(heading("What was done"));
         lines.extend(steps(report, undone));
     }
-    if !report.stages.is_empty() {
+    // A run that failed before its first step did nothing that took long.
+    if !report.stages.is_empty() && in_full && !(failed && report.steps.is_empty()) {
         lines.push(heading("How long it took"));
         lines.extend(stages(&report.stages, undone));
-    }
-    let places = [("state", report.state.as_deref()), ("log", log)];
-    let places: Vec<_> = places.iter().filter_map(|(name, path)| Some((name, (*path)?))).collect();
-    if !places.is_empty() {
-        lines.push(heading("Where to look"));
-        lines.extend(
-            places.iter().map(|(name, path)| {
-                (Styled::plain(format!("  {name:<5} {}", base::text::clean_line(path))), 8)
-            }),
-        );
     }
     lines
 }
@@ -52,18 +42,10 @@ fn heading(text: &str) -> Line {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
-/// Returns the steps. A reason that consecutive steps share is printed once.
-fn steps<'r>(report: &'r RunReport, undone: &'static str) -> impl Iterator<Item = Line> + use<'r> {
-    let mut before = None;
+/// Returns the steps.
+fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let text = format!("  {}. {}", number + 1, base::text::clean_line(&step.what));
-        let line = match before.replace(&step.reason) == Some(&step.reason) {
-            true => Styled::plain(text),
-            false => {
-                let reason = format!(" {}", base::text::clean_line(&step.reason));
-                Styled::plain(format!("{text}:")).colored(Color::Dim, reason)
-            }
-        };
+        let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&done_or_not(step))));
         (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
     });
     let left = match report.steps_left {
@@ -74,7 +56,32 @@ fn steps<'r>(report: &'r RunReport, undone: &'static str) -> impl Iterator<Item 
     steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
 
-/// Returns the longest stages in their order, and the total of the other ones.
+/// The verbs of steps, with their past tense.
+const VERBS: [(&str, &str); 12] = [
+    ("Attach ", "Attached "),
+    ("Copy ", "Copied "),
+    ("Create ", "Created "),
+    ("Delete ", "Deleted "),
+    ("Deploy ", "Deployed "),
+    ("Detach ", "Detached "),
+    ("Set ", "Set "),
+    ("Start ", "Started "),
+    ("Stop ", "Stopped "),
+    ("Switch ", "Switched "),
+    ("Update ", "Updated "),
+    ("Upload ", "Uploaded "),
+];
+
+/// Describes a step, in the past tense if it is done.
+fn done_or_not(step: &StartedStep) -> String {
+    let verb = VERBS.iter().find_map(|(verb, past)| Some((*past, step.what.strip_prefix(verb)?)));
+    match verb.filter(|_| step.done) {
+        Some((past, rest)) => format!("{past}{rest}").replace(" and start ", " and started "),
+        None => step.what.clone(),
+    }
+}
+
+/// Returns the longest stages in their order, and the total of the others.
 fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
@@ -86,8 +93,8 @@ fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
     if !short.is_empty() {
         let took = base::text::duration(short.iter().map(elapsed).sum());
-        let ones = if short.len() == 1 { "one" } else { "ones" };
-        lines.push((Styled::plain(format!("{took:>TIME$}    {} shorter {ones}", short.len())), TIME + 6));
+        let stages = if short.len() == 1 { "stage" } else { "stages" };
+        lines.push((Styled::plain(format!("{took:>TIME$}    {} other {stages}", short.len())), TIME + 6));
     }
     lines
 }
@@ -116,7 +123,6 @@ fn line(stage: &FinishedStage, undone: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::events::StartedStep;
 
     #[test]
     fn failed_run_lists_its_steps() {
@@ -148,13 +154,12 @@ mod tests {
             stages,
             state: Some("/env/state.json".into()),
         };
-        let shown: Vec<String> =
-            lines(&report, Some("/log"), 1, false).iter().map(|(line, _)| line.whole(false)).collect();
+        let shown: Vec<String> = lines(&report, 1, true).iter().map(|(line, _)| line.whole(false)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
-          1. Stop the jobs on VM vm-1: --recreate
-          2. Delete VM vm-1
-          3. Create the VM of 'hello/0': there is no VM FAILED
+          1. Stopped the jobs on VM vm-1
+          2. Deleted VM vm-1
+          3. Create the VM of 'hello/0' FAILED
           2 more steps were not started
         How long it took
                 3.0 s  Validating
@@ -171,20 +176,16 @@ mod tests {
                 1.0 s    Uploading package '7'
                 1.0 s    Uploading package '8'
                 1.0 s    Uploading package '9'
-                 20 s    20 shorter ones
-        Where to look
-          state /env/state.json
-          log   /log
+                 20 s    20 other stages
         ");
-        let interrupted = lines(&report, None, 130, false);
-        assert_eq!(
-            interrupted[3].0.whole(false),
-            "  3. Create the VM of 'hello/0': there is no VM INTERRUPTED"
-        );
+        let interrupted = lines(&report, 130, false);
+        assert_eq!(interrupted[3].0.whole(false), "  3. Create the VM of 'hello/0' INTERRUPTED");
+        assert_eq!(interrupted.len(), 5, "durations are shown only in full");
+        assert!(lines(&report, 0, false).is_empty(), "success is one line");
     }
 
     #[test]
-    fn unchanged_run_has_no_summary() {
+    fn failure_before_the_first_step_has_no_summary() {
         let stage = FinishedStage {
             name: "Validating".into(),
             depth: 0,
@@ -192,11 +193,8 @@ mod tests {
             elapsed: Duration::from_secs(3),
             usual: None,
         };
-        let state = Some("/env/state.json".to_owned());
-        let report = RunReport { stages: vec![stage], state, ..RunReport::default() };
-        assert!(lines(&report, Some("/log"), 1, false).is_empty(), "it failed before its first step");
-        assert!(lines(&report, Some("/log"), 0, true).is_empty(), "nothing had to be done");
-        assert!(!lines(&report, Some("/log"), 0, false).is_empty(), "its command has no plan");
-        assert!(lines(&RunReport::default(), Some("/log"), 0, false).is_empty());
+        let report = RunReport { stages: vec![stage], ..RunReport::default() };
+        assert!(lines(&report, 1, true).is_empty());
+        assert!(!lines(&report, 0, true).is_empty());
     }
 }

@@ -122,8 +122,13 @@ impl Lines {
     }
 }
 
-/// Formats an error: message, causes, hints. `errors` begins with the outermost one.
-pub(super) fn failure(errors: &[String], hints: &[String]) -> Vec<Styled> {
+/// Formats an error: message, causes, notes, hints, log. `errors` begins with the outermost.
+pub(super) fn failure(
+    errors: &[String],
+    notes: &[String],
+    hints: &[String],
+    log: Option<&str>,
+) -> Vec<Styled> {
     let mut lines = Vec::new();
     let mut push = |label: &str, color: Color, text: &str, indent: &str| {
         let text = clean(text);
@@ -138,8 +143,14 @@ pub(super) fn failure(errors: &[String], hints: &[String]) -> Vec<Styled> {
             _ => push("cause:", Color::Bold, error, "  "),
         }
     }
+    for note in notes {
+        push("note:", Color::Bold, note, "  ");
+    }
     for hint in hints {
         push("hint:", Color::Bold, hint, "  ");
+    }
+    if let Some(log) = log {
+        push("log:", Color::Bold, log, "  ");
     }
     lines
 }
@@ -157,11 +168,21 @@ mod tests {
     fn failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
         let shown = |colors, hints: &[String]| -> Vec<String> {
-            failure(&errors, hints).iter().map(|line| line.whole(colors)).collect()
+            failure(&errors, &["nothing was changed".to_owned()], hints, Some("/log"))
+                .iter()
+                .map(|line| line.whole(colors))
+                .collect()
         };
         assert_eq!(
             shown(false, &["run again".to_owned()]),
-            ["error: creating the VM failed", "  cause: line one", "    line two", "  hint: run again"]
+            [
+                "error: creating the VM failed",
+                "  cause: line one",
+                "    line two",
+                "  note: nothing was changed",
+                "  hint: run again",
+                "  log: /log"
+            ]
         );
         assert_eq!(shown(true, &[])[0], "\x1b[31merror:\x1b[0m creating the VM failed");
     }

@@ -22,7 +22,7 @@ fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
 /// Returns the exit code and the error with its hints at the end, without paths and time of the run.
 fn failure(run: &Run) -> (i32, String) {
     let at = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
-    let lines = run.stderr[at..].lines().filter(|line| !line.contains("log of this run"));
+    let lines = run.stderr[at..].lines().filter(|line| !line.starts_with("  log: "));
     let lines = lines.map(|line| match line.split_once("this machine's clock says ") {
         Some((before, _)) => format!("{before}this machine's clock says …"),
         None => line.to_owned(),

@@ -6,10 +6,17 @@ use std::process::Stdio;
 
 use crate::support::{MONOPILE, Run, World};
 
-/// Runs `monopile delete-env env.yml` on a terminal and types `keys` after this delay from the appearance of
-/// the prompt. Returns the screen.
+const STATE: &str = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
+    "current_stemcell_id": "s", "current_disk_id": "k", "current_release_ids": [],
+    "current_manifest_sha": "",
+    "disks": [{"id": "k", "cid": "disk-7", "size": 1024, "cloud_properties": {}}],
+    "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []}"#;
+
+/// Runs `monopile delete-env env.yml` on a terminal, types `keys` this long after the prompt appears, and
+/// returns the screen.
 fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
+    world.write("env-state.json", STATE);
     let mut script = prepare("script");
     let program = format!("{MONOPILE} delete-env env.yml");
     world.enter(&mut script).env("TERM", "xterm").args([
@@ -43,10 +50,11 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
 #[test]
 fn answering_no_deletes_nothing() {
     let world = World::new();
-    for keys in ["n", "\r"] {
+    for keys in ["n\r", "\r"] {
         let run = on_a_terminal(&world, 0, keys).failure(2);
         assert!(
-            run.stdout.contains("env-state.json") && run.stdout.contains("nothing was deleted"),
+            run.stdout.contains("Delete environment 'x' and its persistent disks with all their data?")
+                && run.stdout.contains("nothing was deleted"),
             "{}",
             run.stdout
         );
@@ -56,14 +64,8 @@ fn answering_no_deletes_nothing() {
 #[test]
 fn prompt_lists_what_will_be_deleted() {
     let world = World::new();
-    let state = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
-        "current_stemcell_id": "s", "current_disk_id": "k", "current_release_ids": [],
-        "current_manifest_sha": "",
-        "disks": [{"id": "k", "cid": "disk-7", "size": 1024, "cloud_properties": {}}],
-        "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []}"#;
-    world.write("env-state.json", state);
-    let run = on_a_terminal(&world, 0, "n").failure(2);
-    let (list, _) = run.stdout.split_once("Delete the environment").unwrap();
+    let run = on_a_terminal(&world, 0, "n\r").failure(2);
+    let (list, _) = run.stdout.split_once("Delete environment").unwrap();
     let lines: Vec<&str> = list.lines().map(str::trim_end).collect();
     assert!(
         lines.ends_with(&[
@@ -76,8 +78,20 @@ fn prompt_lists_what_will_be_deleted() {
     );
 }
 
-/// A key typed before the prompt reads becomes a signal of the terminal. A later one is read. Both must end
-/// the prompt.
+#[test]
+fn without_a_state_nothing_is_asked() {
+    let world = World::new();
+    world.write("env.yml", "name: x\n");
+    let mut script = prepare("script");
+    let program = format!("{MONOPILE} delete-env env.yml");
+    let args = ["--quiet", "--return", "--command", &program, "/dev/null"];
+    world.enter(&mut script).env("TERM", "xterm").args(args);
+    let run = world.finish(script).failure(3);
+    assert!(run.stdout.contains("there is no state") && !run.stdout.contains("[y/N]"), "{}", run.stdout);
+}
+
+/// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
+/// prompt.
 #[test]
 fn interrupted_prompt_restores_the_cursor() {
     for delay in [0, 0, 5, 50] {

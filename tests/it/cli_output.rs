@@ -28,7 +28,7 @@ fn json_ends_with_the_result_object() {
     run.json();
     let last = world.normalise(run.stdout.lines().last().unwrap());
     insta::assert_snapshot!(last,
-        @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"hints":["add --state PATH"],"exit_code":2}"#);
+        @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"notes":[],"hints":["add --state PATH"],"exit_code":2}"#);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn director_commands_are_not_taken_for_typos() {
         [vec!["deploy", "m.yml"], vec!["-e", "vbox", "-d", "x", "vms"], vec!["-n", "run-errand", "smoke"]]
     {
         let run = World::new().run(&words).failure(2);
-        assert!(run.stderr.contains("is a director's command: use bosh -e "), "{}", run.stderr);
+        assert!(run.stderr.contains("needs a BOSH director: use `bosh -e "), "{}", run.stderr);
         assert!(!run.stderr.contains("similar"), "{}", run.stderr);
     }
     let run = World::new().run(["cloudcheck", "absent.yml"]).failure(3);

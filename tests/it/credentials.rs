@@ -281,7 +281,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert_eq!(hello.ask().1, 3);
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

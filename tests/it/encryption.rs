@@ -126,11 +126,11 @@ fn plain_state_is_encrypted_with_all_its_files() {
     hello.create(&[]).success();
     assert!(kept(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
     let to = keygen(&hello);
-    assert!(create(&hello, &to).success().stdout.contains("Nothing changed"));
+    assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
     check_all_sealed(&hello, 4);
     let bytes = || kept(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
     let before = bytes();
-    assert!(create(&hello, &to).success().stdout.contains("Nothing changed"));
+    assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
     assert_eq!(bytes(), before, "a repository sees no change where there is none");
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
 }
@@ -229,7 +229,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     assert!(before.len() >= 3, "{before:?}");
     let nothing = |to: &str, key: &str| {
         let run = hello.create(&["--encrypt-to", to, "--identity", key]).success();
-        assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+        assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     };
     nothing(&mine, "key.txt");
     assert_eq!(all(), before, "what nothing changed in is not encrypted anew");

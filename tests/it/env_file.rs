@@ -42,8 +42,8 @@ fn command_without_flags_uses_and_names_the_env_file() {
     ] {
         let run = world.finish(inside(&world, directory, &["int"])).success();
         assert_eq!(run.stdout, expected);
-        let keys = "manifest, ops_files, vars, vars_files, var_files, vars_env";
-        assert!(run.stderr.contains(&format!("from env file '{shown}': {keys}")), "{}", run.stderr);
+        let keys = "manifest, ops_files, vars, vars_files, var_files and vars_env";
+        assert!(run.stderr.contains(&format!("note: using {keys} of '{shown}'")), "{}", run.stderr);
     }
     let named = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
     assert_eq!(named.stdout, expected);
@@ -294,11 +294,11 @@ fn discovered_env_file_is_used_only_after_trust() {
         let run = world.finish(inside(&world, "repo", args)).failure(3);
         let said = run.stdout + &run.stderr;
         for part in [
-            "env file '.monopile.yml' was found here, but is not trusted yet",
-            "runs the program './evil' as CPI",
-            "reads 'bosh.yml'",
-            "reads the environment variables AWS_*",
-            "contacts evil.test:6868",
+            "the env file '.monopile.yml' is not trusted yet",
+            "run the program './evil' as CPI",
+            "read 'bosh.yml'",
+            "read the environment variables AWS_*",
+            "contact evil.test:6868",
             "monopile trust ",
             "--env-file ",
         ] {
@@ -312,7 +312,7 @@ fn discovered_env_file_is_used_only_after_trust() {
     let command = refused.stderr.lines().find_map(|line| line.split_once(": monopile trust "));
     let file = command.unwrap().1.trim().to_owned();
     let trusted = world.run(["trust", &file]).success();
-    assert!(trusted.stdout.contains("runs the program './evil' as CPI"), "{}", trusted.stdout);
+    assert!(trusted.stdout.contains("run the program './evil' as CPI"), "{}", trusted.stdout);
     world.finish(inside(&world, "repo", &["int"])).success();
     // A change of the file ends the trust, and so does another path.
     let text = world.read("repo/.monopile.yml");
@@ -346,12 +346,12 @@ fn terminal_prompts_for_trust_once() {
     };
     let mut pty = on_terminal();
     let screen = pty.wait_for("the question", |screen| screen.contains("Trust it?"));
-    assert!(screen.contains("runs the program './evil' as CPI"), "{screen}");
-    pty.press("n");
+    assert!(screen.contains("run the program './evil' as CPI"), "{screen}");
+    pty.press("n\r");
     assert_eq!(pty.end(), 2);
     let mut pty = on_terminal();
     pty.wait_for("the question", |screen| screen.contains("Trust it?"));
-    pty.press("y");
+    pty.press("y\r");
     assert_eq!(pty.end(), 0);
     assert!(pty.text().ends_with('x'), "{}", pty.text());
     let mut pty = on_terminal();

@@ -443,14 +443,14 @@ fn stemcell_is_read_once_and_not_if_unchanged() {
     assert_eq!(stages.map(|stage| run.stderr.contains(stage)), [true, false], "{}", run.stderr);
     assert!((PADDING..PADDING * 3 / 2).contains(&read), "{read} bytes were read");
     let (run, read) = bytes_read(&hello, &create);
-    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read < PADDING / 8, "{read} bytes were read");
 
     // A touched file is read again. Its content is unchanged.
     let file = std::fs::File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
     let (run, read) = bytes_read(&hello, &create);
-    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read > PADDING, "{read} bytes were read");
     let (_, read) = bytes_read(&hello, &create);
     assert!(read < PADDING / 8, "{read} bytes were read");
@@ -466,7 +466,7 @@ fn system_authorities_are_loaded_only_for_downloads() {
     let mut create = hello.command("create-env", &[]);
     create.env("SSL_CERT_FILE", &roots);
     let (run, read) = bytes_read(&hello, &create);
-    assert!(run.stderr.contains("Nothing changed"), "{}", run.stderr);
+    assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read < SIZE / 2, "{read} bytes were read");
     hello.delete(&[]).success();
 }

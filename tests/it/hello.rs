@@ -45,7 +45,7 @@ fn create_update_delete_leaves_nothing_behind() {
     // An unchanged run does nothing, and starts no CPI process.
     let before = hello.state();
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(hello.requests().is_empty());
     assert_eq!(hello.state(), before);
     assert_eq!(hello.ask().1, 3);
@@ -71,7 +71,7 @@ fn create_update_delete_leaves_nothing_behind() {
     let packaging = hello.world.read("hello/release/src/greeting/greeting.txt");
     hello.world.write("hello/release/src/greeting/greeting.txt", format!("{packaging}more\n"));
     let run = hello.create(&[]).success();
-    assert!(!run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(!run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 6);
     hello.requests();
 
@@ -228,7 +228,7 @@ fn create_and_delete_work_with_tarballs() {
     hello.requests();
 
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(hello.requests().is_empty());
 
     // A new stemcell replaces the VM, and the unused old stemcell is deleted.

@@ -326,14 +326,14 @@ fn empty_file_does_nothing() {
 #[test]
 fn errors_name_the_operation_and_suggest_the_nearest_key() {
     let cases: &[(&str, &str, &str)] = &[
-        ("replace", "/nam", "'/nam' does not exist; there is 'name'"),
-        ("replace", "/map/ones", "'/map/ones' does not exist; there is 'one'"),
+        ("replace", "/nam", "'/nam' does not exist; did you mean 'name'?"),
+        ("replace", "/map/ones", "'/map/ones' does not exist; did you mean 'one'?"),
         ("replace", "/map/zzz/x", "'/map/zzz' does not exist; there are 'one', 'two'"),
         ("replace", "/empty/x", "'/empty/x' does not exist; nothing is there"),
         (
             "replace",
             "/releases/name=bosch/version",
-            "'/releases/name=bosch' does not exist; there is 'name=bosh'",
+            "'/releases/name=bosch' does not exist; did you mean 'name=bosh'?",
         ),
         ("replace", "/releases/nam=bosh", "'/releases/nam=bosh' does not exist; no item has a 'nam'"),
         (
@@ -402,7 +402,7 @@ fn malformed_operations_are_rejected_before_any_runs() {
         ("- {path: /a}\n", "change.yml:1:3: operation 1 has no type (replace, remove or test)"),
         (
             "- {type: replce, path: /a}\n",
-            "change.yml:1:3: operation 1 has an unknown type, 'replce'; there is 'replace'",
+            "change.yml:1:3: operation 1 has an unknown type, 'replce'; did you mean 'replace'?",
         ),
         ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no path"),
         ("- {type: replace, path: /a}\n", "change.yml:1:3: operation 1 (replace /a) has no value"),

@@ -244,9 +244,9 @@ fn unresponsive_vm_is_replaced_on_change() {
         .world
         .finish(life.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
         .failure(7);
-    assert!(plan.stdout.contains("its agent cannot be used"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("its agent does not answer"), "{}", plan.stdout);
     let run = life.hello.create(&["-n"]).success();
-    assert!(run.stdout.contains("Replace the VM by a new one: its agent"), "{}", run.stdout);
+    assert!(run.stdout.contains("Replace the VM: its agent"), "{}", run.stdout);
     assert_eq!(life.hello.ask().0, "Ahoy");
     let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).success();
     assert!(plan.stdout.contains("Nothing to do"), "{}", plan.stdout);

@@ -84,8 +84,8 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
     assert!(shown.contains("instance hello/0 of project <redacted>"), "{shown}");
     assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
     let state = hello.world.path("state.json").display().to_string();
-    assert!(shown.contains(&format!("Deployment state: '{state}'")), "{shown}");
-    // The log's path contains the name of this program, and the log contains the path of the state.
+    assert!(shown.contains(&format!("state: {state}")), "{shown}");
+    // The log's path contains this program's name, and the log names the state's path.
     let mut logs = hello.find("home", "-create-env-").into_iter();
     let log = logs.rfind(|path| path.display().to_string().contains("/monopile/logs/")).unwrap();
     assert!(shown.contains(&log.display().to_string()), "{shown}");

@@ -321,7 +321,6 @@ fn check_unique(refs: &[ArtifactRef], kind: &str, what: &str) -> Result<()> {
 
 fn missing_package(owner: &str, package: &str, known: &[&str], what: &str) -> Error {
     Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in the release"))
-        .with_nearest(package, known.iter().copied(), || {
-            Some("add the package to the release, or remove it from the spec that needs it".to_owned())
-        })
+        .with_nearest(package, known.iter().copied(), || None)
+        .with_hint("add the package to the release, or remove it from the spec that needs it")
 }

@@ -89,6 +89,16 @@ pub enum Event {
         /// The reason for the step.
         reason: String,
     },
+    /// The plan as text for people.
+    PlanShown {
+        /// Its lines.
+        lines: Vec<String>,
+    },
+    /// The state that the run uses.
+    State {
+        /// Its path or URL.
+        path: String,
+    },
     /// Information that is neither a stage nor a failure.
     Note {
         /// The sentence.
@@ -110,14 +120,17 @@ pub enum Event {
         elapsed: Duration,
         /// The error's message and causes, outermost first. Empty on success.
         errors: Vec<String>,
-        /// Hints for the operator.
+        /// Facts about the failure, such as "nothing was changed".
+        notes: Vec<String>,
+        /// What the operator can do.
         hints: Vec<String>,
         /// The exit code of the process.
         exit_code: u8,
         /// Durations by activity. Only commands that call a CPI or an agent have them.
         #[serde(skip_serializing_if = "Option::is_none")]
         timings: Option<Box<Timings>>,
-        /// Path of the run log. Only commands that write one have it.
+        /// Path of the run log. Absent if the command writes none, and for errors of the command line or
+        /// input before the first step.
         #[serde(skip_serializing_if = "Option::is_none")]
         log: Option<String>,
         /// The steps and stages of the run. Only commands with a run log have it.

@@ -58,6 +58,16 @@ impl Reporter {
         self.emit(Event::Planned { headline: headline.into(), steps });
     }
 
+    /// Shows the plan as text.
+    pub fn show_plan(&self, lines: Vec<String>) {
+        self.emit(Event::PlanShown { lines });
+    }
+
+    /// Reports the state that the run uses.
+    pub fn state(&self, path: impl std::fmt::Display) {
+        self.emit(Event::State { path: path.to_string() });
+    }
+
     /// Starts a stage ("Creating VM"). It counts as failed unless it is finished or skipped.
     pub fn stage(&self, name: impl Into<String>) -> Stage {
         self.begin(None, name.into(), None)

@@ -9,7 +9,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{self as unix, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Replaces the content of `path` with `bytes`, and sets the mode 0600. Keeps the owner.
+use crate::error::{Error, Result};
+use crate::text::shell_word;
+
+/// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
 ///
 /// Writes and syncs a temporary file in the same directory, renames it to `path`, and syncs the directory.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -197,6 +200,18 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
 /// Returns the directory of a file; `.` for a bare name.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Fails if a directory that a command shall write to does not exist.
+pub fn check_directory(directory: &Path) -> Result<()> {
+    match fs::metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let shown = directory.display().to_string();
+            Err(Error::invalid(format!("the directory '{shown}' does not exist"))
+                .with_hint(format!("create it: mkdir -p {}", shell_word(&shown))))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -12,15 +12,16 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
 use super::find::{self, OpenedEnvFile, SearchResult};
 use super::{EnvFile, read, trust};
+use crate::cli::hint_commands::EnvironmentWords;
 use crate::cli::{Cli, paths};
 use crate::ui;
-use base::text::clean_line;
+use base::text::{and_listed, capitalized, clean_line};
 use base::{Error, ErrorKind, Result};
 
 /// The parsed arguments of this process.
 pub(in crate::cli) enum CommandLine {
-    /// A command, and remarks about the env file.
-    Understood(Box<Cli>, Vec<Remark>),
+    /// A command, its words for hints, and remarks about the env file.
+    Understood(Box<Cli>, EnvironmentWords, Vec<Remark>),
     /// A command with an unusable env file.
     Unusable(Box<Cli>, Error),
     /// Invalid arguments, or a request for help.
@@ -49,11 +50,12 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         Err(error) => return Err(grammar.clone().try_get_matches_from(args).err().unwrap_or(error)),
     };
     let (path, matches) = chosen(&first);
+    let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
     if !may_have_env_file(matches) {
-        return Ok(CommandLine::Understood(strict()?, Vec::new()));
+        return Ok(CommandLine::Understood(strict()?, words, Vec::new()));
     }
     let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     let is_named = named.is_some();
@@ -70,11 +72,13 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     let Some(file) = file else {
-        return Ok(CommandLine::Understood(strict().map_err(with_tip)?, remarks));
+        return Ok(CommandLine::Understood(strict().map_err(with_tip)?, words, remarks));
     };
     let completed = with_file_defaults(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
-        Ok(matches) => Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), remarks)),
+        Ok(matches) => {
+            Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), words, remarks))
+        }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable(error),
             None => Err(error),
@@ -114,15 +118,13 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<b
     if is_set("non_interactive") || is_set("json") || !is_terminal {
         return Err(refused());
     }
-    let question = format!(
-        "Env file '{}' is new here, or its content has changed;\n{}\nTrust it?",
-        clean_line(&opened.real.display().to_string()),
-        trust::description(file)
-    );
+    let path = clean_line(&opened.real.display().to_string());
+    let (problem, description) = (trust::problem(file, &path), trust::description(file));
+    let question = format!("{}.\n{description}\nTrust it?", capitalized(&problem));
     if !ui::prompt::confirm(&question)? {
         return Err(Error::new(
             ErrorKind::Declined,
-            format!("env file '{}' is not trusted: nothing was done", file.path.display()),
+            format!("not confirmed: the env file '{}' stays untrusted", file.path.display()),
         ));
     }
     trust::allow(file)?;
@@ -169,7 +171,8 @@ fn applicable(
     if !is_named && !trust::is_allowed(&file) && !ask(matches, &file, &opened)? {
         return Ok((None, None));
     }
-    let text = format!("from env file '{}': {}", path.display(), file.content.keys.join(", "));
+    let keys = and_listed(&file.content.keys);
+    let text = format!("using {keys} of '{}'", path.display());
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))
 }

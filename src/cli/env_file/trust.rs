@@ -1,12 +1,12 @@
 //! Trust in env files that were found and not named.
 //!
-//! An env file chooses programs that run, files that are read and hosts that are contacted. So a file that
-//! came with a repository is used only after the operator allowed it. The operator trusts this path with this
+//! An env file chooses programs that run, files that are read and servers that are contacted. So a file that
+//! came with a repository is used only after the operator allowed it. Trust is in this path with this
 //! content, as in `direnv`: a changed file must be allowed again.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,9 +18,9 @@ use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
 use manifest::Inputs;
-use yaml::{Data, Node};
+use yaml::Node;
 
-/// The maximum number of files, and of hosts, that are shown.
+/// The largest number of files, and of servers, that are shown.
 const SHOWN: usize = 20;
 
 /// Returns true if the operator has allowed this file with this content.
@@ -39,19 +39,24 @@ pub(super) fn allow(file: &EnvFile) -> Result<()> {
 
 /// Removes the trust in this file with any content. Returns false if there was none.
 pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
-    let directory = directory()?;
-    let failed = |error| Error::io(format!("removing trust from '{}'", directory.display()), error);
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        entries => entries.map_err(failed)?,
+    let failed = |error| Error::io(format!("removing trust from '{}'", opened.real.display()), error);
+    let records = records(&opened.real).map_err(failed)?;
+    records.iter().try_for_each(|record| remove_durably(record)).map_err(failed)?;
+    Ok(!records.is_empty())
+}
+
+/// Returns the records of trust in the file at this path, with any content.
+fn records(real: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory().map_err(io::Error::other)?) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
     };
-    let wanted = [opened.real.as_os_str().as_encoded_bytes(), b"\n"].concat();
-    let mut found = false;
+    let wanted = [real.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(failed)?.path();
+        let path = entry?.path();
         if base::files::input::read(&path, base::files::input::FILE_LIMIT).is_ok_and(|text| text == wanted) {
-            remove_durably(&path).map_err(failed)?;
-            found = true;
+            found.push(path);
         }
     }
     Ok(found)
@@ -77,40 +82,47 @@ fn record(file: &EnvFile) -> Result<PathBuf> {
 /// Returns the error for a file that must be allowed first.
 pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
     let named = opened.for_shell();
-    Error::invalid(format!("env file '{}' was found here, but is not trusted yet", file.path.display()))
-        .with_source(description(file))
-        .with_hint(format!("to allow it with its present content: monopile trust {named}"))
+    let problem = problem(file, &file.path.display().to_string());
+    Error::invalid(format!("{problem}\n{}", description(file)))
+        .with_hint(format!("to trust it with its present content: monopile trust {named}"))
         .with_hint(format!("to use it once: --env-file {named}"))
 }
 
-/// Describes the programs, files and hosts that the env file would use.
+/// Says that a file is not trusted yet, or not with its present content. `path` names it.
+pub(super) fn problem(file: &EnvFile, path: &str) -> String {
+    match records(&file.real).is_ok_and(|records| !records.is_empty()) {
+        true => format!("the env file '{path}' has changed since you trusted it"),
+        false => format!("the env file '{path}' is not trusted yet"),
+    }
+}
+
+/// Describes what the env file would run, read and contact.
 pub(super) fn description(file: &EnvFile) -> String {
-    let mut lines = vec!["it tells monopile what to run, read and contact as your user:".to_owned()];
+    let mut lines = vec!["With your rights, it makes monopile:".to_owned()];
     let redactor = Redactor::default();
     let root = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
-        // Programs are always shown, because other items must not hide them.
-        let most = if verb == "runs" { usize::MAX } else { SHOWN };
-        lines.extend(items.iter().take(most).map(|item| format!("{verb} {}", clean_line(item))));
+        // Programs are always shown: other items must not hide them.
+        let most = if verb == "run" { usize::MAX } else { SHOWN };
+        lines.extend(items.iter().take(most).map(|item| format!("  {verb} {}", clean_line(item))));
         if let Some(more) = items.len().checked_sub(most).filter(|more| *more > 0) {
-            lines.push(format!("{verb} {more} more"));
+            lines.push(format!("  {verb} {more} more"));
         }
     };
     match &root {
-        Ok(root) => list("runs", programs(file, root.as_ref())),
+        Ok(root) => list("run", programs(file, root.as_ref())),
         Err(error) => {
             let why = format!("programs that are unknown, because of an error: {}", error.chain().join(": "));
-            list("runs", [why].into());
+            list("run", [why].into());
         }
     }
-    list("reads", files(file));
-    let mut contacted = BTreeSet::new();
-    if let Ok(Some(root)) = &root {
-        hosts(root, &mut contacted);
-        let tunnel = root.get("cloud_provider").and_then(|provider| provider.get("ssh_tunnel"));
-        contacted.extend(tunnel.and_then(|tunnel| tunnel.get("host")?.as_str().map(str::to_owned)));
-    }
-    contacted.extend(file.content.state.iter().filter_map(|state| host(&state.to_string_lossy())));
+    list("read", files(file));
+    let mut contacted = match &root {
+        Ok(Some(root)) => servers(root),
+        _ => BTreeSet::new(),
+    };
+    let places = file.content.state.iter().chain(&file.content.vars_store);
+    contacted.extend(places.filter_map(|place| host(&place.to_string_lossy())));
     for flag in
         file.content.flags.iter().filter(|flag| ["gw-host", "gw-socks5"].contains(&flag.name.as_str()))
     {
@@ -119,7 +131,7 @@ pub(super) fn description(file: &EnvFile) -> String {
             host(&value).unwrap_or_else(|| value.into_owned())
         }));
     }
-    list("contacts", contacted);
+    list("contact", contacted);
     lines.join("\n")
 }
 
@@ -186,14 +198,17 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
     found
 }
 
-/// Collects the hosts of all URLs in a tree.
-fn hosts(node: &Node, found: &mut BTreeSet<String>) {
-    match &node.data {
-        Data::String(text) => found.extend(host(text)),
-        Data::Seq(items) => items.iter().for_each(|item| hosts(item, found)),
-        Data::Map(map) => map.iter().for_each(|(_, value)| hosts(value, found)),
-        _ => {}
-    }
+/// Returns the servers that monopile contacts for a manifest: the agent, the SSH tunnel, and the servers of
+/// stemcell and releases. Other addresses in it are for the CPI and the jobs.
+fn servers(root: &Node) -> BTreeSet<String> {
+    let list = |key: &str| root.get(key).and_then(Node::as_seq).unwrap_or_default();
+    let provider = root.get("cloud_provider");
+    let releases = list("releases").iter().filter_map(|release| release.get("url"));
+    let pools = list("resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
+    let stemcells = list("stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
+    let urls = releases.chain(pools).chain(stemcells).chain(provider.and_then(|one| one.get("mbus")));
+    let tunnel = provider.and_then(|one| one.get("ssh_tunnel")?.get("host")?.as_str());
+    urls.filter_map(|url| host(url.as_str()?)).chain(tunnel.map(str::to_owned)).collect()
 }
 
 /// Returns the host and port of a URL.

@@ -56,8 +56,8 @@ impl BackupArgs {
         }
         let run_context = self.place.run_context(session, "state-backup")?;
         let summary = match &self.restore {
-            Some(version) => records::restore(&run_context.environment, version, &mut |question| {
-                self.consent.confirm(session, question)
+            Some(version) => records::restore(&run_context.environment, version, &mut |request| {
+                self.consent.confirm(session, request)
             }),
             None => records::keep_version(&run_context.environment),
         };

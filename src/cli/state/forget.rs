@@ -11,7 +11,7 @@ use base::{Error, Result};
 use engine::protocol::{
     AnyCid, DiskCid, DiskKind, RequestId, SnapshotCid, SnapshotKind, StemcellCid, StemcellKind, VmCid, VmKind,
 };
-use engine::records::{self, Forgettable};
+use engine::records::{self, ConsentRequest, Forgettable};
 
 /// Drop a record; nothing is deleted in the cloud
 ///
@@ -91,7 +91,7 @@ impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let run_context = self.place.run_context(session, "state-forget")?;
         let what = self.record.forgettable(self.cpi)?;
-        let agree = &mut |question: &str| self.consent.confirm(session, question);
+        let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
         records::forget(&run_context.environment, &what, agree).map(CommandResult::Summary)
     }
 }

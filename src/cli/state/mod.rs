@@ -6,12 +6,15 @@ mod import;
 mod show;
 mod verify;
 
+pub(super) use show::open_call;
+
 use clap::{Args, Subcommand};
 
 use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
 use base::{Error, ErrorKind, Result};
+use engine::records::ConsentRequest;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StateCommandArgs {
@@ -60,17 +63,18 @@ struct ConsentArgs {
 
 impl ConsentArgs {
     /// Asks on a terminal. Without one, `--yes` is required.
-    fn confirm(&self, session: &Session, question: &str) -> Result<()> {
+    fn confirm(&self, session: &Session, request: &ConsentRequest) -> Result<()> {
         if self.yes {
             return Ok(());
         }
         if !session.interactive() {
             return Err(Error::usage(format!(
-                "not confirmed, because there is no terminal to ask: {question}"
+                "{} needs a confirmation, and there is no terminal",
+                request.change
             ))
-            .with_hint("--yes confirms the change"));
+            .with_hint("to confirm it, pass --yes"));
         }
-        match ui::prompt::confirm(question)? {
+        match ui::prompt::confirm(&request.question)? {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")),
         }

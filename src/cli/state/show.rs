@@ -8,7 +8,7 @@ use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
-use engine::records::{self, Overview};
+use engine::records::{self, Overview, ShownCall};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
@@ -37,6 +37,12 @@ impl ShowArgs {
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),
         }
     }
+}
+
+/// Describes an open call.
+pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
+    let by = call.by.as_ref().map(|by| format!(", started by {by}")).unwrap_or_default();
+    format!("`{}` of {}{by}: its outcome is not recorded", call.method, call.target)
 }
 
 fn overview_text(overview: &Overview, layout: &Layout) -> String {
@@ -97,13 +103,13 @@ fn overview_text(overview: &Overview, layout: &Layout) -> String {
         table.row([what, String::new(), String::new(), details]);
     }
     for call in &overview.open_calls {
-        let by = call.by.as_ref().map(|by| format!("\nby {by}")).unwrap_or_default();
-        let details = format!("`{}`, request {}{by}\n{}", call.method, call.request_id, call.why);
+        let details = format!("{}\nrequest {}", open_call(call), call.request_id);
         table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
-    let deployed = match overview.deployed {
-        true => "yes",
-        false => "no: the last deploy did not finish, or the jobs were stopped",
+    let deployed = match (overview.deployed, &overview.vm) {
+        (true, _) => "yes",
+        (false, Some(_)) => "no: the last deploy did not finish",
+        (false, None) => "no: there is no VM",
     };
     let facts = [
         ("State", overview.state.clone()),

@@ -71,7 +71,9 @@ pub(crate) fn contact(
     timeout: Duration,
 ) -> Result<Agent> {
     let Some(vm) = state.vm_handle() else {
-        return Err(Error::invalid("no VM is on record").with_hint("`monopile create-env` creates one"));
+        return Err(
+            Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
+        );
     };
     let agent = connect(environment, endpoint, state);
     let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));

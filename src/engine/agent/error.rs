@@ -137,17 +137,22 @@ impl From<AgentError> for Error {
                         base::encoding::now()
                     ))
             }
-            AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "use the vars store of the last deploy (--vars-store): `cloud_provider.cert.ca` must have \
-                 signed the VM's certificate (`resource_pools[].env.bosh.mbus.cert`), which must name the \
-                 host of `cloud_provider.mbus`. Otherwise another machine answers at this address",
-            ),
+            AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text)
+                .with_hint(
+                    "use the vars store of the last deploy (--vars-store): `cloud_provider.cert.ca` must \
+                     have signed the VM's certificate",
+                )
+                .with_hint(
+                    "if the vars store is right, another machine answers at this address: correct the host \
+                     in `cloud_provider.mbus`",
+                ),
             AgentError::Unauthorized { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "use the vars store of the last deploy (--vars-store): the VM got another password \
                  (`cloud_provider.properties.agent.mbus`), or another VM answers at this address",
             ),
             AgentError::Interrupted { signal } => Error::new(ErrorKind::Interrupted(signal), text)
-                .with_hint("the state is saved; run the same command again to go on"),
+                .with_note("the state is saved")
+                .with_hint("run the same command again to continue"),
             AgentError::Local { what, source } => Error::environment(what).with_source(source),
             AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::environment(text),
         }

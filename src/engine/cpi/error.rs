@@ -60,8 +60,8 @@ impl CpiErrorKind {
         match self {
             CpiErrorKind::VmNotFound => {
                 "the VM is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties first. If the VM is gone, `monopile create-env --recreate` creates a \
-                 new one"
+                 the CPI's properties first. If the VM is gone, `monopile create-env --recreate` creates \
+                 a new one"
                     .to_owned()
             }
             CpiErrorKind::DiskNotFound => {

@@ -99,7 +99,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
                 )
         }
     };
-    Err(error.with_source(format!("on record: {}", listed(&things))).with_hint("nothing was changed"))
+    Err(error.with_note(format!("on record: {}", listed(&things))).with_note("nothing was changed"))
 }
 
 #[cfg(test)]

@@ -146,7 +146,8 @@ impl<'a> Cpis<'a> {
             cpi_label(name),
             root.display()
         ))
-        .with_hint("nothing was changed; run the command as the user, and with the HOME, that created the VM")
+        .with_note("nothing was changed")
+        .with_hint("run the command as the user, and with the HOME, that created the VM")
         .with_hint("if the directory was moved, set its path as `root` in the properties of the CPI")
         .with_hint(
             "if the directory is lost, drop the records with `monopile state forget --vm CID` and \

@@ -21,7 +21,7 @@ pub fn create_env(
     environment: &Environment,
 ) -> Result<String> {
     let mut store = lock::open(environment, "create-env")?;
-    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+    environment.reporter.state(store.storage());
     legacy_state::take_over(environment, &request.inputs, &mut store)?;
     recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
@@ -43,7 +43,7 @@ pub fn create_env(
         validating.finish();
         draft.prepared.forget_previous(environment, &request.inputs);
         let seen = if request.verify { ", and the agent answers" } else { "" };
-        return Ok(format!("Nothing changed: deployment, stemcell and releases are as deployed{seen}"));
+        return Ok(format!("Nothing to do: everything is as deployed{seen}"));
     }
     let prepared = &draft.prepared;
     let provider = &prepared.deployment.cloud_provider;
@@ -56,10 +56,9 @@ pub fn create_env(
     validating.finish();
     plan_report.packages =
         draft.plan.deploys().then(|| run.packages.count_by_source(&environment.paths.cache));
-    if saved_plan.is_some() {
-        announce(environment, &plan_report);
-    } else {
-        confirm_plan(environment, &draft, &plan_report, store.state())?;
+    environment.reporter.show_plan(plan_report.text());
+    if saved_plan.is_none() {
+        confirm_plan(environment, &draft, store.state())?;
     }
     signals::check(environment)?;
 
@@ -72,18 +71,21 @@ pub fn create_env(
     let mut executor = Executor::new(environment, cpis, store);
 
     let mut plan = draft.plan.clone();
-    if let Some(error) = unreachable {
+    if let Some(agent) = unreachable {
         let vm = super::vm::handle(&executor)?;
         let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
-        if executor.presence(&asking, &Resource::Vm(vm.clone()))? != Presence::Gone {
-            return Err(error
-                .context(format!(
-                    "nothing changed since the last deploy, but the agent of VM {vm} cannot be used"
-                ))
-                .with_hint("to replace the VM and keep its persistent disk: monopile create-env --recreate")
-                .with_hint("to skip this check: monopile create-env --no-verify"));
-        }
+        let presence = executor.presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
+        if presence != Presence::Gone {
+            let trouble = agent.trouble();
+            return Err(agent
+                .error
+                .context(format!("nothing changed since the last deploy, but the agent of VM {vm} {trouble}"))
+                .with_hint(
+                    "to replace the VM and keep its persistent disk, run the same command with --recreate",
+                )
+                .with_hint("to skip this check, run the same command with --no-verify"));
+        }
         environment.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
         environment.reporter.planned(
@@ -99,34 +101,9 @@ pub fn create_env(
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
-/// Reports headline, changes and expected duration of the plan as notes, without its steps.
-fn announce(environment: &Environment, plan_report: &PlanReport) {
-    environment.reporter.note(plan_report.headline());
-    plan_report.changed_leaves().into_iter().for_each(|change| environment.reporter.note(change));
-    if let Some(credentials) = plan_report.changed_credentials() {
-        environment.reporter.note(credentials);
-    }
-    plan_report.unchecked.iter().for_each(|unchecked| environment.reporter.note(unchecked));
-    if let Some(expectation) = plan_report.expectation() {
-        environment.reporter.note(expectation);
-    }
-}
-
-/// Announces the plan. The operator at a terminal sees all steps, and must confirm before running jobs are
-/// stopped or existing resources are deleted.
-fn confirm_plan(
-    environment: &Environment,
-    draft: &DraftPlan,
-    plan_report: &PlanReport,
-    state: &State,
-) -> Result<()> {
-    let Some(confirm) = &environment.confirm else {
-        announce(environment, plan_report);
-        return Ok(());
-    };
-    for line in plan_report.summary() {
-        environment.reporter.note(line);
-    }
+/// Asks the operator at a terminal to confirm a plan that stops running jobs or deletes existing resources.
+fn confirm_plan(environment: &Environment, draft: &DraftPlan, state: &State) -> Result<()> {
+    let Some(confirm) = &environment.confirm else { return Ok(()) };
     if !draft.plan.interrupts() {
         return Ok(());
     }

@@ -1,5 +1,7 @@
 //! `delete-env`: deletes everything that the state records.
 
+use std::path::Path;
+
 use super::request::DeleteEnvRequest;
 use super::run::Teardown;
 use crate::agent::{StopReason, endpoint};
@@ -17,12 +19,16 @@ use manifest::deployment::CloudProvider;
 fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     let count = failures.len();
     let first = failures.into_iter().next()?;
-    let others =
-        if count > 1 { format!("; {} other deletions failed too", count - 1) } else { String::new() };
+    let others = match count {
+        1 => String::new(),
+        2 => "; 1 other deletion failed too".to_owned(),
+        _ => format!("; {} other deletions failed too", count - 1),
+    };
     Some(
         first
             .context(format!("not everything could be deleted{others}"))
-            .with_hint(format!("still on record: {}; run the same command again", text::listed(kept))),
+            .with_note(format!("still on record: {}", text::listed(kept)))
+            .with_hint("run the same command again"),
     )
 }
 
@@ -59,10 +65,28 @@ pub fn records_only_failed_calls(storage: &Storage) -> Result<bool> {
     Ok(state.is_empty_of_resources() && open.is_empty() && !state.monopile.suspects.is_empty())
 }
 
-/// Describes everything that a `delete-env` would delete, with sizes. Takes no lock, so the state may change.
-pub fn deletions(storage: &Storage) -> Result<Vec<String>> {
-    let state = State::read(&storage.resolved()?)?.unwrap_or_default();
-    Ok(state.resources().map(|resource| state.describe(&resource)).collect())
+/// The resources that a `delete-env` would delete.
+pub struct Deletions {
+    /// Their descriptions, with sizes.
+    pub resources: Vec<String>,
+    /// True if persistent disks are among them.
+    pub has_disks: bool,
+}
+
+/// Lists everything that a `delete-env` would delete. None if there is neither a state nor an open call.
+/// Takes no lock, so it may change.
+pub fn deletions(storage: &Storage, manifest: &Path) -> Result<Option<Deletions>> {
+    let storage = storage.resolved()?;
+    let state = match State::read(&storage)? {
+        Some(state) => Some(state),
+        None => legacy_state::read(manifest)?.map(|(_, state)| state),
+    };
+    if state.is_none() && Journal::of(&storage).open_calls::<Effect>()?.is_empty() {
+        return Ok(None);
+    }
+    let state = state.unwrap_or_default();
+    let resources = state.resources().map(|resource| state.describe(&resource)).collect();
+    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty() }))
 }
 
 /// Deletes the environment and returns a summary in one sentence.
@@ -74,10 +98,11 @@ pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Resu
             return Ok("No deployment state file found: nothing to delete".to_owned());
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
-            .with_hint("nothing was deleted; name the state file with --state if it is elsewhere")
-            .with_hint("if this is not an error, pass --allow-missing"));
+            .with_note("nothing was deleted")
+            .with_hint("if the state file is elsewhere, name it with --state FILE")
+            .with_hint("to accept that there is none, pass --allow-missing"));
     }
-    environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+    environment.reporter.state(store.storage());
     recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(environment, store.state());
 

@@ -1,6 +1,6 @@
 //! Plans a `create-env` without calling a CPI.
 
-use super::liveness::{self, Liveness};
+use super::liveness::{self, Liveness, UnreachableAgent};
 use super::mbus_certificate;
 use super::request::CreateEnvRequest;
 use crate::agent::AgentEndpoint;
@@ -9,7 +9,7 @@ use crate::plan::{self, Plan, PlanOptions, Strategy};
 use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::state::{Disk, State};
-use base::{Error, Result};
+use base::Result;
 
 /// A plan with its inputs.
 pub(super) struct DraftPlan {
@@ -18,7 +18,7 @@ pub(super) struct DraftPlan {
     pub(super) plan: Plan,
     options: PlanOptions,
     /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
-    pub(super) unreachable: Option<Error>,
+    pub(super) unreachable: Option<UnreachableAgent>,
 }
 
 impl DraftPlan {
@@ -69,12 +69,13 @@ impl DraftPlan {
                 draft.options.update_left = Some(jobs);
                 draft.plan(state)?;
             }
-            Some(Liveness::Unreachable(error)) if draft.plan.updates_in_place() => {
-                environment.reporter.warn(format!("the VM cannot be updated in place: {error}"));
-                draft.options.agent_is_silent = Some(error.to_string());
+            Some(Liveness::Unreachable(agent)) if draft.plan.updates_in_place() => {
+                environment.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
+                draft.options.agent_is_silent =
+                    Some(format!("its agent {}: {}", agent.trouble(), agent.error));
                 draft.plan(state)?;
             }
-            Some(Liveness::Unreachable(error)) => draft.unreachable = Some(error),
+            Some(Liveness::Unreachable(agent)) => draft.unreachable = Some(agent),
             _ => {}
         }
         Ok(draft)

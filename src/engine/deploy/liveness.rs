@@ -14,7 +14,22 @@ pub(super) enum Liveness {
         jobs: String,
     },
     /// Its agent does not answer, or another agent answers. The CPI may know whether the VM exists.
-    Unreachable(Error),
+    Unreachable(UnreachableAgent),
+}
+
+/// An agent that cannot be asked.
+pub(super) struct UnreachableAgent {
+    /// The cause.
+    pub(super) error: Error,
+    /// True if nothing came from it; false if it refuses, or another agent answers.
+    silent: bool,
+}
+
+impl UnreachableAgent {
+    /// Returns the predicate for messages about the agent.
+    pub(super) fn trouble(&self) -> &'static str {
+        if self.silent { "does not answer" } else { "cannot be used" }
+    }
 }
 
 /// Asks the agent of the VM on record for its id and the state of its jobs. Returns `None` if there is no VM.
@@ -29,10 +44,13 @@ pub(super) fn check_liveness(
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
-        Err(error) => return Ok(Some(Liveness::Unreachable(error.into()))),
+        Err(error) => {
+            let silent = error.is_transient();
+            return Ok(Some(Liveness::Unreachable(UnreachableAgent { error: error.into(), silent })));
+        }
     };
     if let Err(foreign) = ForeignAgent::check_answer(&seen, &agent, state) {
-        return Ok(Some(Liveness::Unreachable(foreign)));
+        return Ok(Some(Liveness::Unreachable(UnreachableAgent { error: foreign, silent: false })));
     }
     let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
     looking.finish();

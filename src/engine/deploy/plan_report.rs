@@ -116,7 +116,7 @@ struct PlanInputs {
 /// and calls no CPI.
 pub fn plan_env(request: &CreateEnvRequest, environment: &Environment) -> Result<PlanReport> {
     let path = &environment.paths.state;
-    environment.reporter.note(format!("Deployment state: '{path}'"));
+    environment.reporter.state(path);
     let state = match State::read(path)? {
         Some(state) => state,
         None => match legacy_state::read(&request.inputs.manifest)? {
@@ -182,14 +182,14 @@ impl PlanReport {
     /// Summarizes the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let what = match self.action {
-            Action::Nothing => "Nothing to do",
+            Action::Nothing => "Nothing to do: everything is as deployed",
             Action::CleanUp => "Deploy nothing; delete what is not in use",
             Action::Create => "Create a VM",
             Action::UpdateInPlace => "Update the VM in place",
-            Action::Recreate => "Replace the VM by a new one",
+            Action::Recreate => "Replace the VM",
             Action::Examine => {
-                "Nothing changed, but the VM does not answer: create-env replaces it if it does not exist \
-                 any more"
+                "Nothing changed, but the agent does not answer: create-env replaces the VM if it does not \
+                 exist any more"
             }
         };
         match self.reason() {
@@ -204,12 +204,22 @@ impl PlanReport {
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 
-    /// Lists the plan, one step a line, for the operator.
-    pub fn summary(&self) -> Vec<String> {
+    /// Returns the plan as text for a person: a heading, and the indented summary.
+    pub fn text(&self) -> Vec<String> {
+        let heading = format!("Plan for '{}':", self.deployment);
+        std::iter::once(heading).chain(self.summary().iter().map(|line| format!("  {line}"))).collect()
+    }
+
+    /// Lists the plan, one step a line, for a person.
+    fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
+        let mut before = self.reason();
         lines.extend(self.steps.iter().enumerate().map(|(number, step)| {
             let number = number + 1;
-            match self.reason() == Some(&step.reason) {
+            // Steps in a row may have one reason, and the headline has that of the deploy.
+            let reason = step.reason.as_str();
+            let is_known = [before.replace(reason), self.reason()].contains(&Some(reason));
+            match is_known {
                 true => format!("{number}. {}", step.what),
                 false => format!("{number}. {}: {}", step.what, step.reason),
             }
@@ -230,8 +240,8 @@ impl PlanReport {
         lines
     }
 
-    /// Lists the changes of the manifest that the plan deploys, one a line, for the operator.
-    pub fn changed_leaves(&self) -> Vec<String> {
+    /// Lists the changes of the manifest that the plan deploys, one a line, for a person.
+    fn changed_leaves(&self) -> Vec<String> {
         let deploys = !matches!(self.action, Action::Nothing | Action::CleanUp | Action::Examine);
         let changes = self.changes.iter().flatten().filter(|_| deploys);
         let mut lines: Vec<String> = changes.map(|change| change.text.clone()).collect();
@@ -248,25 +258,25 @@ impl PlanReport {
         (!self.deletes.is_empty()).then(|| format!("Deletes {}", self.deletes.join(", ")))
     }
 
-    /// Lists the credentials that change, for the operator.
-    pub fn changed_credentials(&self) -> Option<String> {
+    /// Lists the credentials that change, for a person.
+    fn changed_credentials(&self) -> Option<String> {
         let names = text::listed(&self.credentials);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
     /// Describes the expected duration, and the time without running jobs, in a sentence.
-    pub fn expectation(&self) -> Option<String> {
+    fn expectation(&self) -> Option<String> {
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
         match (self.duration_ms, self.interruption_ms) {
             // The two durations may come from different runs.
             (Some(takes), Some(stands)) if stands >= takes => {
-                Some(format!("Usually takes {}, in which no job runs", about(takes)))
+                Some(format!("Usually takes {0}, with {0} of downtime", about(takes)))
             }
             (Some(takes), Some(stands)) => {
-                Some(format!("Usually takes {}; no job runs for {} of that", about(takes), about(stands)))
+                Some(format!("Usually takes {}, with {} of downtime", about(takes), about(stands)))
             }
             (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
-            (None, Some(stands)) => Some(format!("Usually no job runs for {}", about(stands))),
+            (None, Some(stands)) => Some(format!("Usual downtime: {}", about(stands))),
             (None, None) => None,
         }
     }
@@ -275,7 +285,7 @@ impl PlanReport {
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let unreadable = || {
             Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
-                .with_hint("make a new plan with `monopile plan`")
+                .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
         let plan_report: PlanReport =
             serde_json::from_str(text).map_err(|error| unreadable().with_source(error))?;
@@ -290,23 +300,21 @@ impl PlanReport {
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
         let moved = |what: &str| {
             Err(Error::invalid(format!("the plan is out of date: {what}"))
-                .with_hint("nothing was done; make a new plan with `monopile plan`"))
+                .with_note("nothing was changed")
+                .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE"))
         };
         match () {
             () if self.deployment != now.deployment => Err(Error::invalid(format!(
                 "the plan is for deployment '{}', but the manifest is for '{}'",
                 self.deployment, now.deployment
             ))
-            .with_hint(
-                "nothing was done; pass the manifest of the plan, or make a new plan with `monopile plan`",
-            )),
+            .with_note("nothing was changed")
+            .with_hint("pass the manifest for which the plan was made")),
             () if !self.basis.place.is_empty() && self.basis.place != now.basis.place => Err(Error::invalid(
                 format!("the plan is for the state '{}', not for '{}'", self.basis.place, now.basis.place),
             )
-            .with_hint(
-                "nothing was done; pass the state of the plan with --state, or make a new plan with \
-                 `monopile plan`",
-            )),
+            .with_note("nothing was changed")
+            .with_hint("pass the state for which the plan was made: --state FILE")),
             () if self.basis.manifest != now.basis.manifest => moved("the manifest or a variable changed"),
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
             () if self.basis.state != now.basis.state => moved("the state changed"),

@@ -29,9 +29,9 @@ impl ReachableEnvironment {
         let store = lock::open(environment, command)?;
         if !store.exists() {
             return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
-                .with_hint("name the state file with --state if it is elsewhere"));
+                .with_hint("if the state file is elsewhere, name it with --state FILE"));
         }
-        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+        environment.reporter.state(store.storage());
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, inputs)?;
         let deployment = loaded.deployment()?;

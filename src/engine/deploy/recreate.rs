@@ -18,7 +18,7 @@ pub fn recreate(request: &CreateEnvRequest, environment: &Environment) -> Result
             "nothing is deployed, so nothing can be recreated: the last deploy did not finish, or a record \
              was dropped",
         )
-        .with_hint("to deploy the manifest: monopile create-env"));
+        .with_hint("to deploy the manifest: `monopile create-env MANIFEST`"));
     }
     recreate_unfinished(request, environment, &state)
 }
@@ -34,8 +34,8 @@ pub(crate) fn recreate_unfinished(
     if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
     {
         return Err(Error::invalid("the manifest differs from the deployed one")
-            .with_hint("to deploy the changes with a new VM: monopile create-env --recreate")
-            .with_hint("pass the same ops files and variables as for the last create-env"));
+            .with_hint("pass the same ops files and variables as for the last create-env")
+            .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`"));
     }
     create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, environment)
 }

@@ -14,8 +14,9 @@ pub fn restart(on: &JobsRequest, stopping: StopOptions, environment: &Environmen
     jobs.stop(stopping.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = environment.reporter.stage("Starting");
-    jobs.start(reachable.deployment.update_watch_time, &starting)
-        .map_err(|error| error.with_hint("the jobs were stopped; to start them: monopile start-env"))?;
+    jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {
+        error.with_note("the jobs were stopped").with_hint("to start them: `monopile start-env MANIFEST`")
+    })?;
     starting.finish();
     Ok("Restarted the jobs: all of them run".to_owned())
 }

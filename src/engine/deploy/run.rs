@@ -127,7 +127,7 @@ impl<'a> DeployRun<'a> {
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
-                Step::CreateStemcell { cpi } => {
+                Step::CreateStemcell { cpi, .. } => {
                     let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
                     let cpi = cpi.as_deref();
                     let id = vm::create_stemcell(executor, stemcell, deployment, cpi, why, &deploying)?;

@@ -49,14 +49,14 @@ impl Contradiction {
 
     fn error(&self) -> Error {
         Error::environment(format!("{}; the VM stays on record", self.description))
-            .with_hint(self.cause.as_str())
-            .with_hint(format!("to give the VM up without deleting it: {}", self.forget))
+            .with_note(self.cause.as_str())
+            .with_hint(format!("to stop tracking the VM without deleting it: {}", self.forget))
     }
 
     /// Describes the contradiction with its probable cause and the way out.
     pub(crate) fn describe(&self) -> String {
         format!(
-            "{}; {}; to give the VM up without deleting it: `{}`",
+            "{}; {}; to stop tracking the VM without deleting it: `{}`",
             self.description, self.cause, self.forget
         )
     }

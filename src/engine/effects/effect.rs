@@ -126,6 +126,19 @@ impl Effect {
         }
     }
 
+    /// Describes the resource that the call creates, changes or deletes.
+    pub(crate) fn target(&self) -> String {
+        match self {
+            Effect::DeleteVm(vm) => format!("VM {vm}"),
+            Effect::AttachDisk { disk, .. } | Effect::DetachDisk { disk, .. } | Effect::DeleteDisk(disk) => {
+                format!("disk {disk}")
+            }
+            Effect::DeleteSnapshot(snapshot) => format!("snapshot {snapshot}"),
+            Effect::DeleteStemcell(stemcell) => format!("stemcell {stemcell}"),
+            creating => creating.how_to_find(),
+        }
+    }
+
     /// Describes how to find in the IaaS what an unanswered call may have created.
     pub(crate) fn how_to_find(&self) -> String {
         in_iaas(&self.looks_like(), self.cpi())

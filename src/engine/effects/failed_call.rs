@@ -62,16 +62,19 @@ pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, e
     };
     let failed = name_cpi(effect.cpi(), error);
     match suspect {
-        Some(suspect) => failed.with_hint(hint(environment, suspect)),
+        Some(suspect) => failed
+            .with_note(format!(
+                "the CPI may have created something before it failed: {}",
+                suspect.how_to_find()
+            ))
+            .with_hint(hint(environment, suspect)),
         None => failed,
     }
 }
 
 fn hint(environment: &Environment, suspect: &Suspect) -> String {
     format!(
-        "the CPI may have created something before it failed: look in the IaaS for {}. It stays on record \
-         until you run `{}`",
-        suspect.how_to_find(),
+        "look for it in the IaaS; to drop its record: `{}`",
         forget_command(environment, &format!("--call {}", suspect.request_id))
     )
 }

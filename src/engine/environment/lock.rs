@@ -30,7 +30,12 @@ pub(crate) fn held_lock_handler(environment: &Environment) -> impl FnMut(Error) 
     move |held: Error| {
         let timeout = environment.lock_patience;
         let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
-            return Err(held);
+            return Err(match timeout.is_zero() {
+                true => held,
+                false => Error::new(held.kind(), held.to_string())
+                    .with_source(format!("it still runs after {}", text::duration(timeout)))
+                    .with_hint("wait longer: run the same command with --wait-for-lock 30m"),
+            });
         };
         if !announced {
             announced = true;
@@ -46,5 +51,6 @@ pub(crate) fn held_lock_handler(environment: &Environment) -> impl FnMut(Error) 
 /// Returns the error for a command that needs a state when there is none.
 pub(crate) fn no_state(storage: &Storage) -> Error {
     Error::invalid(format!("there is no state '{storage}'"))
-        .with_hint("name the state file with --state if it is elsewhere")
+        .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
+        .with_hint("if the state file is elsewhere, name it with --state FILE")
 }

@@ -33,7 +33,7 @@ pub(super) fn check_number(signal: Option<u8>) -> Result<()> {
     match signal {
         None => Ok(()),
         Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")
-            .with_hint("run the same command again to go on from here")),
+            .with_hint("run the same command again to continue")),
     }
 }
 

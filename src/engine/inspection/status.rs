@@ -126,6 +126,9 @@ pub struct AgentStatus {
     pub answers: AgentAnswers,
     /// The reason why it does not answer.
     pub problem: Option<String>,
+    /// True if nothing came from it; false if it refuses or cannot be trusted.
+    #[serde(skip)]
+    pub silent: bool,
 }
 
 /// A process.
@@ -340,6 +343,7 @@ impl StatusCollector<'_> {
             address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
             answers: AgentAnswers::NotAsked,
             problem: None,
+            silent: false,
         };
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
             return Ok((seen, Value::Null, None));
@@ -359,6 +363,7 @@ impl StatusCollector<'_> {
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => {
                 seen.answers = AgentAnswers::No;
+                seen.silent = error.is_transient();
                 seen.problem = Some(error.to_string());
                 return Ok((seen, Value::Null, None));
             }
@@ -487,24 +492,47 @@ impl Status {
             .then_some(newest)
     }
 
-    /// Returns the error for the most serious problem, if any.
+    /// Returns the hint for a run that was interrupted or failed and that no other has finished since.
+    fn unfinished(&self) -> Option<String> {
+        let newest = self.runs.iter().find(|run| CHANGES_JOBS.contains(&run.record.command.as_str()));
+        let what = match newest.map(|run| run.result) {
+            Some(RunOutcome::Failed) => "the last run failed",
+            Some(RunOutcome::Killed | RunOutcome::Interrupted) => "a run was interrupted",
+            _ if self.record.open_calls.is_empty() || self.running().is_some() => return None,
+            _ => "a run was interrupted",
+        };
+        let command = newest.map_or("create-env", |run| run.record.command.as_str());
+        Some(match command {
+            "create-env" | "recreate" | "cloud-check" => {
+                format!("{what}: run `monopile create-env MANIFEST` again, it finishes the deploy")
+            }
+            "delete-env" => {
+                format!("{what}: run `monopile delete-env MANIFEST` again, it finishes the deletion")
+            }
+            other => format!("{what}: run `monopile {other} MANIFEST` again"),
+        })
+    }
+
+    /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
+        let next = |usual: &str| self.unfinished().unwrap_or_else(|| usual.to_owned());
         let Some(vm) = &self.vm else {
             return Some(
-                Error::environment("no VM is on record").with_hint("`monopile create-env` creates one"),
+                Error::environment("no VM is on record")
+                    .with_hint(next("create one: `monopile create-env MANIFEST`")),
             );
         };
         if vm.exists == PresenceStatus::No {
-            return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(
-                "`monopile create-env` creates a new one; `monopile cloud-check --report` checks the disks \
-                 first",
-            ));
+            return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(next(
+                "check the disks with `monopile cloud-check MANIFEST --report`, then create a new VM: \
+                 `monopile create-env MANIFEST`",
+            )));
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
             return Some(
                 drift(format!("disk {} does not exist any more", disk.handle))
-                    .with_hint("`monopile cloud-check` shows what can be done"),
+                    .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             );
         }
         match self.agent.answers {
@@ -512,17 +540,18 @@ impl Status {
             AgentAnswers::NotAsked => return None,
             AgentAnswers::No | AgentAnswers::Stranger => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
-                let text = format!("the agent of VM {} cannot be used: {problem}", vm.handle);
+                let trouble = if self.agent.silent { "does not answer" } else { "cannot be used" };
+                let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
                 return Some(
                     Error::new(ErrorKind::AgentUnreachable, text)
-                        .with_hint("`monopile cloud-check` shows what can be done"),
+                        .with_hint(next("see what can be done: `monopile cloud-check MANIFEST`")),
                 );
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
             return Some(
                 drift(format!("disk {} is not mounted on the VM", disk.handle))
-                    .with_hint("`monopile cloud-check` attaches it again"),
+                    .with_hint(next("attach it again: `monopile cloud-check MANIFEST`")),
             );
         }
         if let Some(cid) = self.untracked_disks.first() {
@@ -539,12 +568,14 @@ impl Status {
         }
         if jobs != "running" && self.stopped_by().is_some() {
             return Some(
-                Error::environment("stop-env stopped the jobs").with_hint("`monopile start-env` starts them"),
+                Error::environment("stop-env stopped the jobs")
+                    .with_hint("start them: `monopile start-env MANIFEST`"),
             );
         }
         (jobs != "running").then(|| {
-            Error::environment(format!("the jobs are '{jobs}', not 'running'"))
-                .with_hint("`monopile logs` shows why; `monopile restart` stops and starts them")
+            Error::environment(format!("the jobs are '{jobs}', not 'running'")).with_hint(next(
+                "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
+            ))
         })
     }
 }

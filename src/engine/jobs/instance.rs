@@ -100,7 +100,7 @@ impl<'a> Instance<'a> {
         applied: &AgentState,
         stage: &Stage,
     ) -> Result<Duration> {
-        let untouched = |error: Error| error.with_hint("nothing was stopped: the jobs run as before");
+        let untouched = |error: Error| error.with_note("nothing was stopped: the jobs run as before");
         let spec = self
             .upload_jobs_and_packages(
                 rendered,
@@ -127,11 +127,14 @@ impl<'a> Instance<'a> {
         update().map_err(|error: Error| {
             error
                 .context(format!("the update of instance '{instance}' in place failed"))
+                .with_note("VM and disk are kept")
                 .with_hint(
-                    "VM and disk are kept; correct the cause and run the same command again: if the jobs do \
-                     not run, it creates a new VM with the same persistent disk",
+                    "correct the cause and run the same command again: if the jobs do not run, it creates a \
+                     new VM with the same persistent disk",
                 )
-                .with_hint("to try again on the same VM: monopile create-env --update-strategy in-place")
+                .with_hint(
+                    "to try again on the same VM, run the same command with --update-strategy in-place",
+                )
                 .with_hint("to go back: run create-env with the manifest and the releases of the last deploy")
         })?;
         Ok(stopping.elapsed())

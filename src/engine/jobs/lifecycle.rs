@@ -190,14 +190,12 @@ impl Jobs<'_> {
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
         let which = if which.is_empty() { String::new() } else { format!(": {}", which.join(", ")) };
         let error = Error::environment(format!(
-            "the jobs of {} are '{job_state}' and not 'running' after {} (`update.update_watch_time`){which}",
+            "the jobs of {} are '{job_state}', not 'running', after {} (`update.update_watch_time`){which}",
             self.instance,
             text::duration(timeout)
         ))
-        .with_hint(
-            "the VM is kept; `monopile logs` shows all logs. The next create-env deploys the jobs again, \
-             with --recreate on a new VM",
-        );
+        .with_note("the VM is kept; the next create-env deploys the jobs again, with --recreate on a new VM")
+        .with_hint("see all logs: `monopile logs`");
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         self.with_logs(error, &filters)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::difference::Leaf;
-use super::reasons::{Reason, disk_change, reasons, upload};
+use super::reasons::{Reason, describe, disk_change, reasons, upload};
 use super::{DiskRef, Plan, StemcellRef, Step};
 use crate::state::{Disk, State, Stemcell, StemcellHandle, VmHandle, VmSpec, VmSpecPart};
 use artifact::Identity;
@@ -102,7 +102,8 @@ fn recreate(
     let made_from = match stemcell {
         Some(known) => StemcellRef::Existing(known.id.clone()),
         None => {
-            plan.push(Step::CreateStemcell { cpi: desired.cpi.map(str::to_owned) }, upload(state, desired));
+            let (cpi, stemcell) = (desired.cpi.map(str::to_owned), describe(desired.stemcell));
+            plan.push(Step::CreateStemcell { cpi, stemcell }, upload(state, desired));
             StemcellRef::New
         }
     };
@@ -184,12 +185,9 @@ fn disk_steps(
     options: &PlanOptions,
 ) -> Result<Option<String>> {
     let Some(current) = state.current_disk() else {
-        plan.push(
-            Step::CreateDisk(spec.clone()),
-            format!("the manifest has a persistent disk of {} MiB", spec.size),
-        );
-        plan.push(Step::AttachDisk(DiskRef::New), "there is no disk yet");
-        plan.push(Step::UseDisk, "there is no disk yet");
+        plan.push(Step::CreateDisk(spec.clone()), "the manifest has a persistent disk");
+        plan.push(Step::AttachDisk(DiskRef::New), "the manifest has a persistent disk");
+        plan.push(Step::UseDisk, "the manifest has a persistent disk");
         return Ok(None);
     };
     if let Some(away) = disk_cannot_move(current, desired) {
@@ -197,11 +195,11 @@ fn disk_steps(
             return Err(left_behind_error(current, &away));
         }
         let reason =
-            format!("disk {} cannot move along: {away} (--recreate-persistent-disks)", current.handle());
+            format!("disk {} cannot be moved: {away} (--recreate-persistent-disks)", current.handle());
         plan.push(Step::CreateDisk(spec.clone()), reason.clone());
         plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
         plan.push(Step::UseDisk, reason);
-        return Ok(Some(format!("it cannot move along: {away} (--recreate-persistent-disks)")));
+        return Ok(Some(format!("it cannot be moved: {away} (--recreate-persistent-disks)")));
     }
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
@@ -238,8 +236,8 @@ pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&
 }
 
 fn left_behind_error(disk: &Disk, away: &str) -> Error {
-    Error::invalid(format!("{away}, but its persistent disk {} cannot move along", disk.handle()))
-        .with_hint("nothing was changed")
+    Error::invalid(format!("{away}, but its persistent disk {} cannot be moved", disk.handle()))
+        .with_note("nothing was changed")
         .with_hint(
             "back up the data on the disk, then run the same command with --recreate-persistent-disks: it \
              creates an empty disk, and deletes the old one with its data once the jobs run",

@@ -67,6 +67,8 @@ pub enum Step {
     CreateStemcell {
         /// The CPI to upload it to; `None` for the default CPI.
         cpi: Option<String>,
+        /// Its name and version: `NAME/VERSION`.
+        stemcell: String,
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopVm(VmHandle),
@@ -119,7 +121,7 @@ impl Step {
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
         match self {
-            Step::CreateStemcell { .. } => "Upload the stemcell".to_owned(),
+            Step::CreateStemcell { stemcell, .. } => format!("Upload stemcell {stemcell}"),
             Step::StopVm(vm) => format!("Stop the jobs on VM {vm}"),
             Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),

@@ -63,9 +63,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
         reasons.extend(vm_changes(state, desired).into_iter().map(vm));
         reasons.extend(disk_change(state, desired).map(vm));
-        reasons.extend(
-            options.agent_is_silent.as_ref().map(|why| vm(format!("its agent cannot be used: {why}"))),
-        );
+        reasons.extend(options.agent_is_silent.as_ref().map(|why| vm(why.clone())));
         reasons.extend(options.update_left.as_ref().map(|jobs| {
             vm(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
@@ -97,7 +95,7 @@ pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
         return new_content("stemcell", desired.stemcell);
     }
     let place = desired.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    format!("stemcell {} is not uploaded{place}", describe(desired.stemcell))
+    format!("it is not uploaded{place}")
 }
 
 fn new_content(what: &str, identity: &Identity) -> String {

@@ -191,7 +191,10 @@ fn create_vm() -> Step {
 
 /// Returns the steps that upload the stemcell to a CPI and create the VM from it.
 fn create_with_stemcell(cpi: Option<&str>) -> [Step; 2] {
-    [Step::CreateStemcell { cpi: cpi.map(str::to_owned) }, Step::CreateVm(StemcellRef::New)]
+    [
+        Step::CreateStemcell { cpi: cpi.map(str::to_owned), stemcell: "ubuntu/1".into() },
+        Step::CreateVm(StemcellRef::New),
+    ]
 }
 
 /// Returns a case in which a property of a job has changed.
@@ -266,8 +269,9 @@ fn changed_vm_properties_recreate_the_vm() {
         Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
-    let silent = PlanOptions { agent_is_silent: Some("no route".into()), ..PlanOptions::default() };
-    changed(Case { options: silent, ..other_port() }, "its agent cannot be used: no route");
+    let silent =
+        PlanOptions { agent_is_silent: Some("its agent is silent".into()), ..PlanOptions::default() };
+    changed(Case { options: silent, ..other_port() }, "its agent is silent");
     let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
     changed(env, "its `env` changes");

@@ -26,9 +26,9 @@ pub(super) fn check(environment: &Environment, state: &State, values: &[Variable
             "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file or --vars-env)",
         ),
     };
-    Err(error.with_hint(
-        "nothing was changed; to generate new ones, pass --new-credentials: the VM's agent refuses them, so \
-         the VM is replaced without stopping its jobs",
+    Err(error.with_note("nothing was changed").with_hint(
+        "to generate new ones, pass --new-credentials: the VM's agent refuses them, so the VM is replaced \
+         without stopping its jobs",
     ))
 }
 

@@ -150,7 +150,8 @@ impl Untracked {
                     "an untracked VM answers at {address} (agent {agent_id}, {with}): it accepts the \
                      manifest's credentials, and no VM is on record in '{state}'"
                 ))
-                .with_hint("nothing was changed; another VM would get the same address")
+                .with_note("nothing was changed")
+                .with_note("another VM would get the same address")
                 .with_hint(match state.is_shared() {
                     true => "look for the lost state first, at another URL (--state)".to_owned(),
                     false => format!(
@@ -168,9 +169,10 @@ impl Untracked {
                 "the address {address} is in use, and no VM is on record in '{state}'"
             ))
             .with_source(problem.clone())
+            .with_note("nothing was changed")
             .with_hint(
-                "nothing was changed; if it is the VM of this manifest, find the state and the vars store of \
-                 its deploy, and pass them with --state and --vars-store",
+                "if it is the VM of this manifest, find the state and the vars store of its deploy, and \
+                 pass them with --state and --vars-store",
             )
             .with_hint(format!("otherwise delete the VM with this address in the IaaS; {regardless}")),
         }

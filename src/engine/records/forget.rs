@@ -1,6 +1,6 @@
 //! `state forget`: drops a record on request. The resource may still exist, and is then no longer tracked.
 
-use super::{AskConsent, find_any};
+use super::{AskConsent, ConsentRequest, find_any};
 use crate::effects::Effect;
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
@@ -30,9 +30,13 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
     match what {
         Forgettable::Resource(cid, cpi) => {
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
-            ask_consent(&format!(
-                "Forget {resource}? If it exists, it stays in the IaaS, and no command will know it"
-            ))?;
+            ask_consent(&ConsentRequest {
+                change: format!("forgetting {resource}"),
+                question: format!(
+                    "{} stays in the IaaS if it exists, and monopile will no longer track it. Forget it?",
+                    text::capitalized(&resource.to_string())
+                ),
+            })?;
             let (kind, cid) = (resource.kind(), resource.cid().to_owned());
             store.commit(Change::Forgotten(resource))?;
             Ok(format!(
@@ -51,7 +55,13 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
             let looks: Vec<String> =
                 SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
             let looks = looks.join("; ");
-            ask_consent(&format!("Forget {calls}? {looks} may exist, and no command will know it"))?;
+            ask_consent(&ConsentRequest {
+                change: format!("forgetting {calls}"),
+                question: format!(
+                    "{} may exist, and monopile will no longer track it. Forget {calls}?",
+                    text::capitalized(&looks)
+                ),
+            })?;
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
             }
@@ -60,10 +70,13 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;
             if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
-                ask_consent(&format!(
-                    "Forget the failed call {id}? {} may exist, and no command will know it",
-                    suspect.how_to_find()
-                ))?;
+                ask_consent(&ConsentRequest {
+                    change: format!("forgetting the failed call {id}"),
+                    question: format!(
+                        "{} may exist, and monopile will no longer track it. Forget the failed call?",
+                        text::capitalized(&suspect.how_to_find())
+                    ),
+                })?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
             }
@@ -94,10 +107,14 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
                 )));
             }
             let may_exist = intent.effect.how_to_find();
-            ask_consent(&format!(
-                "Forget the call of `{}`? {may_exist} may exist, and no command will know it",
-                intent.method
-            ))?;
+            ask_consent(&ConsentRequest {
+                change: format!("forgetting the call of `{}`", intent.method),
+                question: format!(
+                    "{} may exist, and monopile will no longer track it. Forget the call of `{}`?",
+                    text::capitalized(&may_exist),
+                    intent.method
+                ),
+            })?;
             call.settle()?;
             Ok(format!("Forgot the call of `{}`: look in the IaaS for {may_exist}", intent.method))
         }

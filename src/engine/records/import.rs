@@ -71,10 +71,9 @@ impl std::str::FromStr for ImportedStemcell {
 pub fn import(request: &ImportRequest, environment: &Environment) -> Result<String> {
     let mut store = lock::open(environment, "state import")?;
     if store.exists() {
-        return Err(Error::invalid(format!("the state '{}' exists already", store.storage())).with_hint(
-            "nothing was changed; move the state away if you do not need it, or name another one with \
-             --state",
-        ));
+        return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
+            .with_note("nothing was changed")
+            .with_hint("move the state away if you do not need it, or name another one with --state"));
     }
     let validating = environment.reporter.stage("Validating");
     // An agent knows no newly generated credentials.
@@ -157,7 +156,7 @@ fn disk_to_adopt<'m>(
     let unnamed: Vec<&DiskCid> = mounted.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
     let refused = |why: String, hint: &str| {
         Err(Error::invalid(format!("the disks of the VM cannot be recorded: {why}"))
-            .with_hint("nothing was recorded")
+            .with_note("nothing was changed")
             .with_hint(hint))
     };
     let names = unnamed.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
@@ -243,9 +242,9 @@ fn apply(state: &mut State, change: Change) -> Result<()> {
 fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
     match connection.presence(stage, resource)? {
         Presence::There => Ok(()),
-        Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}")).with_hint(
-            "nothing was recorded; check the CID, and that the manifest's CPI looks in the right place",
-        )),
+        Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}"))
+            .with_note("nothing was changed")
+            .with_hint("check the CID, and that the manifest's CPI looks in the right place")),
         Presence::Unknown(reason) => {
             stage.reporter().warn(format!("{resource} is recorded without a check: {reason}"));
             Ok(())

@@ -13,9 +13,18 @@ pub(super) use find::{find, find_any};
 pub use forget::{Forgettable, forget};
 pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
-pub use show::{Overview, show};
+pub use show::{Overview, ShownCall, show};
 
 use base::Result;
 
-/// Asks the operator to confirm the question. Fails if the operator declines.
-pub type AskConsent<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+/// A change that the operator must confirm.
+#[derive(Debug, Clone)]
+pub struct ConsentRequest {
+    /// The change as a gerund: "forgetting VM 'vm-1'".
+    pub change: String,
+    /// The consequences, and then the question.
+    pub question: String,
+}
+
+/// Asks the operator to confirm a change. Returns an error if the operator declines.
+pub type AskConsent<'a> = &'a mut dyn FnMut(&ConsentRequest) -> Result<()>;

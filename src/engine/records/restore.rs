@@ -1,6 +1,6 @@
 //! `state backup`: restores a kept version of the state, or keeps the current state as a version.
 
-use super::AskConsent;
+use super::{AskConsent, ConsentRequest};
 use crate::environment::Environment;
 use crate::environment::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
@@ -12,17 +12,17 @@ pub fn restore(environment: &Environment, version: &str, ask_consent: AskConsent
     let holder = Holder::this_process("state backup");
     let mut waiting = lock::held_lock_handler(environment);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
-        ask_consent(&match present {
-            None => format!("Replace '{}' by version '{version}'?", path),
-            Some(present) => match missing_resources(present, wanted).as_slice() {
-                [] => format!("Replace '{}' by version '{version}'?", path),
-                lost => format!(
-                    "Replace '{}' by version '{version}'? That version does not record {}, so no command \
-                     will know it",
-                    path,
-                    lost.join(", ")
-                ),
-            },
+        let lost = present.map(|present| missing_resources(present, wanted)).unwrap_or_default();
+        let lost = match lost.as_slice() {
+            [] => String::new(),
+            lost => format!(
+                "Version '{version}' does not record {}, which monopile will no longer track. ",
+                lost.join(", ")
+            ),
+        };
+        ask_consent(&ConsentRequest {
+            change: format!("replacing '{path}' with version '{version}'"),
+            question: format!("{lost}Replace '{path}' with version '{version}'?"),
         })
     })?;
     Ok(format!("Restored version '{version}'; the previous state is kept as a version too"))

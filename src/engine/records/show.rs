@@ -99,6 +99,8 @@ pub struct ShownCall {
     pub cpi: Option<String>,
     /// The reason for the call.
     pub why: String,
+    /// A description of the resource that it creates, changes or deletes.
+    pub target: String,
     /// The process that made the call, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Holder>,
@@ -120,7 +122,8 @@ pub fn show(storage: &Storage) -> Result<Overview> {
             method: intent.method,
             cpi: intent.cpi,
             by: intent.by,
-            why: format!("{}: it may have created or changed {}", intent.why, intent.effect.how_to_find()),
+            target: intent.effect.target(),
+            why: intent.why,
         })
         .collect();
     Ok(overview(&storage, &state, open_calls))

@@ -59,7 +59,7 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
     };
     let groups = SuspectGroup::all(suspects);
     let question = environment.redactor.show(&format!(
-        "Delete the state? It still has {calls} on record: {} may exist. Check the IaaS first",
+        "The state still has {calls} on record: {} may exist. Check the IaaS first. Delete the state?",
         described(groups.iter())
     ));
     if !confirm(&question)? {

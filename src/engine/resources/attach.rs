@@ -33,7 +33,8 @@ pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Re
     let deployment = opened.loaded.deployment()?;
     let Some(spec) = &deployment.disk else {
         return Err(Error::invalid("the manifest has no persistent disk, so none can be attached")
-            .with_hint("nothing was changed; give the instance group a `persistent_disk` or a disk pool"));
+            .with_note("nothing was changed")
+            .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
     cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let wanted = match request.cpi.as_deref() {
@@ -83,7 +84,7 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
         _ => return Ok(()),
     };
     Err(Error::invalid(format!("disk '{}' {elsewhere}, so it cannot be attached", handle.cid))
-        .with_hint("nothing was changed"))
+        .with_note("nothing was changed"))
 }
 
 /// Checks that the disk exists. If the CPI does not know, accepts a disk on record with a warning, and fails
@@ -103,12 +104,13 @@ fn check_presence(
         }
         Presence::Gone => {
             return Err(Error::invalid(format!("the CPI does not find disk {disk}"))
-                .with_hint("nothing was changed; `monopile state show --only disks` lists those on record"));
+                .with_note("nothing was changed")
+                .with_hint("list the disks on record: monopile state show --only disks"));
         }
         Presence::Unknown(reason) => {
             return Err(Error::environment(format!("it is unknown whether disk {disk} exists"))
                 .with_source(reason)
-                .with_hint("nothing was changed"));
+                .with_note("nothing was changed"));
         }
     }
     asking.finish();

@@ -140,7 +140,7 @@ fn seek(
                 asking.finish();
                 return Ok(handle);
             }
-            Presence::Gone => asking.skip("it does not exist there"),
+            Presence::Gone => asking.skip("not found"),
             Presence::Unknown(reason) => {
                 asking.skip(reason);
                 undecided = undecided.or(Some(handle));
@@ -155,7 +155,7 @@ fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
         None => "no CPI finds VM".to_owned(),
         Some(cpi) => format!("{} does not find VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
     };
-    Error::invalid(format!("{who} '{cid}', and it is not on record")).with_hint("nothing was changed")
+    Error::invalid(format!("{who} '{cid}', and it is not on record")).with_note("nothing was changed")
 }
 
 /// Records the VM as an orphan, so that a later run deletes it if this one fails to.
@@ -227,7 +227,7 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
     match resource {
         Resource::Disk(handle) if state.current_disk().is_some_and(|disk| disk.handle() == *handle) => {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
-                .with_hint("nothing was changed")
+                .with_note("nothing was changed")
                 .with_hint(
                     "to replace it, use `monopile attach-disk`; to delete the whole environment, `monopile \
                      delete-env`",
@@ -236,17 +236,16 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {
             let until = "until the next create-env attaches the disk that replaces it";
             Err(Error::invalid(format!("the VM uses disk {handle} {until}"))
-                .with_hint("nothing was changed; run create-env first"))
+                .with_note("nothing was changed")
+                .with_hint("run `monopile create-env MANIFEST` first"))
         }
         Resource::Stemcell(handle)
             if state.vm_handle().is_some()
                 && state.current_stemcell().is_some_and(|known| known.handle() == *handle) =>
         {
             Err(Error::invalid(format!("the VM of this environment was created from stemcell {handle}"))
-                .with_hint(
-                    "nothing was changed; create-env with another stemcell deletes this one, and so does \
-                     delete-env",
-                ))
+                .with_note("nothing was changed")
+                .with_note("create-env with another stemcell deletes this one, and so does delete-env"))
         }
         _ => Ok(()),
     }
@@ -255,8 +254,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
 fn question(state: &State, resource: &Resource) -> String {
     match resource {
         Resource::Vm(handle) if state.vm_handle().as_ref() == Some(handle) => format!(
-            "Delete VM {handle}, which is the VM of this environment? Its jobs are not stopped first \
-             (stop-env does that), and the next create-env creates a new VM"
+            "The jobs of VM {handle} are not stopped first (stop-env does that), and the next create-env \
+             creates a new VM. Delete the VM of this environment?"
         ),
         Resource::Disk(handle) => {
             let size = state.disk(handle).map(|disk| format!(" of {} MiB", disk.size)).unwrap_or_default();

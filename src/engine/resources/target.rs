@@ -51,7 +51,7 @@ impl TargetEnvironment {
         if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
         }
-        environment.reporter.note(format!("Deployment state: '{}'", store.storage()));
+        environment.reporter.state(store.storage());
         recovery::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = environment.reporter.stage("Validating");
         let loaded = prepare::load(environment, &self.inputs)?;

@@ -166,7 +166,8 @@ fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<boo
             identity.name,
             identity.version
         ))
-        .with_hint("nothing was changed; to replace it with this one, pass --fix")),
+        .with_note("nothing was changed")
+        .with_hint("to replace it with this one, pass --fix")),
         false => Ok(false),
     }
 }
@@ -195,7 +196,7 @@ fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Res
                 "the command line says {name}/{version}, but the stemcell is {}/{}",
                 identity.name, identity.version
             ))
-            .with_hint("nothing was changed"))
+            .with_note("nothing was changed"))
         }
         _ => Ok(()),
     }

@@ -15,12 +15,13 @@ use super::durations::Durations;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 use super::place::CpiPlace;
 use super::salted::{Leaves, VmSpecDigests};
-use super::storage::{BACKUP, Storage};
+use super::storage::{BACKUP, Storage, VERSIONS};
 use crate::protocol::{
     Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
     cid_or_empty,
 };
 use base::encryption::StoredForm;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// The newest format of the `monopile` section that this version reads, and the one that it writes.
@@ -452,16 +453,16 @@ impl State {
         })?;
         let Some(found) = found else { return Ok(None) };
         Self::parse(&found.bytes).map(|state| Some((state, found.kept))).map_err(|error| {
-            let backups = "`monopile state backup` lists earlier ones";
-            error.context(format!("the state '{storage}' cannot be used")).with_hint(
-                match storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists() {
-                    true => format!(
-                        "nothing was touched; the version before the last change is in '{}', and {backups}",
-                        storage.name(BACKUP)
-                    ),
-                    false => format!("nothing was touched; {backups}"),
-                },
-            )
+            let error = error
+                .context(format!("the state '{storage}' cannot be used"))
+                .with_note("nothing was changed");
+            let has_backup = storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists();
+            if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
+                let place = shell_word(&storage.to_string()).into_owned();
+                return error
+                    .with_hint(format!("list earlier versions: monopile state backup --state {place}"));
+            }
+            error
         })
     }
 
@@ -501,7 +502,7 @@ impl State {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match blank_name(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
-                None => Error::invalid("it is not a valid state").with_source(error),
+                None => Error::invalid(describe_damage(&error)),
             }
         })?;
         match state.problem() {
@@ -741,4 +742,35 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Describes the first error in a state file, without the words of the JSON library.
+fn describe_damage(error: &serde_json::Error) -> String {
+    let line = error.line();
+    match error.classify() {
+        serde_json::error::Category::Eof => format!("not valid JSON, line {line}: the file ends too early"),
+        serde_json::error::Category::Data if error.to_string().contains("expected struct State") => {
+            let found = match error.to_string() {
+                text if text.contains("sequence") => "a list",
+                text if text.contains("string") => "a text",
+                text if text.contains("map") => "an object",
+                _ => "a single value",
+            };
+            format!("line {line}: {found}, but a state is a JSON object")
+        }
+        serde_json::error::Category::Data => {
+            let text = error.to_string();
+            let text = text.split(" at line ").next().unwrap_or_default();
+            let words =
+                [("sequence", "a list"), ("a map", "an object"), ("map", "an object"), ("string", "text")];
+            let text = words.iter().fold(text.replace("invalid type: ", "it has "), |text, (word, plain)| {
+                text.replace(&format!("{word},"), &format!("{plain},"))
+            });
+            format!("line {line}: {text}")
+        }
+        _ => {
+            let text = error.to_string();
+            format!("not valid JSON, line {line}: {}", text.split(" at line ").next().unwrap_or_default())
+        }
+    }
 }

@@ -177,13 +177,14 @@ impl Journal {
             // A concurrent run settled the call. A reader does not hold the lock.
             let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
-                Error::invalid(format!("'{}' is not a valid intent", self.storage.name(&document)))
-                    .with_source(error)
-                    .with_hint(
-                        "it records a CPI call that may have created something: use the version of monopile \
-                         that wrote it",
-                    )
-                    .with_hint("or look in the IaaS for the resource that it describes, then remove the file")
+                Error::invalid(format!(
+                    "'{}' is not a valid record of a CPI call",
+                    self.storage.name(&document)
+                ))
+                .with_source(error)
+                .with_note("the call may have created something")
+                .with_hint("use the version of monopile that wrote the record")
+                .with_hint("or look in the IaaS for the resource that it describes, then remove the file")
             })?;
             let call = self.open(&intent.request_id, true);
             calls.push((written, intent, call));

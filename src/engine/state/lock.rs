@@ -118,11 +118,11 @@ impl HeldLockFile {
                 "the lock '{path}' was removed during this run, so another run may be using the environment"
             ),
         )
+        .with_note("this run stops here; do not delete the lock file: the run that created it removes it")
         .with_hint(
-            "this run stops here; wait until no other run works on this environment, then run the same \
-             command again: it reads the answers of open calls",
-        )
-        .with_hint("do not delete the lock file: the run that created it removes it"))
+            "wait until no other run works on this environment, then run the same command again: it reads \
+             the answers of open calls",
+        ))
     }
 }
 
@@ -192,7 +192,7 @@ pub(super) fn in_use(holder: Option<&Holder>, when: String) -> Error {
     let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
         .with_hint(when)
-        .with_hint("to wait for that run, pass --wait-for-lock 30m")
+        .with_hint("to wait for that run, run the same command with --wait-for-lock 30m")
 }
 
 fn in_use_by(path: &Path, file: &mut File) -> Error {

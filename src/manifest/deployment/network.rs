@@ -137,7 +137,7 @@ impl Subnet {
         let cloud_properties = field.object("cloud_properties", problems);
         let (range, gateway) = (range?, gateway?);
         if !range.contains(&gateway) {
-            field.problem(problems, format!("`gateway` {gateway} is not within `range` {range}"));
+            field.problem(problems, format!("`gateway` {gateway} is not in its `range` {range}"));
         } else if gateway == range.network() {
             field.problem(problems, format!("`gateway` {gateway} is the network address of `range` {range}"));
         } else if gateway == range.broadcast() {
@@ -198,7 +198,7 @@ pub(super) fn interfaces(
             match (ip.parse::<IpAddr>(), &network.subnet) {
                 (Err(_), _) => membership.problem(problems, format!("static IP '{ip}' is not an IP address")),
                 (Ok(address), Some(subnet)) if !subnet.range.contains(&address) => membership
-                    .problem(problems, format!("static IP '{ip}' is not within the range {}", subnet.range)),
+                    .problem(problems, format!("static IP '{ip}' is not in its `range` {}", subnet.range)),
                 _ => {}
             }
         }

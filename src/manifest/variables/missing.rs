@@ -109,8 +109,11 @@ impl MissingVariable {
         if self.places.len() > PLACES_SHOWN {
             places.push(format!("{} more places", self.places.len() - PLACES_SHOWN));
         }
-        let needed =
-            self.needed_by.as_ref().map(|by| format!(", to generate variable '{by}'")).unwrap_or_default();
+        let needed = self
+            .needed_by
+            .as_ref()
+            .map(|by| format!(", needed to generate variable '{by}'"))
+            .unwrap_or_default();
         let meant = meant.map(did_you_mean).unwrap_or_default();
         format!("(({name})) at {}{needed}{meant}", places.join(", "))
     }
@@ -134,7 +137,7 @@ mod tests {
         let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
         assert_eq!(
             error.to_string(),
-            "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, to generate variable 'tls'\n  \
+            "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
         );
         assert!(missing.error(false, std::iter::empty()).is_none());

@@ -42,7 +42,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
 
     // An unchanged run starts no packaging script and no CPI, and does not read the stemcell.
     let run = env.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed") && !run.stdout.contains("Installing"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do") && !run.stdout.contains("Installing"), "{}", run.stdout);
     assert!(env.hello.requests().is_empty());
 
     env.hello.ops(

@@ -148,11 +148,11 @@ fn terminal_prompts_for_each_repair() {
     hello.kill_vm();
     let mut pty = Pty::start(hello.command("cloud-check", &QUICK), (80, 24));
     pty.wait_for("the offer of a reboot", |screen| screen.ends_with("[y/N]"));
-    pty.press("n");
+    pty.press("n\r");
     pty.wait_for("the offer of a new VM", |screen| screen.ends_with("[y/N]") && screen.contains("? no\n"));
     // Each question takes several lines, and is shown once.
     assert_eq!(pty.text().matches("https://").count(), 2, "{}", pty.text());
-    pty.press("y");
+    pty.press("y\r");
     assert_eq!(pty.end(), 0, "{}", pty.text());
     assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
     assert_eq!(hello.ask().1, 1);

@@ -89,7 +89,7 @@ fn status_shows_dead_agents_and_missing_vms() {
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
     let dead = run(&hello, "status", &quick).failure(5);
-    assert!(dead.stdout.contains("NOT USABLE") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
+    assert!(dead.stdout.contains("NO ANSWER") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
     assert!(dead.stdout.contains("\ndefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 

@@ -14,14 +14,14 @@ fn dead_environment_is_not_reported_unchanged() {
     // A healthy agent gets one message, and no CPI process starts.
     let run = hello.create(&[]).success();
     assert!(
-        run.stdout.contains("Nothing changed") && run.stdout.contains("the agent answers"),
+        run.stdout.contains("Nothing to do") && run.stdout.contains("the agent answers"),
         "{}",
         run.stdout
     );
     let said: Vec<String> = proxy.take().iter().map(|exchange| exchange.name()).collect();
     assert_eq!(said, ["get_state"]);
     let run = hello.create(&["--no-verify"]).success();
-    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(proxy.take().is_empty() && hello.requests().is_empty());
 
     // Stopped jobs are reported, but are not a failure.

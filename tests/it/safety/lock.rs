@@ -54,7 +54,7 @@ fn second_run_fails_and_names_the_first() {
     assert!(first.end().success());
     let waited = waiting.end_with_output();
     let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
-    assert!(waited.status.success() && shown.contains("Nothing changed"), "{shown}");
+    assert!(waited.status.success() && shown.contains("Nothing to do"), "{shown}");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

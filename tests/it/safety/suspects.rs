@@ -73,7 +73,7 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     let kinds: Vec<Value> = suspects(&hello).iter().map(|one| one["what"].clone()).collect();
     assert_eq!(kinds, ["stemcell", "vm", "disk", "disk"]);
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Nothing changed"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     // Calls of the same kind are one item, and one command drops all of them.
     assert!(run.stderr.contains("4 calls of earlier runs failed"), "{}", run.stderr);
     assert!(run.stderr.contains("up to 2 times an unattached disk of"), "{}", run.stderr);
@@ -109,15 +109,18 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
         "{}",
         run.stdout
     );
-    for (key, code) in [("n", 2), ("y", 0)] {
+    for (key, code) in [("n\r", 2), ("y\r", 0)] {
         let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 40));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
         let text = pty.text();
-        assert!(text.contains("It still has 2 failed calls on record: up to 2 times an image of"), "{text}");
+        assert!(
+            text.contains("The state still has 2 failed calls on record: up to 2 times an image of"),
+            "{text}"
+        );
         assert!(!text.contains("including its persistent disks"), "{text}");
-        assert_eq!(hello.world.exists("state.json"), key == "n", "{text}");
+        assert_eq!(hello.world.exists("state.json"), key == "n\r", "{text}");
     }
 }
 

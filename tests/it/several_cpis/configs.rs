@@ -21,7 +21,7 @@ fn cloud_config_zones_select_cpi_and_properties() {
     assert_said(&run, "ignored: vm_types");
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.hello.world.write("zones.yml", config("a", "y"));
-    assert_said(&clouds.create("z1", &flags).success(), "Nothing changed");
+    assert_said(&clouds.create("z1", &flags).success(), "Nothing to do");
     clouds.hello.world.write("zones.yml", config("b", "y"));
     let run = clouds.create("z1", &flags).success();
     assert_said(&run, "Creating VM");

@@ -25,7 +25,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
         assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", said(&run));
         assert_eq!(clouds.hello.ask().1, 1, "the disk is a new one");
         let run = clouds.create(az, &[]).success();
-        assert_said(&run, "Nothing changed");
+        assert_said(&run, "Nothing to do");
     }
     // The foreign CPI got no request about the disk in the west.
     let requests = clouds.hello.requests();

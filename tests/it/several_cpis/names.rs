@@ -11,7 +11,7 @@ fn renamed_cpi_keeps_its_resources() {
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let run = clouds.create("z-east", &[]).success();
     assert_said(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
-    assert_said(&run, "Nothing changed");
+    assert_said(&run, "Nothing to do");
     let mut after = clouds.hello.state();
     assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
     for record in [&after["monopile"]["vm"], &after["disks"][0], &after["stemcells"][0]] {
@@ -76,7 +76,7 @@ fn changed_credentials_need_no_deploy() {
     clouds.hello.requests();
     clouds.config(|text| text.replace(SECRET, "another-s3cret"));
     let run = clouds.create("z-foreign", &[]).success();
-    assert_said(&run, "Nothing changed");
+    assert_said(&run, "Nothing to do");
     clouds.create("z-foreign", &["--recreate"]).success();
     for request in clouds.hello.requests() {
         assert_eq!(request["context"]["key"], "another-s3cret");

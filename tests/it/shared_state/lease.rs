@@ -56,7 +56,7 @@ fn second_run_names_the_holder_and_may_wait() {
     end_of(&hello, child).success();
     let run = run.success();
     assert!(
-        run.stdout.contains("waiting for up to") && run.stdout.contains("Nothing changed"),
+        run.stdout.contains("waiting for up to") && run.stdout.contains("Nothing to do"),
         "{}",
         run.stdout
     );

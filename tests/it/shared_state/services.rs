@@ -47,7 +47,7 @@ fn live(service: Service) {
     let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
     assert!(listed.iter().any(|version| version["path"] == *url), "{listed:?}");
     state(&hello, &["state", "backup", "--restore", number, "--yes"]).success();
-    assert!(hello.create(&[]).success().stdout.contains("Nothing changed"));
+    assert!(hello.create(&[]).success().stdout.contains("Nothing to do"));
 
     // A foreign lease is respected until it expires by the server's clock.
     bucket.put(LOCK, foreign(3).as_bytes());

@@ -30,7 +30,7 @@ fn every_command_works_on_every_machine() {
     on(&["plan"]).success();
     on(&["stop-env"]).success();
     on(&["start-env"]).success();
-    assert!(on(&["create-env"]).success().stdout.contains("Nothing changed"));
+    assert!(on(&["create-env"]).success().stdout.contains("Nothing to do"));
     let history = state(&["history"]).success().stdout;
     assert!(history.contains("stop-env") && !history.contains("Deployed '"), "of this machine: {history}");
     hello.delete(&[]).success();

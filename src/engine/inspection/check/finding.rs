@@ -91,8 +91,11 @@ impl CheckResult {
         );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
         Some(match repairable {
-            true => error.with_hint("`monopile cloud-check` repairs it, and asks before each repair"),
-            false => error.with_hint("`monopile state forget` drops a record without deleting anything"),
+            true => error
+                .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
+            false => {
+                error.with_hint("drop a record without deleting anything: `monopile state forget --help`")
+            }
         })
     }
 }

@@ -128,18 +128,30 @@ impl Repair {
         self != Repair::DeleteDiskReference
     }
 
+    /// Describes the repair of this problem: "reboot VM 'vm-1'".
+    fn describe(self, problem: &Problem) -> String {
+        let handle = &problem.affected;
+        match self {
+            Repair::RebootVm => format!("reboot VM {handle}"),
+            Repair::RecreateVm => format!("create a new VM in place of VM {handle}"),
+            Repair::ReattachDisk => format!("attach disk {handle}"),
+            Repair::MountDisk => format!("mount disk {handle}"),
+            Repair::DeleteDiskReference => format!("forget disk {handle}"),
+        }
+    }
+
     /// Returns the question to ask the operator.
     pub fn question(self, problem: &Problem) -> String {
         let handle = &problem.affected;
         match self {
-            Repair::RebootVm => format!("Reboot VM {handle}?"),
-            Repair::RecreateVm => format!("Create a new VM in place of VM {handle}?"),
+            Repair::RebootVm => "Reboot the VM?".to_owned(),
+            Repair::RecreateVm => "Create a new VM in its place?".to_owned(),
             Repair::ReattachDisk => {
                 format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
             }
             Repair::MountDisk => format!("Stop the jobs, mount disk {handle}, and start the jobs again?"),
             Repair::DeleteDiskReference => {
-                format!("Forget disk {handle}? The next VM gets a new, empty disk")
+                format!("The next VM gets a new, empty disk. Forget disk {handle}?")
             }
         }
     }

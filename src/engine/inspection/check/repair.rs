@@ -85,7 +85,8 @@ impl<'a> CheckContext<'a> {
 
     /// Makes the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<RepairOutcome> {
-        let repairing = self.probe.environment.reporter.stage(format!("Repairing: {}", problem.description));
+        let name = format!("Repairing: {}", repair.describe(problem));
+        let repairing = self.probe.environment.reporter.stage(name);
         match (repair, &problem.affected) {
             (Repair::RecreateVm, _) => {
                 repairing.finish();

@@ -142,7 +142,8 @@ impl From<TunnelError> for Error {
         let cause = match error {
             TunnelError::Interrupted(signal) => {
                 return Error::new(ErrorKind::Interrupted(signal), text)
-                    .with_hint("the state is saved; run the same command again to go on");
+                    .with_note("the state is saved")
+                    .with_hint("run the same command again to continue");
             }
             TunnelError::Unrecorded(cause) => return cause.context(text),
             TunnelError::Failed(cause) => cause,

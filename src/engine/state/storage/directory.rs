@@ -70,9 +70,8 @@ impl Directory {
         }
         let path = self.state.display();
         Err(Error::invalid(format!("the state '{path}' has {others} other hard links"))
-            .with_hint(
-                "nothing was changed; a run that uses another link would not see the changes of this run",
-            )
+            .with_note("nothing was changed")
+            .with_note("a run that uses another link would not see the changes of this run")
             .with_hint(format!(
                 "to separate the file from the other links: cp -p '{path}' '{path}.own' && mv '{path}.own' \
                  '{path}'"

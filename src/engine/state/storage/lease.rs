@@ -241,7 +241,7 @@ impl Tenure {
         };
         let url = self.objects.url("");
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
-            .with_hint("this run stops here; everything that it did is in the state or the journal")
+            .with_note("this run stops here; everything that it did is in the state or the journal")
             .with_hint(
                 "make sure that no other run works on this environment, then run the same command again",
             ))

@@ -267,7 +267,7 @@ impl BucketSettings {
             .map_err(|error| unusable("it is not a URL".to_owned()).with_source(error))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(unusable(
-                "it contains credentials, which belong into variables of their own".to_owned(),
+                "it contains credentials, which belong in variables of their own".to_owned(),
             ));
         }
         let near = match url.host() {

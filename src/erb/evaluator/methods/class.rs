@@ -339,7 +339,9 @@ impl Interp {
             }
             "File" => return stdlib::path::class_method(self, name, args),
             "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {
-                return Err(self.unsupported(format!("{label}.{name}, which reaches outside the template")));
+                return Err(
+                    self.unsupported(format!("`{label}.{name}`, which reaches outside the template,"))
+                );
             }
             "OpenSSL::X509::Certificate" | "OpenSSL::X509::Name" | "OpenSSL::X509::Extension" => {
                 return stdlib::openssl::class_method(self, class, name, args);

@@ -319,7 +319,7 @@ impl Interp {
             }
             "system" | "exec" | "spawn" | "fork" | "`" | "open" | "gets" | "readline" | "readlines"
             | "sleep" | "load" | "select" | "syscall" | "trap" | "eval" | "test" => {
-                return Err(self.unsupported(format!("{name}, which reaches outside the template")));
+                return Err(self.unsupported(format!("`{name}`, which reaches outside the template,")));
             }
             _ => return Ok(None),
         }))

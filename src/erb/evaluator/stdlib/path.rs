@@ -64,7 +64,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                 _ => String::new(),
             }
         }
-        _ => return Err(it.unsupported(format!("File.{name}, which reaches outside the template"))),
+        _ => return Err(it.unsupported(format!("`File.{name}`, which reaches outside the template,"))),
     })))
 }
 

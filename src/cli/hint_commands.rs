@@ -1,0 +1,176 @@
+//! Completes the commands in hints with the manifest and the flags of this run, so that they can be pasted.
+
+use std::sync::Arc;
+
+use clap::ArgMatches;
+use clap::Command;
+
+use super::grammar;
+use base::events::{Event, Sink};
+use base::text::shell_word;
+
+/// The start of a command in a hint.
+const PROGRAM: &str = "monopile ";
+
+/// The placeholder for the manifest in hints.
+const MANIFEST: &str = "MANIFEST";
+
+/// The flags that select an environment, by the id of the argument.
+const FLAGS: [(&str, &str); 10] = [
+    ("ops_files", "ops-file"),
+    ("vars", "var"),
+    ("var_files", "var-file"),
+    ("vars_files", "vars-file"),
+    ("vars_env", "vars-env"),
+    ("vars_store", "vars-store"),
+    ("cpi_config", "cpi-config"),
+    ("cloud_config", "cloud-config"),
+    ("state", "state"),
+    ("env_file", "env-file"),
+];
+
+/// The manifest and the flags of this run, as the operator wrote them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EnvironmentWords {
+    manifest: Option<String>,
+    /// Pairs of long flag and value.
+    flags: Vec<(&'static str, String)>,
+}
+
+impl EnvironmentWords {
+    /// Reads them from the command line. `is_given` tells whether an argument is on it.
+    pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
+        let values = |id: &str| -> Vec<String> {
+            let raw = matches.try_get_raw(id).ok().flatten().filter(|_| is_given(id));
+            raw.into_iter().flatten().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let of_flag = |(id, flag): &(&str, &'static str)| -> Vec<(&'static str, String)> {
+            values(id).into_iter().map(|value| (*flag, value)).collect()
+        };
+        EnvironmentWords {
+            manifest: values("manifest").into_iter().next(),
+            flags: FLAGS.iter().flat_map(of_flag).collect(),
+        }
+    }
+
+    /// Completes every command in a text that lacks its manifest.
+    fn complete(&self, text: &str) -> String {
+        if self.manifest.is_none() && self.flags.is_empty() || !text.contains(PROGRAM) {
+            return text.to_owned();
+        }
+        let grammar = grammar::whole();
+        let mut parts = text.split(PROGRAM);
+        let mut completed = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            completed.push_str(PROGRAM);
+            completed.push_str(&self.with_words(&grammar, part).unwrap_or_else(|| part.to_owned()));
+        }
+        completed
+    }
+
+    /// Completes a text that begins with the words of a command. None if it needs nothing.
+    fn with_words(&self, grammar: &Command, text: &str) -> Option<String> {
+        let command_end = text.find('`').unwrap_or(text.len());
+        let (mut command, mut at) = (grammar, 0);
+        while let Some((word, below)) =
+            first_word(&text[at..command_end]).and_then(|word| Some((word, command.find_subcommand(word)?)))
+        {
+            (command, at) = (below, at + word.len());
+            if !text[at..command_end].starts_with(' ') {
+                break;
+            }
+            at += 1;
+        }
+        let rest = text[at..command_end].trim_start();
+        let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+        let is_named = rest.strip_prefix(MANIFEST);
+        let has_words = is_named.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
+        if at == 0 || !takes("manifest") || has_words || rest.contains("--state ") || rest.contains("--help")
+        {
+            return None;
+        }
+        let mut words: Vec<String> = Vec::new();
+        words.extend(match &self.manifest {
+            Some(manifest) => Some(shell_word(manifest).into_owned()),
+            // An env file that was found names it.
+            None if self.flags.is_empty() => is_named.map(|_| MANIFEST.to_owned()),
+            None => None,
+        });
+        let has_flag = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
+        for (flag, value) in self.flags.iter().filter(|(flag, _)| has_flag(flag)) {
+            words.push(format!("--{flag} {}", shell_word(value)));
+        }
+        let rest = is_named.unwrap_or(rest).trim_start();
+        let separator = if rest.is_empty() || rest.starts_with(',') { "" } else { " " };
+        let name = text[..at].trim_end();
+        Some(format!("{name} {}{separator}{rest}{}", words.join(" "), &text[command_end..]))
+    }
+}
+
+/// Returns the letters and hyphens at the start of a text.
+fn first_word(text: &str) -> Option<&str> {
+    let end =
+        text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').unwrap_or(text.len());
+    (end > 0).then(|| &text[..end])
+}
+
+/// A sink that completes the commands in warnings and hints.
+pub(super) struct CompletingSink {
+    pub(super) words: EnvironmentWords,
+    pub(super) next: Arc<dyn Sink>,
+}
+
+impl Sink for CompletingSink {
+    fn emit(&self, event: &Event) {
+        match event {
+            Event::Warning { text } => {
+                self.next.emit(&Event::Warning { text: self.words.complete(text) });
+            }
+            Event::RunFinished { hints, .. } if hints.iter().any(|hint| hint.contains(PROGRAM)) => {
+                let mut event = event.clone();
+                if let Event::RunFinished { hints, .. } = &mut event {
+                    hints.iter_mut().for_each(|hint| *hint = self.words.complete(hint));
+                }
+                self.next.emit(&event);
+            }
+            _ => self.next.emit(event),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_get_the_words_of_the_run() {
+        let words = EnvironmentWords {
+            manifest: Some("my env/m.yml".to_owned()),
+            flags: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
+        };
+        for (text, expected) in [
+            ("run it again", "run it again"),
+            (
+                "start them: `monopile start-env MANIFEST`",
+                "start them: `monopile start-env 'my env/m.yml' --ops-file o.yml --state s.json`",
+            ),
+            (
+                "`monopile cloud-check MANIFEST --report`, then `monopile logs`",
+                "`monopile cloud-check 'my env/m.yml' --ops-file o.yml --state s.json --report`, then \
+                 `monopile logs 'my env/m.yml' --ops-file o.yml --state s.json`",
+            ),
+            (
+                "list them: monopile state show --only disks",
+                "list them: monopile state show 'my env/m.yml' --state s.json --only disks",
+            ),
+            // A complete command stays as it is.
+            ("monopile state backup --state x.json", "monopile state backup --state x.json"),
+            ("monopile plan a.yml", "monopile plan a.yml"),
+            ("monopile vars rotate STORE NAME", "monopile vars rotate STORE NAME"),
+            ("monopile example lists all", "monopile example lists all"),
+        ] {
+            assert_eq!(words.complete(text), expected);
+        }
+        assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
+    }
+}
