@@ -13,10 +13,8 @@ use base::{Error, Result};
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
 pub struct StateLocationArgs {
-    /// Manifest of the environment, or its state file
-    ///
-    /// Of a manifest, only the name is used, to find the state.
-    #[arg(value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath)]
+    /// Manifest of the environment, whose name leads to the state, or the state file
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
 
     #[command(flatten)]

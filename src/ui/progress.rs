@@ -196,7 +196,7 @@ impl Progress {
         self.keep(&report, false);
         if *success {
             let summary = base::text::clean(summary);
-            let (first, others) = summary.split_once('\n').unwrap_or((&summary, ""));
+            let (first, others) = summary.split_once('\n').unwrap_or((&*summary, ""));
             let done = Styled::default().colored(Color::Green, "Succeeded");
             let done = done.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
             let others = others.lines().map(Styled::plain);
