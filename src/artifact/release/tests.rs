@@ -113,7 +113,7 @@ fn unknown_job_gets_a_suggestion() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(error.to_string(), "the release 'hello' has no job 'helo'");
     assert_eq!(error.hints(), ["did you mean 'hello'?"]);
-    assert_eq!(release.job("database").unwrap_err().hints(), ["its jobs are hello, other"]);
+    assert_eq!(release.job("database").unwrap_err().notes(), ["its jobs are hello, other"]);
 }
 
 #[test]

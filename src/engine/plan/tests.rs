@@ -192,7 +192,7 @@ fn create_vm() -> Step {
 /// Returns the steps that upload the stemcell to a CPI and create the VM from it.
 fn create_with_stemcell(cpi: Option<&str>) -> [Step; 2] {
     [
-        Step::CreateStemcell { cpi: cpi.map(str::to_owned), stemcell: "ubuntu/1".into() },
+        Step::CreateStemcell { cpi: cpi.map(str::to_owned), stemcell: "jammy/1".into() },
         Step::CreateVm(StemcellRef::New),
     ]
 }
@@ -506,7 +506,7 @@ fn moving_needs_a_flag_to_leave_a_disk_behind() {
     };
     let case = Case { cpi: Some("a"), disk: None, ..Case::default() };
     let plan = case.plan(&without_disk());
-    assert_eq!(plan.steps[0].reason, "stemcell jammy/1 is not uploaded to CPI 'a'");
+    assert_eq!(plan.steps[0].reason, "it is not uploaded to CPI 'a'");
     assert_eq!(plan.steps[1].reason, "the VM moves from the default CPI to CPI 'a'");
     let [create_stemcell, create_vm] = create_with_stemcell(Some("a"));
     let mut expected = vec![create_stemcell.clone()];
@@ -519,7 +519,7 @@ fn moving_needs_a_flag_to_leave_a_disk_behind() {
     assert_eq!(
         error.to_string(),
         "the environment moves from the default CPI to CPI 'a', but its persistent disk 'disk-1' cannot \
-         move along"
+         be moved"
     );
     moving.options.recreate_persistent_disks = true;
     let mut expected = vec![create_stemcell];

@@ -17,7 +17,7 @@ const REPORTS: [&str; 9] = [
     "untracked VM",
     "look in the IaaS for",
     "in the IaaS, then run the same command again",
-    "to give the VM up",
+    "to stop tracking the VM",
     "stays on record",
 ];
 

@@ -11,32 +11,31 @@ fn rejects_invalid_states_and_names_the_line() {
     let top = |field: &str| format!("{{\n  \"director_id\": \"d\",\n  {field}\n}}\n");
     let good = r#"{"id": "a", "cid": "x", "size": 1}"#;
     let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
-        ("nothing", b"".to_vec(), "not a valid state", "line 1"),
-        ("blank", b" \n\n".to_vec(), "not a valid state", "line 3"),
-        ("zeros", vec![0; 64], "not a valid state", "line 1"),
-        ("text", b"director_id: d\n".to_vec(), "not a valid state", "line 1"),
-        ("a list", b"[]".to_vec(), "not a valid state", "line 1"),
-        ("null", b"null".to_vec(), "not a valid state", "line 1"),
-        ("truncated", b"{\n  \"director_id\": \"d\",\n  \"disks\": [".to_vec(), "not a valid state", "line \
+        ("nothing", b"".to_vec(), "not valid JSON", "line 1"),
+        ("blank", b" \n\n".to_vec(), "not valid JSON", "line 3"),
+        ("zeros", vec![0; 64], "not valid JSON", "line 1"),
+        ("text", b"director_id: d\n".to_vec(), "not valid JSON", "line 1"),
+        ("a list", b"[]".to_vec(), "a state is a JSON object", "line 1"),
+        ("null", b"null".to_vec(), "a state is a JSON object", "line 1"),
+        ("truncated", b"{\n  \"director_id\": \"d\",\n  \"disks\": [".to_vec(), "not valid JSON", "line \
             3"),
-        ("with more after it", b"{\"director_id\": \"d\"}\n{}".to_vec(), "not a valid state", "line 2"),
+        ("with more after it", b"{\"director_id\": \"d\"}\n{}".to_vec(), "not valid JSON", "line 2"),
         ("with a BOM", b"\xef\xbb\xbf{\"director_id\": \"d\"}".to_vec(), "byte order mark", "line 1"),
-        ("not UTF-8", b"{\"director_id\": \"d\xff\"}".to_vec(), "not a valid state", "line 1"),
+        ("not UTF-8", b"{\"director_id\": \"d\xff\"}".to_vec(), "not valid JSON", "line 1"),
         ("a key twice", top("\"disks\": [],\n  \"disks\": []").into(), "duplicate field `disks`", "line 4"),
         ("without a director", b"{\n}".to_vec(), "director_id", "line 2"),
         ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
         ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line \
             3"),
-        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "not a valid state", "line 3"),
+        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "expected", "line 3"),
         ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
         ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
         ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
         ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "expected u64", "line \
             4"),
-        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "not a valid \
-            state", "line 4"),
+        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "expected", "line 4"),
         ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
-        ("disks that are none", top("\"disks\": {}").into(), "not a valid state", "line 3"),
+        ("disks that are none", top("\"disks\": {}").into(), "expected", "line 3"),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
             id", "line 3"),
         ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
@@ -58,7 +57,7 @@ fn rejects_invalid_states_and_names_the_line() {
         (
             "a VM record of the wrong type",
             top("\"monopile\": {\"format\": 1, \"vm\": []}").into(),
-            "not a valid state",
+            "expected",
             "line 3",
         ),
         (
