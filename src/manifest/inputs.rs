@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::VarsProgram;
 use base::encryption::Encryption;
 use yaml::Node;
 
@@ -23,11 +24,13 @@ pub struct Inputs {
     pub var_files: Vec<String>,
     /// `--vars-file PATH`.
     pub vars_files: Vec<PathBuf>,
+    /// `--vars-exec COMMAND`.
+    pub vars_exec: Vec<VarsProgram>,
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
     /// Variables of the env file. They have the lowest precedence.
     pub preset: EnvFileVariables,
-    /// The environment variables among which `vars_env` selects.
+    /// The environment variables among which `vars_env` selects. Errors of programs hide their secrets.
     pub environment: Vec<(String, String)>,
     /// `--vars-store PATH`: the file with generated values.
     pub vars_store: Option<PathBuf>,
@@ -43,6 +46,19 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Returns true if a program prints variables.
+    pub fn has_programs(&self) -> bool {
+        !(self.vars_exec.is_empty() && self.preset.vars_exec.is_empty())
+    }
+
+    /// Removes the programs that print variables, for callers that must not run any.
+    #[must_use]
+    pub fn without_programs(mut self) -> Self {
+        self.vars_exec.clear();
+        self.preset.vars_exec.clear();
+        self
+    }
+
     /// Returns true if the vars store must be named, and is not.
     pub(crate) fn lacks_vars_store_name(&self) -> bool {
         self.shared_state && self.vars_store.is_none()
@@ -59,6 +75,8 @@ pub struct EnvFileVariables {
     pub var_files: Vec<(String, PathBuf)>,
     /// Files with variables.
     pub vars_files: Vec<PathBuf>,
+    /// Programs that print variables.
+    pub vars_exec: Vec<VarsProgram>,
     /// Prefixes of environment variables.
     pub vars_env: Vec<String>,
 }

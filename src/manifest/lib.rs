@@ -1,6 +1,7 @@
 //! Turns a manifest, ops files and variables into a validated deployment.
 //!
-//! This crate reads the files that it is given and writes the vars store. It does no other I/O.
+//! This crate reads the files and runs the programs that it is given, and writes the vars store. It does no
+//! other I/O.
 //!
 //! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
 //! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for
@@ -20,6 +21,7 @@ mod secrets;
 mod unknown_keys;
 pub mod variables;
 pub mod vars;
+pub mod vars_program;
 pub mod vars_store;
 
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
@@ -36,4 +38,5 @@ pub use node_kind::kind_with_article;
 pub use secrets::{learn_named, learn_properties, learn_url};
 pub use unknown_keys::unknown_keys;
 pub use variables::VariableValue;
+pub use vars_program::VarsProgram;
 pub use vars_store::expiry::{date as day, describe as describe_certificates};

@@ -322,6 +322,7 @@ impl PartialInputs {
         let known = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
+            outputs: self.sources.outputs(),
             passwords: passwords.map(|one| one.name.as_str()).collect(),
             urls: &self.urls,
         };

@@ -4,9 +4,8 @@
 //! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and passwords that were generated;
-//! - the password of URLs, alone and with the user, including that of the mbus; and a user without a
-//!   password;
-//! - values that the operator declares secret (`--redact`).
+//! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
+//! - values that the operator declares secret (`--redact`), and all that programs print (`--vars-exec`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - is the name of the environment, or of a CPI, release, stemcell, job, network or availability zone;
@@ -37,6 +36,8 @@ pub(crate) struct KnownInputs<'d> {
     pub(crate) documents: Vec<&'d Node>,
     /// Variables that are given or in the vars store.
     pub(crate) variables: Vec<(&'d str, &'d Node)>,
+    /// The values that programs printed.
+    pub(crate) outputs: &'d [Node],
     /// Variables declared as passwords.
     pub(crate) passwords: HashSet<&'d str>,
     /// URLs in the manifest that contain no variable.
@@ -55,6 +56,7 @@ pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
         let naming = own.max(found.names.naming(name));
         found.walk(value, naming, false);
     }
+    known.outputs.iter().for_each(|value| found.walk(value, Naming::Requested, false));
     found.add_to_redactor(redactor);
     known.urls.iter().for_each(|url| redactor.keep(url));
     let mut texts = BTreeSet::new();
@@ -336,6 +338,7 @@ mod tests {
             variables: variables.as_map().map(|map| entries(map).collect()).unwrap_or_default(),
             passwords: HashSet::from(["pin"]),
             urls: &urls,
+            ..KnownInputs::default()
         };
         learn(&known, redactor);
         redactor.clone()

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
 pub const FILE_LIMIT: u64 = 64 << 20;
@@ -21,8 +21,8 @@ pub const FILE_LIMIT: u64 = 64 << 20;
 /// The signals of this process: the low byte is their count, the next byte the number of the first one.
 static SIGNALS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Lets signals end the reading of files. The low byte of `signals` is their count, the next byte the number
-/// of the first one. Only the first call in a process has an effect.
+/// Lets signals end the reading of files, and programs that print variables. The low byte of `signals` is
+/// their count, the next byte the first signal. Only the first call in a process has an effect.
 pub fn end_at_signals(signals: Arc<AtomicUsize>) {
     let _ = SIGNALS.set(signals);
 }
@@ -74,7 +74,7 @@ fn read_to_limit(
     loop {
         // Reading a regular file never waits, and an interrupted run must still read and record its state.
         if waits {
-            check_signals()?;
+            check_signals().map_err(io::Error::other)?;
             if !is_ready(descriptor)? {
                 continue;
             }
@@ -112,14 +112,14 @@ fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Returns an error if a signal arrived. Before [`end_at_signals`] is called, a signal ends the process.
-fn check_signals() -> io::Result<()> {
+/// Returns an error if a signal came. Before signals are counted, they end the process.
+pub fn check_signals() -> Result<()> {
     let signals = SIGNALS.get().map_or(0, |signals| signals.load(Ordering::SeqCst));
     if signals & 0xff == 0 {
         return Ok(());
     }
     let signal = u8::try_from(signals >> 8 & 0xff).unwrap_or_default();
-    Err(io::Error::other(Error::new(ErrorKind::Interrupted(signal), "interrupted")))
+    Err(Error::new(ErrorKind::Interrupted(signal), "interrupted"))
 }
 
 #[cfg(test)]

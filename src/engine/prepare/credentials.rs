@@ -23,7 +23,8 @@ pub(super) fn check(environment: &Environment, state: &State, values: &[Variable
             error.with_hint(format!("pass the vars store of the last deploy: --vars-store '{path}'"))
         }
         None => error.with_hint(
-            "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file or --vars-env)",
+            "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, --vars-exec or \
+             --vars-env)",
         ),
     };
     Err(error.with_note("nothing was changed").with_hint(

@@ -195,6 +195,7 @@ fn import(
     inputs.vars.iter().for_each(|pair| add("-v", pair));
     inputs.var_files.iter().for_each(|pair| add("--var-file", pair));
     inputs.vars_files.iter().for_each(|path| add("-l", &path.to_string_lossy()));
+    inputs.vars_exec.iter().for_each(|program| add("--vars-exec", &program.command_line()));
     inputs.vars_env.iter().for_each(|prefix| add("--vars-env", prefix));
     let single = [
         ("--vars-store", &inputs.vars_store),

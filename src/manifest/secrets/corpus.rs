@@ -43,8 +43,8 @@ fn redactor() -> Redactor {
     let known = KnownInputs {
         documents: vec![&manifest],
         variables: entries(variables.as_map().unwrap()).collect(),
-        passwords: HashSet::default(),
         urls: &urls,
+        ..KnownInputs::default()
     };
     let redactor = Redactor::default();
     learn(&known, &redactor);

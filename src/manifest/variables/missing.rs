@@ -95,8 +95,8 @@ impl MissingVariables {
         let mut error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
         if missing > 0 {
             error = error.with_hint(
-                "give a value with --var NAME=VALUE, --var-file, --vars-file or --vars-env, or declare the \
-                 variable with a type in `variables:` and use --vars-store to have it generated",
+                "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or \
+                 declare the variable with a type in `variables:` and use --vars-store to have it generated",
             );
         }
         Some(error)

@@ -1,13 +1,13 @@
-//! Given values: `--var`, `--var-file`, `--vars-file`, `--vars-env`, in this order of precedence, then those
-//! of an env file. Within one kind, later values take precedence.
+//! Given values: `--var`, `--var-file`, `--vars-file`, `--vars-exec`, `--vars-env`, in this order of
+//! precedence, then those of an env file. Within one kind, later values take precedence.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::Inputs;
 use crate::files;
 use crate::node_kind::kind_with_article;
 use crate::vars_store::previous;
+use crate::{Inputs, VarsProgram};
 use base::encryption::Encryption;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node, Position};
@@ -18,6 +18,8 @@ pub struct Sources {
     values: BTreeMap<String, Node>,
     /// The list of values that rotations replaced, if a vars file is a vars store.
     previous: Option<Node>,
+    /// The outputs of programs.
+    outputs: Vec<Node>,
 }
 
 impl Sources {
@@ -30,9 +32,11 @@ impl Sources {
 
     /// Reads into `self`. After an error, it keeps what was read before.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
-        let mut given: Vec<(String, Node)> = Vec::new();
-        let outcome = read_all(inputs, &mut given);
-        let set = given.into_iter().try_for_each(|(name, value)| {
+        let (mut preset, mut own) = (Given::default(), Given::default());
+        let outcome = read_all(inputs, &mut preset, &mut own);
+        let outputs = [&preset, &own].into_iter().flat_map(|given| &given.programs);
+        self.outputs.extend(outputs.map(|(_, value)| value.clone()));
+        let set = preset.in_order().chain(own.in_order()).try_for_each(|(name, value)| {
             if name == previous::KEY {
                 self.previous = Some(value);
                 return Ok(());
@@ -50,6 +54,11 @@ impl Sources {
     /// Returns the list of values that rotations replaced, see [`previous`].
     pub(crate) fn previous(&self) -> Option<&Node> {
         self.previous.as_ref()
+    }
+
+    /// Returns the values that programs printed, also those that others replace.
+    pub(crate) fn outputs(&self) -> &[Node] {
+        &self.outputs
     }
 
     /// Replaces the value of a variable as a whole.
@@ -88,22 +97,50 @@ impl Sources {
     }
 }
 
-/// Reads all values from the lowest precedence to the highest, so that later ones replace earlier ones.
-fn read_all(inputs: &Inputs, given: &mut Vec<(String, Node)>) -> Result<()> {
-    let preset = &inputs.preset;
-    many(&preset.vars_env, &preset.vars_files, inputs, given)?;
-    for (name, path) in &preset.var_files {
-        given.push(from_var_file(name, path)?);
+/// The values of one source of arguments: the command line, or an env file.
+#[derive(Default)]
+struct Given {
+    environment: Vec<(String, Node)>,
+    programs: Vec<(String, Node)>,
+    /// Values of files and arguments.
+    other: Vec<(String, Node)>,
+}
+
+impl Given {
+    /// Returns the values from the lowest precedence to the highest, so that later ones replace earlier ones.
+    fn in_order(self) -> impl Iterator<Item = (String, Node)> {
+        self.environment.into_iter().chain(self.programs).chain(self.other)
     }
-    given.extend(preset.vars.iter().cloned());
-    many(&inputs.vars_env, &inputs.vars_files, inputs, given)?;
+}
+
+/// Reads the values of an env file and of the command line. Programs run last, so that no mistake elsewhere
+/// makes them run in vain.
+fn read_all(inputs: &Inputs, preset: &mut Given, own: &mut Given) -> Result<()> {
+    let defaults = &inputs.preset;
+    many(&defaults.vars_env, &defaults.vars_files, inputs, preset)?;
+    for (name, path) in &defaults.var_files {
+        preset.other.push(from_var_file(name, path)?);
+    }
+    preset.other.extend(defaults.vars.iter().cloned());
+    many(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
         let flag = numbered("--var-file", index, inputs.var_files.len());
         let (name, path) = split(pair, &flag, "PATH")?;
-        given.push(from_var_file(name, Path::new(path))?);
+        own.other.push(from_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
-        given.push(from_var(pair, &numbered("--var", index, inputs.vars.len()))?);
+        own.other.push(from_var(pair, &numbered("--var", index, inputs.vars.len()))?);
+    }
+    from_programs(&defaults.vars_exec, inputs, preset)?;
+    from_programs(&inputs.vars_exec, inputs, own)
+}
+
+/// Runs programs and reads the variables that they print.
+fn from_programs(programs: &[VarsProgram], inputs: &Inputs, given: &mut Given) -> Result<()> {
+    for program in programs {
+        let mut variables = Vec::new();
+        from_mapping(program.variables(&inputs.environment)?, &mut variables)?;
+        given.programs.extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
     }
     Ok(())
 }
@@ -146,16 +183,11 @@ fn without_quotes(text: &str) -> &str {
 }
 
 /// Reads variables from the environment, then from files.
-fn many(
-    prefixes: &[String],
-    files: &[PathBuf],
-    inputs: &Inputs,
-    given: &mut Vec<(String, Node)>,
-) -> Result<()> {
+fn many(prefixes: &[String], files: &[PathBuf], inputs: &Inputs, given: &mut Given) -> Result<()> {
     for prefix in prefixes {
-        from_environment(prefix, &inputs.environment, given)?;
+        from_environment(prefix, &inputs.environment, &mut given.environment)?;
     }
-    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, given))
+    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given.other))
 }
 
 /// Reads a file whose text is the variable's value.
@@ -193,17 +225,20 @@ fn flag_name(flag: &str) -> &str {
 
 fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
-    let map = match root.data {
-        Data::Map(map) => map,
-        Data::Null => return Ok(()),
-        _ => {
-            return Err(Error::invalid(format!(
-                "vars file '{}' is {}, not a mapping of names to values",
-                path.display(),
-                kind_with_article(&root)
-            )));
-        }
-    };
+    match root.data {
+        Data::Map(_) => from_mapping(&root, given),
+        Data::Null => Ok(()),
+        _ => Err(Error::invalid(format!(
+            "vars file '{}' is {}, not a mapping of names to values",
+            path.display(),
+            kind_with_article(&root)
+        ))),
+    }
+}
+
+/// Reads the variables of a mapping of names to values.
+fn from_mapping(root: &Node, given: &mut Vec<(String, Node)>) -> Result<()> {
+    let Data::Map(map) = &root.data else { return Ok(()) };
     for (key, value) in map.iter() {
         let name = match &key.data {
             Data::String(name) => name.clone(),
@@ -269,6 +304,42 @@ mod tests {
         sources.get(name).map_or(serde_json::Value::from("<absent>"), |node| node.to_json().unwrap())
     }
 
+    fn prints(text: &str) -> VarsProgram {
+        VarsProgram::new("echo", vec![text.to_owned()], None)
+    }
+
+    #[test]
+    fn command_line_overrides_programs_of_the_env_file() {
+        let preset = crate::EnvFileVariables {
+            vars: vec![("a".into(), Node::string("preset"))],
+            vars_exec: vec![prints("{a: preset program, b: preset program, c: preset program}")],
+            ..Default::default()
+        };
+        let sources = sources(Inputs {
+            preset,
+            vars_exec: vec![prints("b: program")],
+            vars_env: vec!["MY".into()],
+            environment: vec![("MY_b".into(), "env".into()), ("MY_c".into(), "env".into())],
+            ..Inputs::default()
+        });
+        assert_eq!(json(&sources, "a"), "preset");
+        assert_eq!(json(&sources, "b"), "program");
+        assert_eq!(json(&sources, "c"), "env");
+        let outputs: Vec<_> = sources.outputs().iter().map(|node| node.as_str().unwrap()).collect();
+        assert_eq!(outputs, ["preset program", "preset program", "preset program", "program"]);
+    }
+
+    #[test]
+    fn programs_do_not_run_after_a_mistake_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let touch = VarsProgram::new("touch", vec!["ran".into()], Some(dir.path().into()));
+        let inputs = Inputs { vars: vec!["a".into()], vars_exec: vec![touch], ..Inputs::default() };
+        assert_eq!(Sources::read(&inputs).unwrap_err().kind(), base::ErrorKind::Usage);
+        assert!(!dir.path().join("ran").exists());
+        assert!(Sources::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(), "it prints nothing");
+        assert!(dir.path().join("ran").exists());
+    }
+
     #[test]
     fn var_values_are_yaml_and_strings_stay_as_written() {
         for (text, expected) in [
@@ -304,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn precedence_is_var_var_file_vars_file_environment() {
+    fn precedence_is_var_var_file_vars_file_program_environment() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text");
         std::fs::write(&text, "from var-file\n").unwrap();
@@ -316,8 +387,9 @@ mod tests {
             vars: vec!["a=var".into()],
             var_files: vec![format!("a={}", text.display()), format!("b={}", text.display())],
             vars_files: vec![vars, later],
+            vars_exec: vec![prints("{a: program, c: program, d: program}"), prints("d: later program")],
             vars_env: vec!["MY".into()],
-            environment: ["a", "b", "c", "d"]
+            environment: ["a", "b", "c", "d", "f"]
                 .iter()
                 .map(|name| (format!("MY_{name}"), "env".to_owned()))
                 .chain([("MYx_e".to_owned(), "no".to_owned()), ("MY_n".to_owned(), "".to_owned())])
@@ -327,7 +399,8 @@ mod tests {
         assert_eq!(json(&sources, "a"), "var");
         assert_eq!(json(&sources, "b"), "from var-file\n");
         assert_eq!(json(&sources, "c"), "later vars-file");
-        assert_eq!(json(&sources, "d"), "env");
+        assert_eq!(json(&sources, "d"), "later program");
+        assert_eq!(json(&sources, "f"), "env");
         assert_eq!(json(&sources, "e"), "<absent>");
         assert_eq!(json(&sources, "n"), serde_json::Value::Null);
         assert_eq!(json(&sources, "12"), "number");

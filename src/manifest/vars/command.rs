@@ -50,6 +50,18 @@ pub enum VarsRequest {
     },
 }
 
+impl VarsRequest {
+    /// Returns true if a program prints variables.
+    pub fn has_programs(&self) -> bool {
+        match self {
+            VarsRequest::Check { declared, .. } | VarsRequest::Rotate { declared, .. } => {
+                declared.iter().any(Inputs::has_programs)
+            }
+            VarsRequest::List { .. } | VarsRequest::Get { .. } | VarsRequest::Finish { .. } => false,
+        }
+    }
+}
+
 /// Runs the request and returns its text for standard output. A check with findings is an error.
 pub fn run(
     path: &Path,

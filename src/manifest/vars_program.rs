@@ -1,0 +1,510 @@
+//! Programs that print variables (`--vars-exec`), such as the client of a secret store.
+//!
+//! A program runs once, in a process group of its own, without input, and within limits of time and size. Its
+//! output stays in memory. A question on the terminal stops a process of a background group, so it ends the
+//! wait at once.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+
+use crate::node_kind::kind_with_article;
+use base::files::input::check_signals;
+use base::redact::{Naming, Redactor};
+use base::text::shell_word;
+use base::{Error, ErrorKind, Result};
+use yaml::{Data, Node};
+
+/// The longest time that a program may take.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// The largest output of a program, in bytes.
+pub const OUTPUT_LIMIT: u64 = 16 << 20;
+
+/// The time that a program has to end after SIGTERM.
+const GRACE: Duration = Duration::from_millis(300);
+/// The pause between two checks for signals.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The bytes of standard error that are kept, from its end.
+const LOG_LIMIT: usize = 64 << 10;
+/// The lines of standard error that an error shows.
+const LOG_LINES: usize = 12;
+
+/// A program that prints variables as YAML or JSON. Clones share its output, so that it runs once.
+#[derive(Clone)]
+pub struct VarsProgram {
+    program: PathBuf,
+    arguments: Vec<String>,
+    directory: Option<PathBuf>,
+    output: Arc<OnceLock<Result<Node, Failure>>>,
+}
+
+/// An error that can be returned more than once.
+struct Failure {
+    kind: ErrorKind,
+    message: String,
+    cause: Option<String>,
+    hint: Option<&'static str>,
+}
+
+/// The limits of a program.
+struct Limits {
+    time: Duration,
+    output: u64,
+}
+
+/// The output of a program, and its end.
+struct Ended {
+    stdout: Vec<u8>,
+    log: Log,
+    end: End,
+}
+
+enum End {
+    Exited(ExitStatus),
+    /// It used the terminal and was stopped.
+    Stopped,
+    TimedOut,
+    TooLarge,
+    Interrupted(Error),
+}
+
+impl VarsProgram {
+    /// Creates a program that runs in `directory`, or else in the working directory. A relative path is
+    /// resolved by the caller; a plain name is searched in `PATH`.
+    pub fn new(program: impl Into<PathBuf>, arguments: Vec<String>, directory: Option<PathBuf>) -> Self {
+        VarsProgram { program: program.into(), arguments, directory, output: Arc::default() }
+    }
+
+    /// Returns the program and its arguments as a command for a shell.
+    pub fn command_line(&self) -> String {
+        let program = self.program.to_string_lossy();
+        let words = std::iter::once(&*program).chain(self.arguments.iter().map(String::as_str));
+        words.map(shell_word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the mapping that the program prints. The first call of all clones runs it. Secrets of
+    /// `environment` are removed from its log in errors.
+    pub(crate) fn variables(&self, environment: &[(String, String)]) -> Result<&Node> {
+        let limits = Limits { time: TIME_LIMIT, output: OUTPUT_LIMIT };
+        self.output.get_or_init(|| self.run(&limits, environment)).as_ref().map_err(Failure::to_error)
+    }
+
+    fn run(&self, limits: &Limits, environment: &[(String, String)]) -> Result<Node, Failure> {
+        let Ended { stdout, log, end } = self.execute(limits)?;
+        let name = self.name();
+        let failure = match end {
+            End::Exited(status) if status.success() => return self.parse(stdout),
+            End::Interrupted(error) => {
+                return Err(Failure::new(error.kind(), format!("interrupted while {name} ran")));
+            }
+            End::Exited(status) => {
+                let end = match (status.code(), status.signal()) {
+                    (Some(code), _) => format!("exited with {code}"),
+                    (None, Some(signal)) => format!("was ended by signal {signal}"),
+                    (None, None) => "failed".to_owned(),
+                };
+                Failure::invalid(format!("{name} {end}"))
+                    .with_hint("run the program by itself until it prints a mapping of names to values")
+            }
+            End::Stopped => {
+                Failure::invalid(format!("{name} asks on the terminal, which it cannot use here"))
+                    .with_hint("log in to the store or unlock it first, then run the same command again")
+            }
+            End::TimedOut => {
+                Failure::invalid(format!("{name} did not end within {}", base::text::duration(limits.time)))
+                    .with_hint("it cannot ask questions here: log in to the store or unlock it first")
+            }
+            End::TooLarge => {
+                Failure::invalid(format!("{name} printed more than {}", base::text::bytes(limits.output)))
+                    .with_hint("let it print only the variables of this environment")
+            }
+        };
+        Err(failure.with_cause(match log.shown(&stdout, environment) {
+            lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
+            lines => format!("the end of its standard error:\n{lines}"),
+        }))
+    }
+
+    /// Returns the name in errors. Arguments may contain secrets.
+    fn name(&self) -> String {
+        format!("vars program '{}'", self.program.display())
+    }
+
+    /// Runs the program to its end, or to a limit or signal, and ends all processes of its group.
+    fn execute(&self, limits: &Limits) -> Result<Ended, Failure> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let begun = Instant::now();
+        let child = command.spawn().map_err(|error| self.not_started(&error))?;
+        let mut process = Process { child, is_reaped: false };
+        let failed = |error: io::Error| {
+            Failure::invalid(format!("the output of {} cannot be read", self.name()))
+                .with_cause(error.to_string())
+                .with_hint("run the same command again")
+        };
+        let (mut output, mut errors) = (process.child.stdout.take(), process.child.stderr.take());
+        let (mut stdout, mut log) = (Vec::new(), Log::default());
+        let end = loop {
+            let state = process.state().map_err(failed)?;
+            // What it wrote is in the pipes when it has ended. Processes that it left must not write more.
+            let has_ended = matches!(state, State::Ended);
+            if has_ended {
+                process.signal(Signal::KILL);
+            }
+            let pause = if has_ended { Duration::ZERO } else { PAUSE };
+            let got = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(failed)?;
+            if got[0] {
+                read_some(&mut output, &mut stdout).map_err(failed)?;
+            }
+            if got[1] {
+                read_some(&mut errors, &mut log.bytes).map_err(failed)?;
+                log.shorten();
+            }
+            if stdout.len() as u64 > limits.output {
+                break End::TooLarge;
+            }
+            if has_ended && got == [false, false] {
+                break End::Exited(process.reap().map_err(failed)?);
+            }
+            if let Err(error) = check_signals() {
+                break End::Interrupted(error);
+            }
+            if matches!(state, State::Stopped) {
+                break End::Stopped;
+            }
+            if begun.elapsed() > limits.time {
+                break End::TimedOut;
+            }
+        };
+        Ok(Ended { stdout, log, end })
+    }
+
+    fn not_started(&self, error: &io::Error) -> Failure {
+        let failure =
+            Failure::invalid(format!("{} cannot be run", self.name())).with_cause(error.to_string());
+        match self.program.to_string_lossy().contains(char::is_whitespace) {
+            true => failure
+                .with_hint("each word is an item of the list in an env file: vars_exec: [PROGRAM, ARG]"),
+            false => failure.with_hint("install it, add its directory to PATH, or name it with its path"),
+        }
+    }
+
+    /// Parses the output. Errors do not quote it.
+    fn parse(&self, output: Vec<u8>) -> Result<Node, Failure> {
+        let name = self.name();
+        let invalid = |problem: String| {
+            Failure::invalid(problem)
+                .with_hint("it must print YAML or JSON, a mapping of names to values: {\"name\": \"value\"}")
+        };
+        let source = PathBuf::from(format!("output of {name}"));
+        let text =
+            crate::files::text(output, &source, "the output").map_err(|error| invalid(error.to_string()))?;
+        let root = yaml::load(&text, &source).map_err(|error| invalid(error.to_string()))?;
+        match &root.data {
+            Data::Map(_) => Ok(root),
+            Data::Null => Err(invalid(format!("{name} printed no variables"))),
+            _ => Err(invalid(format!(
+                "the output of {name} is {}, not a mapping of names to values",
+                kind_with_article(&root)
+            ))),
+        }
+    }
+}
+
+impl fmt::Debug for VarsProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VarsProgram").field(&self.program).finish()
+    }
+}
+
+impl Failure {
+    fn new(kind: ErrorKind, message: String) -> Self {
+        Failure { kind, message, cause: None, hint: None }
+    }
+
+    fn invalid(message: String) -> Self {
+        Failure::new(ErrorKind::InvalidInput, message)
+    }
+
+    fn with_cause(self, cause: String) -> Self {
+        Failure { cause: Some(cause), ..self }
+    }
+
+    fn with_hint(self, hint: &'static str) -> Self {
+        Failure { hint: Some(hint), ..self }
+    }
+
+    fn to_error(&self) -> Error {
+        let error = Error::new(self.kind, &self.message);
+        let error = match &self.cause {
+            Some(cause) => error.with_source(cause.clone()),
+            None => error,
+        };
+        match self.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// A process that leads a group. The group ends when this is dropped.
+struct Process {
+    child: Child,
+    is_reaped: bool,
+}
+
+enum State {
+    Running,
+    /// A question on the terminal stopped it.
+    Stopped,
+    /// It has ended, and is not reaped yet, so that its group keeps its id.
+    Ended,
+}
+
+impl Process {
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn state(&self) -> io::Result<State> {
+        let Some(pid) = self.pid() else { return Ok(State::Ended) };
+        let options =
+            WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let by_terminal = |status: &WaitIdStatus| {
+            let signals = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
+            status.stopping_signal().is_some_and(|signal| signals.contains(&signal))
+        };
+        match rustix::process::waitid(WaitId::Pid(pid), options) {
+            Ok(None) | Err(rustix::io::Errno::INTR) => Ok(State::Running),
+            Ok(Some(status)) if by_terminal(&status) => Ok(State::Stopped),
+            Ok(Some(status)) if status.stopped() => Ok(State::Running),
+            Ok(Some(_)) => Ok(State::Ended),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait()?;
+        self.is_reaped = true;
+        Ok(status)
+    }
+
+    /// Sends a signal to the group.
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
+            // It fails only if no process is left.
+            let _ = rustix::process::kill_process_group(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The id may belong to another process now.
+        if self.is_reaped {
+            return;
+        }
+        self.signal(Signal::TERM);
+        let begun = Instant::now();
+        while begun.elapsed() < GRACE && !matches!(self.state(), Ok(State::Ended) | Err(_)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.signal(Signal::KILL);
+        let _ = self.reap();
+    }
+}
+
+/// Waits for output or the end of a pipe. Returns for each of the two pipes true if it can be read.
+fn wait_for_output(
+    output: Option<&impl AsFd>,
+    errors: Option<&impl AsFd>,
+    pause: Duration,
+) -> io::Result<[bool; 2]> {
+    let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+    let output = output.map(|pipe| PollFd::new(pipe, PollFlags::IN));
+    let errors = errors.map(|pipe| PollFd::new(pipe, PollFlags::IN));
+    let is_open = [output.is_some(), errors.is_some()];
+    let mut polled: Vec<PollFd<'_>> = output.into_iter().chain(errors).collect();
+    match poll(&mut polled, Some(&pause)) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok([false, false]),
+        Err(error) => return Err(error.into()),
+    }
+    let mut ready = polled.iter().map(|pipe| !pipe.revents().is_empty());
+    Ok(is_open.map(|is_open| is_open && ready.next().unwrap_or(false)))
+}
+
+/// Reads once from a pipe, and closes it at its end.
+fn read_some(pipe: &mut Option<impl Read>, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let count = match pipe.as_mut().map(|pipe| pipe.read(&mut buffer)) {
+        Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+        Some(count) => count?,
+        None => 0,
+    };
+    bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+    if count == 0 {
+        *pipe = None;
+    }
+    Ok(())
+}
+
+/// The end of standard error.
+#[derive(Default)]
+struct Log {
+    bytes: Vec<u8>,
+    /// True if the start is missing.
+    is_cut: bool,
+}
+
+impl Log {
+    fn shorten(&mut self) {
+        if let Some(excess) = self.bytes.len().checked_sub(LOG_LIMIT).filter(|excess| *excess > 0) {
+            self.bytes.drain(..excess);
+            self.is_cut = true;
+        }
+    }
+
+    /// Returns the last lines, without the values that the program printed and the secrets of `environment`.
+    fn shown(&self, stdout: &[u8], environment: &[(String, String)]) -> String {
+        let redactor = Redactor::default();
+        let printed = String::from_utf8_lossy(stdout);
+        if let Ok(root) = yaml::load(&printed, Path::new("output")) {
+            learn(&root, &redactor);
+        }
+        let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
+        environment
+            .iter()
+            .filter(|(name, value)| redactor.naming(name) > Naming::Plain && !is_path(value))
+            .for_each(|(_, value)| redactor.add(value));
+        let text = String::from_utf8_lossy(&self.bytes);
+        // A line without its start may have the end of a secret, which is not found.
+        let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+        let text = redactor.show(text.trim_end());
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.len().saturating_sub(LOG_LINES);
+        lines.get(last..).unwrap_or_default().join("\n")
+    }
+}
+
+/// Adds all values of a document to the redactor.
+fn learn(node: &Node, redactor: &Redactor) {
+    match &node.data {
+        Data::String(text) => redactor.add(text),
+        Data::Int(number) => redactor.add(&number.to_string()),
+        Data::UInt(number) => redactor.add(&number.to_string()),
+        Data::Float(number) => redactor.add(&number.to_string()),
+        Data::Seq(items) => items.iter().for_each(|item| learn(item, redactor)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| learn(value, redactor)),
+        Data::Null | Data::Bool(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { time: Duration::from_secs(30), output: 1 << 10 };
+
+    fn shell(script: &str) -> VarsProgram {
+        VarsProgram::new("sh", vec!["-c".into(), script.into()], None)
+    }
+
+    /// Runs a script, and returns its failure as text.
+    fn failure(script: &str, limits: &Limits) -> String {
+        let error = shell(script).run(limits, &[]).err().unwrap().to_error();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(!error.hints().is_empty());
+        error.chain().join(": ")
+    }
+
+    #[test]
+    fn program_runs_once_for_all_clones() {
+        let dir = tempfile::tempdir().unwrap();
+        let arguments = vec!["-c".into(), "echo x >>ran; echo '{\"a\": 1}'".into()];
+        let program = VarsProgram::new("sh", arguments, Some(dir.path().into()));
+        for clone in [program.clone(), program] {
+            assert_eq!(clone.variables(&[]).unwrap().get("a"), Some(&Data::Int(1).into()));
+        }
+        assert_eq!(std::fs::read_to_string(dir.path().join("ran")).unwrap(), "x\n");
+    }
+
+    #[test]
+    fn unusable_output_is_an_error_that_does_not_quote_it() {
+        for (script, expected) in [
+            ("true", "vars program 'sh' printed no variables"),
+            (
+                "echo hush-hush",
+                "the output of vars program 'sh' is a string, not a mapping of names to values",
+            ),
+            ("echo '[hush-hush]'", "the output of vars program 'sh' is a list, not a mapping"),
+            ("echo; echo 'a: [hush-hush'", "output of vars program 'sh':"),
+            ("echo; printf 'a: \\377'", "output of vars program 'sh':2: the output is not UTF-8 text"),
+            ("yes hush-hush", "vars program 'sh' printed more than 1.0 KiB"),
+        ] {
+            let text = failure(script, &LIMITS);
+            assert!(text.starts_with(expected) && !text.contains("hush"), "{script}: {text}");
+        }
+    }
+
+    #[test]
+    fn failure_shows_the_end_of_standard_error_without_secrets() {
+        let script = "echo 'password: hush-hush'; printf 'l%s\n' $(seq 20) >&2; \
+                      echo \"hush-hush $TOKEN in $DIRECTORY\" >&2; exit 3";
+        let program = shell(&format!("TOKEN=tok-tok-tok; DIRECTORY=/; {script}"));
+        let environment = [("TOKEN", "tok-tok-tok"), ("SECRETS", "/")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let error = program.run(&LIMITS, &environment).err().unwrap().to_error();
+        let lines: String = (10..=20).map(|line| format!("l{line}\n")).collect();
+        let expected = format!("the end of its standard error:\n{lines}<redacted> <redacted> in /");
+        assert_eq!(error.chain(), ["vars program 'sh' exited with 3", &expected]);
+        assert!(failure("exit 1", &LIMITS).ends_with("it wrote nothing to standard error"));
+        assert!(failure("kill -9 $$", &LIMITS).contains("was ended by signal 9"));
+        // The line of which the start is missing is left out.
+        let log = failure("yes 0123456789 | head -c 70000 >&2; exit 1", &LIMITS);
+        assert_eq!(log.lines().count(), 1 + LOG_LINES);
+        let program = VarsProgram::new("/no/such program", Vec::new(), None);
+        let error = program.variables(&[]).unwrap_err();
+        assert!(error.to_string().ends_with("'/no/such program' cannot be run") && error.chain().len() == 2);
+    }
+
+    #[test]
+    fn time_limit_ends_the_whole_group() {
+        let limits = Limits { time: Duration::from_millis(200), output: 1 << 10 };
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let script =
+            format!("trap '' TERM; (exec 3>{0}; sleep 60) & exec 3>{0}; sleep 60; sleep 60", fifo.display());
+        let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
+        let begun = Instant::now();
+        assert!(failure(&script, &limits).starts_with("vars program 'sh' did not end within 0.2 s"));
+        // The other end of the pipe is open as long as a process of the group lives.
+        assert!(reader.join().unwrap().is_empty());
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn process_that_is_left_does_not_delay_the_end() {
+        let begun = Instant::now();
+        let root = shell("echo a: 1; sleep 60 & setsid sleep 20 &").run(&LIMITS, &[]).ok().unwrap();
+        assert!(root.get("a").is_some());
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+}
