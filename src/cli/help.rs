@@ -59,6 +59,7 @@ const EXAMPLES: [(&str, Examples); 61] = [
         &[
             "create-env bosh.yml --vars-store creds.yml",
             "create-env bosh.yml -o cpi.yml -v internal_ip=10.0.0.6 --vars-store creds.yml",
+            "create-env bosh.yml --vars-store creds.yml --vars-exec 'sops decrypt secrets.yml'",
             "create-env bosh.yml --vars-store creds.yml --recreate",
         ],
     ),
@@ -113,6 +114,7 @@ const EXAMPLES: [(&str, Examples); 61] = [
         &[
             "interpolate bosh.yml -o cpi.yml -v director_name=prod --path /name",
             "interpolate bosh.yml --vars-store creds.yml --var-errs",
+            "interpolate bosh.yml --vars-exec 'pass show bosh/prod' --path /name",
         ],
     ),
     ("vars get", &["vars get creds.yml /mbus_bootstrap_ssl/ca"]),
@@ -239,6 +241,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "vars",
             "var_files",
             "vars_files",
+            "vars_exec",
             "vars_env",
             "vars_store",
             "ops_files",

@@ -3,7 +3,7 @@
 use clap::{Args, ValueHint};
 
 use super::finish::CommandResult;
-use super::{ManifestArgs, session::Session};
+use super::{ManifestArgs, session::Session, signals};
 use base::Result;
 use manifest::{self, LoadOptions};
 
@@ -32,7 +32,12 @@ impl InterpolateArgs {
             all_used: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
         };
-        let (text, loaded) = manifest::interpolate(&self.manifest.inputs(), &options, &session.redactor)?;
+        let inputs = self.manifest.inputs();
+        let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);
+        let (text, loaded) = match inputs.has_programs() {
+            true => signals::count_during(interpolate)?,
+            false => interpolate()?,
+        };
         loaded.report_messages(&session.reporter);
         // The process ends soon, and freeing a large tree takes time.
         std::mem::forget(loaded);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
+use super::vars_exec_args::VarsExecArgs;
 use super::{encryption_args, paths};
 use manifest::Inputs;
 
@@ -27,7 +28,7 @@ pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML (repeatable)
     ///
     /// Not for secrets: other users of this machine can see the command line. Order of precedence: --var,
-    /// --var-file, --vars-file, --vars-env. Within one kind, the last one takes precedence.
+    /// --var-file, --vars-file, --vars-exec, --vars-env. Within one kind, the last one takes precedence.
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
 
@@ -38,6 +39,9 @@ pub(super) struct ManifestFlags {
     /// Load variables from a YAML file (repeatable)
     #[arg(short = 'l', long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub vars_files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    vars_exec: VarsExecArgs,
 
     /// Load variables from the environment: with MY, MY_name sets `name` (repeatable)
     #[arg(long, value_name = "PREFIX", value_hint = ValueHint::Other)]
@@ -84,6 +88,7 @@ impl ManifestFlags {
             vars: self.vars.clone(),
             var_files: self.var_files.iter().map(|pair| expand_pair(pair, home.as_deref())).collect(),
             vars_files: self.vars_files.iter().map(expand).collect(),
+            vars_exec: self.vars_exec.programs(),
             vars_env: self.vars_env.clone(),
             environment: paths::environment(),
             vars_store: self.vars_store.as_ref().map(expand),

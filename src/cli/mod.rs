@@ -68,6 +68,7 @@ mod stopping_args;
 mod table;
 mod trust;
 mod vars;
+mod vars_exec_args;
 mod vm_args;
 mod workdir_args;
 

@@ -2,7 +2,7 @@
 //! is recorded before the process ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::ui::prompt;
 use base::Result;
@@ -12,14 +12,7 @@ use base::events::Reporter;
 /// reporter prints the effect of each signal.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-    let mut watched = vec![SIGINT, SIGTERM];
-    if !hangup_ignored() {
-        watched.push(SIGHUP);
-    }
-    let mut signals = signal_hook::iterator::Signals::new(watched)
-        .map_err(|error| base::Error::io("installing signal handlers", error))?;
+    let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(not_installed)?;
     let counted = Arc::new(AtomicUsize::new(0));
     base::files::input::end_at_signals(Arc::clone(&counted));
     let (count, reporter) = (Arc::clone(&counted), reporter.cloned());
@@ -47,13 +40,50 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(counted)
 }
 
-/// Does nothing. On other systems, signals end the process, and the journal covers that case.
+/// Counts signals during `work`, for commands without a run. Before and after it, a signal ends this process.
+#[cfg(unix)]
+pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in watched() {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))
+            .map_err(not_installed)?;
+    }
+    count(None)?;
+    let result = work();
+    is_over.store(true, Ordering::SeqCst);
+    result
+}
+
+/// Returns the signals to count.
+#[cfg(unix)]
+fn watched() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let mut watched = vec![SIGINT, SIGTERM];
+    if !hangup_ignored() {
+        watched.push(SIGHUP);
+    }
+    watched
+}
+
+#[cfg(unix)]
+fn not_installed(error: std::io::Error) -> base::Error {
+    base::Error::io("installing signal handlers", error)
+}
+
+/// Does nothing: other systems end the process, and the journal covers that.
 #[cfg(not(unix))]
 pub(super) fn count(_: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
     Ok(Arc::new(AtomicUsize::new(0)))
 }
 
-/// Returns true if SIGHUP was ignored at the start (`nohup`). It must then stay ignored.
+/// Only does the work, see [`count`].
+#[cfg(not(unix))]
+pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    work()
+}
+
+/// Returns true if SIGHUP was ignored at the start (`nohup`), which must stay so.
 #[cfg(unix)]
 fn hangup_ignored() -> bool {
     const HANGUP_BIT: u64 = 1;

@@ -8,7 +8,8 @@ use clap::{Args, Subcommand, ValueHint};
 use super::duration;
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::CommandResult;
-use super::{encryption_args, paths, session::Session};
+use super::vars_exec_args::VarsExecArgs;
+use super::{encryption_args, paths, session::Session, signals};
 use base::Result;
 use manifest::Inputs;
 use manifest::vars::command::{self, VarsRequest};
@@ -100,6 +101,9 @@ struct DeclaredArgs {
     /// Load variables from a YAML file (repeatable)
     #[arg(long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     vars_files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    vars_exec: VarsExecArgs,
 }
 
 impl DeclaredArgs {
@@ -112,6 +116,7 @@ impl DeclaredArgs {
                 ops_files: self.ops_files.iter().map(expand).collect(),
                 vars: self.vars.clone(),
                 vars_files: self.vars_files.iter().map(expand).collect(),
+                vars_exec: self.vars_exec.programs(),
                 environment: paths::environment(),
                 encryption: encryption_args::current(),
                 ..Inputs::default()
@@ -141,7 +146,11 @@ impl VarsArgs {
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
         let store = paths::expand(&store.store, paths::home().as_deref());
-        command::run(&store, &encryption_args::current(), &request, &session.reporter)
-            .map(|text| CommandResult::Output(text.into_bytes()))
+        let run = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
+        let text = match request.has_programs() {
+            true => signals::count_during(run)?,
+            false => run()?,
+        };
+        Ok(CommandResult::Output(text.into_bytes()))
     }
 }

@@ -55,6 +55,8 @@ impl TypedCommandLine {
         if let Ok(definitions) = Definitions::of(&root) {
             names.extend(definitions.iter().map(|definition| definition.name.clone()));
         }
+        // A program may take long, and ask.
+        let inputs = inputs.without_programs();
         let has_value = manifest::variables::Sources::read(&inputs).unwrap_or_default();
         names.into_iter().filter(|name| has_value.get(name).is_none()).collect()
     }

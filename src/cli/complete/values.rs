@@ -1,7 +1,9 @@
 //! Completions of arguments: files by extension, and values from the manifest, the CPI config and the state.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Arg, Command};
@@ -10,7 +12,7 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter a
 
 use super::record::DescribedName;
 use super::typed::TypedCommandLine;
-use crate::cli::env_file;
+use crate::cli::{env_file, paths as cli_paths};
 use base::encryption::Encryption;
 use engine::cpi::Method;
 use engine::protocol::ResourceKind;
@@ -66,6 +68,7 @@ fn with_value(arg: Arg, typed: &Arc<TypedCommandLine>) -> Arg {
         "op-path" => offer(arg, |word, typed| {
             word.to_str().map(|word| candidates(typed.paths(word))).unwrap_or_default()
         }),
+        "vars_exec" => arg.add(ArgValueCompleter::new(programs)),
         "vars" => offer(arg, |word, typed| matching_candidates(word, with_equals(typed))),
         "var_files" => offer(arg, variable_file),
         "name" if typed.is(&["vars", "rotate"]) => {
@@ -79,6 +82,28 @@ fn with_value(arg: Arg, typed: &Arc<TypedCommandLine>) -> Arg {
 
 fn files(extensions: &'static [&'static str]) -> ArgValueCompleter {
     ArgValueCompleter::new(paths(extensions))
+}
+
+/// Completes the name of a program in `PATH`, or the path of one.
+fn programs(word: &OsStr) -> Vec<CompletionCandidate> {
+    let mut found = PathCompleter::file().complete(word);
+    // An empty word would offer all programs.
+    let Some(word) = word.to_str().filter(|word| !word.is_empty() && !word.contains('/')) else {
+        return found;
+    };
+    let path = cli_paths::environment().into_iter().find(|(name, _)| name == "PATH");
+    let directories: Vec<PathBuf> =
+        path.iter().flat_map(|(_, directories)| std::env::split_paths(directories)).collect();
+    let entries = directories.iter().filter_map(|directory| directory.read_dir().ok()).flatten().flatten();
+    let is_program =
+        |path: PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
+    let names: BTreeSet<String> = entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .filter(|(name, path)| name.starts_with(word) && is_program(path.clone()))
+        .map(|(name, _)| name)
+        .collect();
+    found.extend(candidates(names));
+    found
 }
 
 /// Completes files with one of these extensions, and directories.

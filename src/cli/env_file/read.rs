@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::find::OpenedEnvFile;
 use super::{Content, EnvFile, Flag};
-use crate::cli::paths;
+use crate::cli::{paths, vars_exec_args};
 use base::error::nearest;
 use base::files::input;
 use base::{Error, Result};
-use manifest::kind_with_article;
+use manifest::{VarsProgram, kind_with_article};
 use yaml::{self, Data, Mapping, Node};
 
 /// The shape of the value of a flag.
@@ -58,8 +58,17 @@ const FLAGS: [(&str, ValueShape); 23] = [
 pub(in crate::cli) const LIMIT: u64 = 1 << 20;
 
 /// The keys that are not flags.
-const KEYS: [&str; 8] =
-    ["manifest", "ops_files", "vars", "var_files", "vars_files", "vars_env", "vars_store", "state"];
+const KEYS: [&str; 9] = [
+    "manifest",
+    "ops_files",
+    "vars",
+    "var_files",
+    "vars_files",
+    "vars_exec",
+    "vars_env",
+    "vars_store",
+    "state",
+];
 
 /// Reads an open env file. Relative paths in it start at the real directory of the file.
 pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
@@ -166,6 +175,7 @@ impl Reader {
             "vars_store" => self.content.vars_store = self.path(name, value),
             "ops_files" => self.content.ops_files = self.paths(name, value),
             "vars_files" => self.content.preset.vars_files = self.paths(name, value),
+            "vars_exec" => self.content.preset.vars_exec = self.programs(name, value),
             "vars_env" => {
                 self.content.preset.vars_env =
                     self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
@@ -237,6 +247,37 @@ impl Reader {
             self.wrong(name, "a list", value);
             &[]
         })
+    }
+
+    /// Reads a program with its arguments, or a list of such lists. It runs in the directory of the file.
+    fn programs(&mut self, name: &str, value: &Node) -> Vec<VarsProgram> {
+        let items = self.list(name, value);
+        let is_list_of_lists = items.iter().any(|item| item.as_seq().is_some());
+        let commands = if is_list_of_lists { items } else { std::slice::from_ref(value) };
+        commands.iter().filter_map(|command| self.program(name, command)).collect()
+    }
+
+    fn program(&mut self, name: &str, value: &Node) -> Option<VarsProgram> {
+        let before = self.problems.len();
+        let mut words = Vec::new();
+        for item in self.list(name, value) {
+            match &item.data {
+                Data::String(word) => words.push(word.clone()),
+                Data::Int(number) => words.push(number.to_string()),
+                _ => {
+                    let kind = kind_with_article(item);
+                    self.problem(item, format!("a word of `{name}` must be text, not {kind}"));
+                }
+            }
+        }
+        // The directory is empty if the file is in the working directory.
+        let here = self.directory.join(".");
+        let directory = paths::absolute(&here).unwrap_or(here);
+        let program = vars_exec_args::program(words, Some(&directory));
+        if program.is_none() && self.problems.len() == before {
+            self.problem(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
+        }
+        program
     }
 
     /// Reads values by name.

@@ -109,13 +109,17 @@ pub(super) fn description(file: &EnvFile) -> String {
             lines.push(format!("  {verb} {more} more"));
         }
     };
+    let variables = file.content.preset.vars_exec.iter();
+    let mut runs: BTreeSet<String> =
+        variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
     match &root {
-        Ok(root) => list("run", programs(file, root.as_ref())),
+        Ok(root) => runs.extend(programs(file, root.as_ref())),
         Err(error) => {
-            let why = format!("programs that are unknown, because of an error: {}", error.chain().join(": "));
-            list("run", [why].into());
+            let why = error.chain().join(": ");
+            runs.insert(format!("programs that are unknown, because of an error: {why}"));
         }
     }
+    list("run", runs);
     list("read", files(file));
     let mut contacted = match &root {
         Ok(Some(root)) => servers(root),
@@ -136,13 +140,13 @@ pub(super) fn description(file: &EnvFile) -> String {
 }
 
 /// Reads the manifest with the ops files and variables of the env file. Omits the environment and the vars
-/// store, because their values are secret.
+/// store, because their values are secret, and runs no programs.
 fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<Node>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
     file.add_below(&mut inputs);
     let options = manifest::LoadOptions::default();
-    manifest::load_with(&inputs, &options, redactor).map(|loaded| Some(loaded.root))
+    manifest::load_with(&inputs.without_programs(), &options, redactor).map(|loaded| Some(loaded.root))
 }
 
 /// Returns the CPIs that the manifest names.
