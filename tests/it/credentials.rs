@@ -73,6 +73,22 @@ fn missing_vars_store_stops_the_run() {
 }
 
 #[test]
+fn credentials_of_a_program_must_be_given_again() {
+    let mut hello = Hello::new();
+    hello.replace_flag("--vars-store", &["--vars-exec", "cat creds.yml"]);
+    hello.create(&[]).success();
+    hello.requests();
+    let known = hello.state()["monopile"]["credentials"].clone();
+    for name in NAMES {
+        assert!(known["digests"][name].is_string(), "{known}");
+    }
+    hello.replace_flag("--vars-exec", &[]);
+    stops(&hello, "pass them as for the last deploy");
+    hello.delete(&["--vars-exec", "cat creds.yml"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn plan_lists_the_credentials_that_change() {
     let mut hello = Hello::new();
     // The source of the values is a plain file of variables.

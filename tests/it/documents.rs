@@ -184,6 +184,7 @@ fn table_of_bounds_matches_the_program() {
     };
     let expected = [
         ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::FILE_LIMIT)),
+        ("output of a program for variables", size(manifest::vars_program::OUTPUT_LIMIT)),
         ("YAML: depth of collections", yaml::MAX_DEPTH.to_string()),
         ("archive: unpacked size", size(archive.bytes)),
         ("archive: entries", archive.entries.to_string()),
@@ -232,6 +233,7 @@ fn table_of_limits_matches_the_program() {
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
         ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP)),
+        ("program for variables: from its start to its end", Some(manifest::vars_program::TIME_LIMIT)),
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
     ];

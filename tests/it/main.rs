@@ -67,5 +67,6 @@ mod template;
 mod terminal;
 mod typos;
 mod vars;
+mod vars_exec;
 mod width;
 mod yaml;

@@ -201,6 +201,7 @@ fn completes(name: &str) {
         // A variable with a value is not offered.
         ("monopile int boot.yml -v token=1 -v tok\tx", "int boot.yml -v token=1 -v tokx"),
         ("monopile int boot.yml --var-file tok\tboot.t\t", "int boot.yml --var-file token=boot.txt"),
+        ("monopile int boot.yml --vars-exec sha256s\tx", "int boot.yml --vars-exec sha256sum x"),
         ("monopile cpi call boot.yml has_v\tx", "cpi call boot.yml has_vm x"),
         (
             "monopile int -o boo\t-l boo\t--vars-store boo\tx",
