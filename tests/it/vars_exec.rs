@@ -328,6 +328,8 @@ struct PasswordStore<'w> {
 
 impl<'w> PasswordStore<'w> {
     fn new(world: &'w World) -> Self {
+        // The first program, so that a machine without `pass` fails by its name.
+        assert!(world.enter(prepare("pass").arg("version")).outcome().status.success());
         let store = PasswordStore { world };
         std::fs::create_dir(store.gnupg()).unwrap();
         std::fs::set_permissions(store.gnupg(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -368,7 +370,9 @@ impl Drop for PasswordStore<'_> {
         let mut command = prepare("gpgconf");
         self.world.enter(&mut command).args(["--kill", "all"]);
         self.enter(&mut command);
-        let _ = command.outcome();
+        if let Ok(mut child) = command.spawn() {
+            child.stop();
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Redacts the outputs of `tests/redaction`, in which secrets are marked.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use super::*;
